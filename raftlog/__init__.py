@@ -1,0 +1,1 @@
+"""raftlog: a Raft-based replicated log without ZooKeeper."""

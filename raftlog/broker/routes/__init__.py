@@ -1,0 +1,1 @@
+"""HTTP handlers: decode, authorize, locate, act, encode. No protocol decisions."""

@@ -1,0 +1,1 @@
+"""The async client: Producer, Consumer, Admin. Never imports server code."""

@@ -1,0 +1,1 @@
+"""The client's decisions, without IO: accumulator, sequences, partitioner, routing, backoff."""

@@ -1,0 +1,191 @@
+"""One node's settings, as written in its `node.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from raftlog.config.replication import ReplicationConfig
+from raftlog.config.topic import TopicConfig
+from raftlog.errors import ConfigError
+from raftlog.model import Address
+from raftlog.schema import from_plain
+
+Role: TypeAlias = Literal["controller", "broker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenersConfig:
+    """Addresses this node binds. A broker needs `public` and `internal`; a controller `internal`."""
+
+    public: Address | None = None
+    """Clients: produce, fetch, admin."""
+    internal: Address | None = None
+    """Other nodes: replication, and the controllers' requests. A combined node serves both here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvertisedConfig:
+    """Addresses others should dial, where they differ from the listeners."""
+
+    public: Address | None = None
+    internal: Address | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterConfig:
+    """One member of the metadata quorum."""
+
+    node_id: int
+    quorum: Address
+    """Its Raft listener."""
+    internal: Address
+    """Its HTTP listener for brokers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumConfig:
+    """Who votes, and the key that they prove to each other."""
+
+    voters: tuple[VoterConfig, ...]
+    key_file: str = ""
+    """A file with at least 32 bytes shared by all controllers. Required on controllers."""
+    listen: Address | None = None
+    """Where this controller's Raft listens, if not on its voter address."""
+
+    def __post_init__(self) -> None:
+        ids = [voter.node_id for voter in self.voters]
+        if len(set(ids)) != len(ids):
+            raise ConfigError(f"quorum.voters: node ids must be unique, received {ids}")
+        if len(ids) % 2 == 0:
+            raise ConfigError(f"quorum.voters: expected an odd number of voters (3 or 5), received {len(ids)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """How controllers judge brokers."""
+
+    broker_session_timeout_ms: int = 3_000
+    """A broker silent for this long is fenced."""
+    session_check_interval_ms: int = 100
+    proposal_timeout_ms: int = 5_000
+    """After this long a proposal's outcome is unknown."""
+    snapshot_min_entries: int = 20_000
+
+    def __post_init__(self) -> None:
+        if self.broker_session_timeout_ms < 3 * self.session_check_interval_ms:
+            raise ConfigError(
+                "controller.broker_session_timeout_ms must be at least three times session_check_interval_ms, "
+                f"received {self.broker_session_timeout_ms} and {self.session_check_interval_ms}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """How a broker serves."""
+
+    broker_heartbeat_interval_ms: int = 500
+    num_partitions: int = 1
+    """Partitions of a topic created without a number."""
+    default_replication_factor: int = 3
+    """The replicas of a topic created without a number; fewer brokers means fewer replicas."""
+    max_request_bytes: int = 64 << 20
+    max_inflight_requests: int = 1_024
+    max_inflight_bytes: int = 256 << 20
+    """Produce bytes in memory at once; more are answered 429."""
+    request_timeout_ms: int = 30_000
+    """The longest wait of a produce for its acknowledgement."""
+    fetch_max_wait_ms: int = 30_000
+    fetch_max_bytes: int = 52_428_800
+    retention_check_interval_ms: int = 30_000
+    checkpoint_interval_ms: int = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """One process. `raftlog dev up` writes such a file for each node; see `docs/configuration.md`."""
+
+    node_id: int
+    roles: tuple[Role, ...]
+    data_dir: str
+    cluster_id: str
+    """All nodes of a cluster share it; a data folder of another cluster is refused."""
+    quorum: QuorumConfig
+    rack: str = ""
+    listeners: ListenersConfig = field(default_factory=ListenersConfig)
+    advertised: AdvertisedConfig = field(default_factory=AdvertisedConfig)
+    dial: Mapping[str, str] = field(default_factory=dict)
+    """`"host:port" = "host:port"`: dial the second where the first is advertised (NAT, proxies, chaos)."""
+    controller: ControllerConfig = field(default_factory=ControllerConfig)
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    topic: TopicConfig = field(default_factory=TopicConfig)
+    """Defaults of topics on this cluster."""
+
+    def __post_init__(self) -> None:
+        if not self.roles or len(set(self.roles)) != len(self.roles):
+            raise ConfigError(f"roles: expected controller, broker or both, received {list(self.roles)}")
+        if not 0 <= self.node_id < 2**31:
+            raise ConfigError(f"node_id: expected 0 to {2**31 - 1}, received {self.node_id}")
+        if self.listeners.internal is None:
+            raise ConfigError("listeners.internal: missing; every node needs it, for example '127.0.0.1:9410'")
+        if self.is_broker and self.listeners.public is None:
+            raise ConfigError("listeners.public: missing; a broker needs it, for example '127.0.0.1:9400'")
+        if self.is_controller:
+            self._require_voter()
+
+    def _require_voter(self) -> None:
+        if self.node_id not in [voter.node_id for voter in self.quorum.voters]:
+            raise ConfigError(f"quorum.voters: controller {self.node_id} is not among them")
+        if not self.quorum.key_file:
+            raise ConfigError("quorum.key_file: missing; a controller needs the file with the shared key")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
+    def public(self) -> Address:
+        """The address clients are told to dial."""
+        address = self.advertised.public or self.listeners.public
+        assert address is not None
+        return address
+
+    @property
+    def internal(self) -> Address:
+        """The address other nodes are told to dial."""
+        address = self.advertised.internal or self.listeners.internal
+        assert address is not None
+        return address
+
+    @classmethod
+    def load(cls, path: Path) -> NodeConfig:
+        """Read a `node.toml`; relative `data_dir` and `key_file` count from the file's own folder.
+
+        Raises:
+            ConfigError: the file cannot be read, is not TOML, or a setting is unknown or does not fit.
+        """
+        try:
+            document = tomllib.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}") from error
+        _make_absolute(document, path.parent.absolute())
+        try:
+            return from_plain(cls, document, error=ConfigError)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error.message}") from None
+
+
+def _make_absolute(document: dict[str, object], folder: Path) -> None:
+    for holder, name in ((document, "data_dir"), (document.get("quorum"), "key_file")):
+        if isinstance(holder, dict) and isinstance(value := holder.get(name), str) and value:
+            holder[name] = str(folder / value)

@@ -1,0 +1,70 @@
+"""Topic settings: what a topic may override, its defaults and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from raftlog.errors import ConfigError
+from raftlog.model import Flush
+from raftlog.schema import from_plain
+
+MIN_SEGMENT_BYTES = 4096
+MAX_MESSAGE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """One topic's settings. A size or time of -1 means no limit."""
+
+    min_insync_replicas: int = 2
+    """acks=all needs this many in-sync replicas; the effective value never exceeds the replication factor."""
+    max_message_bytes: int = 8 << 20
+    """Largest record batch, header included, as stored and as unpacked."""
+    segment_bytes: int = 256 << 20
+    segment_ms: int = 7 * 86_400_000
+    retention_ms: int = 7 * 86_400_000
+    retention_bytes: int = -1
+    flush: Flush = "batch"
+
+    def __post_init__(self) -> None:
+        _require(self.min_insync_replicas >= 1, "min_insync_replicas", "at least 1", self.min_insync_replicas)
+        in_range = 1024 <= self.max_message_bytes <= MAX_MESSAGE_BYTES
+        _require(in_range, "max_message_bytes", f"1024 to {MAX_MESSAGE_BYTES}", self.max_message_bytes)
+        _require(
+            MIN_SEGMENT_BYTES <= self.segment_bytes <= 2**31 - 1,
+            "segment_bytes",
+            f"{MIN_SEGMENT_BYTES} to {2**31 - 1}",
+            self.segment_bytes,
+        )
+        _require(self.segment_ms >= 1, "segment_ms", "at least 1", self.segment_ms)
+        _require(self.retention_ms >= -1, "retention_ms", "-1 or more", self.retention_ms)
+        _require(self.retention_bytes >= -1, "retention_bytes", "-1 or more", self.retention_bytes)
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> TopicConfig:
+        """Return these settings with a topic's own on top; `overrides` were validated when they were set."""
+        known = {field.name for field in fields(self)}
+        return replace(self, **{name: value for name, value in overrides.items() if name in known})
+
+
+def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    """Return a topic's own settings, typed; integers may come as text (from a command line).
+
+    Raises:
+        ConfigError: a name is unknown or a value does not fit; the message names both.
+    """
+    typed = {name: _number_if_text(value) for name, value in overrides.items()}
+    config = asdict(from_plain(TopicConfig, typed, error=ConfigError))
+    return {name: config[name] for name in typed}
+
+
+def _number_if_text(value: object) -> object:
+    if isinstance(value, str) and value.removeprefix("-").isdigit():
+        return int(value)
+    return value
+
+
+def _require(holds: bool, name: str, expected: str, received: object) -> None:
+    if not holds:
+        raise ConfigError(f"{name}: expected {expected}, received {received!r}")

@@ -1,0 +1,1 @@
+"""Controller decisions (`decide`), one module per concern. No IO."""

@@ -1,0 +1,1 @@
+"""Partition replicas: a log and a role, and the loops that keep followers up."""

@@ -1,0 +1,1 @@
+"""Replication decisions, without IO: leader, follower, ISR, leader epochs, producers."""

@@ -1,0 +1,1 @@
+"""Segments on disk: append, read, recovery, retention, checkpoints."""

@@ -1,0 +1,74 @@
+"""Time, randomness and tasks, injected: what the deterministic simulator replaces, and nothing else.
+
+Cores never import this module; their shells read the clock and pass the value in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+_log = logging.getLogger(__name__)
+
+
+class Clock(Protocol):
+    """Where shells read time from."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back; only differences mean anything."""
+        ...
+
+    def wall_us(self) -> int:
+        """Microseconds since 1970-01-01 UTC; may jump."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_us(self) -> int:
+        return time.time_ns() // 1_000
+
+
+def new_uuid_hex() -> str:
+    """Return a random UUID as 32 hex digits (topic ids, incarnation ids, cluster ids)."""
+    return uuid.uuid4().hex
+
+
+class Tasks:
+    """Owns background tasks: none is garbage-collected, none fails in silence, all end with their owner."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run `work` until it ends or the owner closes; an escaped exception is logged with its traceback."""
+        if self._closed:
+            work.close()
+            raise RuntimeError(f"{self._owner} is closed: cannot start {name}")
+        task = asyncio.create_task(work, name=f"{self._owner}:{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("task %s failed", task.get_name(), exc_info=error)
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait until it has ended."""
+        self._closed = True
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,144 @@
+"""The one way raftlog's parts call each other over HTTP.
+
+A failure says what the caller may conclude: `UnreachableError` means that nothing was sent, `UnknownOutcomeError`
+that the peer may have acted. Only the first may be sent again blindly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import orjson
+
+from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
+from raftlog.model import Address
+from raftlog.wire import media
+from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A successful answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class PeerAnswerError(RaftlogError):
+    """The peer's answer could not be understood."""
+
+
+class HttpSession:
+    """A pool of keep-alive connections. Close it, or use it as an async context manager.
+
+    Args:
+        dial: `{"host:port": "host:port"}`: dial the second where the first is addressed (NAT, proxies, chaos).
+        connect_timeout_ms: how long one connection attempt may take.
+    """
+
+    def __init__(
+        self,
+        *,
+        dial: Mapping[str, str] | None = None,
+        connect_timeout_ms: int = 1_000,
+        connections_per_host: int = 64,
+    ) -> None:
+        self._dial = dict(dial or {})
+        self._connect_timeout_ms = connect_timeout_ms
+        self._connections_per_host = connections_per_host
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self,
+        method: str,
+        address: Address,
+        path: str,
+        *,
+        timeout_ms: int,
+        query: Mapping[str, str | int] | None = None,
+        body: Buffer | Sequence[Buffer] | None = None,
+        content_type: str = media.JSON,
+        accept: str = media.JSON,
+    ) -> Answer:
+        """Send one request and read the whole answer.
+
+        Raises:
+            UnreachableError: no connection; nothing was sent.
+            UnknownOutcomeError: sent, but no answer within `timeout_ms`.
+            RaftlogError: what the peer answered, in its own class.
+        """
+        url = f"http://{self._dial.get(str(address), str(address))}{path}"
+        headers = {"Accept": accept, media.DEADLINE_MS: str(timeout_ms)}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        data = body if body is None or isinstance(body, bytes | bytearray | memoryview) else b"".join(body)
+        timeout = aiohttp.ClientTimeout(total=timeout_ms / 1000, sock_connect=self._connect_timeout_ms / 1000)
+        try:
+            async with self._pool().request(
+                method, url, params=query, data=data, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                content = await response.read()
+                if response.status >= 300:
+                    raise _peer_error(method, url, response.status, content)
+                return Answer(status=response.status, headers=response.headers, body=content)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise UnreachableError(f"cannot connect to {address} ({url}): {error}") from error
+        except TimeoutError as error:
+            raise UnknownOutcomeError(f"{method} {url}: no answer within {timeout_ms} ms") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UnknownOutcomeError(f"{method} {url}: connection lost: {error!r}") from error
+
+    async def call(
+        self, cls: type[T], method: str, address: Address, path: str, *, timeout_ms: int, **request: Any
+    ) -> T:
+        """Send a JSON request (`message=` any wire type, or `query=`) and decode the answer as `cls`."""
+        if (message := request.pop("message", None)) is not None:
+            request["body"] = encode_json(message)
+        answer = await self.request(method, address, path, timeout_ms=timeout_ms, **request)
+        return decode_json(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
+
+    async def call_frame(
+        self, cls: type[T], method: str, address: Address, path: str, *, timeout_ms: int, **request: Any
+    ) -> tuple[T, memoryview]:
+        """Like `call`, for an answer that is a frame: return its head and the bytes after it."""
+        if (message := request.pop("message", None)) is not None:
+            request["body"] = encode_json(message)
+        answer = await self.request(method, address, path, timeout_ms=timeout_ms, accept=media.FRAME, **request)
+        return decode_frame(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
+
+    def _pool(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            asyncio.get_running_loop()
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, ttl_dns_cache=60)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, trust_env=False)
+        return self._session
+
+
+def _peer_error(method: str, url: str, status: int, content: bytes) -> RaftlogError:
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        body = None
+    if isinstance(body, Mapping) and "error" in body:
+        return from_wire(body)
+    text = content[:200].decode("utf-8", "replace")
+    return PeerAnswerError(f"{method} {url} answered {status} without an error body: {text!r}")

@@ -1,0 +1,1 @@
+"""What travels over HTTP: paths, media types, request and response types, and their codec. No IO."""

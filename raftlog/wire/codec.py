@@ -1,0 +1,92 @@
+"""JSON bodies and frames.
+
+A frame carries record batches without touching them: `u32 little-endian length of the head | head (JSON) | batches`.
+The head says how many bytes belong to each partition, in order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.schema import from_plain, to_plain
+
+T = TypeVar("T")
+Buffer = bytes | bytearray | memoryview
+
+_HEAD_LENGTH = struct.Struct("<I")
+MAX_FRAME_HEAD_BYTES = 16 << 20
+
+
+def encode_json(value: object) -> bytes:
+    """Encode a wire type (or plain data) as JSON."""
+    return orjson.dumps(value, default=to_plain)
+
+
+def decode_plain(body: Buffer, *, error: type[RaftlogError] = InvalidRequestError) -> Any:
+    """Decode JSON to plain data.
+
+    Raises:
+        error: the body is not JSON; the message says where.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as reason:
+        raise error(f"the body is not valid JSON: {reason}; received {bytes(body[:80])!r}") from None
+
+
+def decode_json(
+    cls: type[T], body: Buffer, *, error: type[RaftlogError] = InvalidRequestError, ignore_unknown: bool = False
+) -> T:
+    """Decode JSON to a wire type. Decoders of answers pass `ignore_unknown=True`, so that peers may add fields.
+
+    Raises:
+        error: not JSON, or a field does not fit; the message names it.
+    """
+    return from_plain(cls, decode_plain(body, error=error), error=error, ignore_unknown=ignore_unknown)
+
+
+def encode_frame(head: object, parts: Iterable[Buffer] = ()) -> list[Buffer]:
+    """Return the pieces of a frame, to be written one after another: the parts are not copied."""
+    encoded = encode_json(head)
+    return [_HEAD_LENGTH.pack(len(encoded)) + encoded, *parts]
+
+
+def decode_frame(
+    cls: type[T], body: Buffer, *, error: type[RaftlogError] = InvalidRequestError, ignore_unknown: bool = False
+) -> tuple[T, memoryview]:
+    """Return the frame's head and a view of the bytes after it.
+
+    Raises:
+        error: the frame is shorter than it claims, or its head does not fit `cls`.
+    """
+    view = memoryview(body)
+    if len(view) < _HEAD_LENGTH.size:
+        raise error(f"a frame starts with a 4-byte length, received {len(view)} bytes")
+    (length,) = _HEAD_LENGTH.unpack_from(view)
+    end = _HEAD_LENGTH.size + length
+    if length > MAX_FRAME_HEAD_BYTES or end > len(view):
+        raise error(f"the frame claims a head of {length} bytes, received {len(view) - _HEAD_LENGTH.size}")
+    head = decode_json(cls, view[_HEAD_LENGTH.size : end], error=error, ignore_unknown=ignore_unknown)
+    return head, view[end:]
+
+
+def split_parts(
+    view: memoryview, lengths: Sequence[int], *, error: type[RaftlogError] = InvalidRequestError
+) -> list[memoryview]:
+    """Cut the bytes after a frame's head into one view per length.
+
+    Raises:
+        error: a length is negative, or they do not add up to the bytes received.
+    """
+    if any(length < 0 for length in lengths) or sum(lengths) != len(view):
+        raise error(f"the head announces {sum(lengths)} bytes of batches, received {len(view)}")
+    parts, position = [], 0
+    for length in lengths:
+        parts.append(view[position : position + length])
+        position += length
+    return parts

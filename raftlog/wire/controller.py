@@ -1,0 +1,147 @@
+"""What brokers say to controllers: registration, heartbeats, AlterPartition, the metadata watch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from raftlog.model import (
+    Address,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionState,
+    ProducerId,
+    TopicId,
+)
+from raftlog.wire.errors import WireError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRequest:
+    """A broker process announces itself."""
+
+    cluster_id: str
+    broker_id: BrokerId
+    incarnation_id: str
+    public: Address
+    internal: Address
+    rack: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerResponse:
+    """The broker's epoch; it stays fenced until a heartbeat shows that it has read `metadata_offset`."""
+
+    broker_epoch: BrokerEpoch
+    metadata_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatRequest:
+    """Sent each `broker_heartbeat_interval_ms`."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    metadata_offset: Offset
+    want_shutdown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResponse:
+    """What the controller thinks of the broker."""
+
+    fenced: bool
+    should_shut_down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrMember:
+    """A replica and the incarnation that the leader means (KIP-903)."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartition:
+    """A leader proposes a new ISR for one partition."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    """The epoch that the leader knows: compare-and-swap."""
+    new_isr: tuple[IsrMember, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionsRequest:
+    """Several partitions of one leader."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[AlterPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionResult:
+    """The state now in force, or why the proposal was refused."""
+
+    topic_id: TopicId
+    partition: int
+    state: PartitionState | None = None
+    error: WireError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionsResponse:
+    """Results in the order of the request."""
+
+    partitions: tuple[AlterPartitionResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdBlockRequest:
+    """A broker asks for a block of producer ids to hand out."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdBlock:
+    """`count` producer ids from `first` on, never given to anyone else."""
+
+    first: ProducerId
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataEntry:
+    """One committed decision: its offset in the metadata log (the Raft index) and its records as plain data."""
+
+    offset: Offset
+    records: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataUpdate:
+    """Answer of `GET paths.METADATA_WATCH?after_offset=N&max_wait_ms=M&broker_id=B`.
+
+    `snapshot` (a whole image as plain data, at `snapshot_offset`) comes when `after_offset` is -1 or too old;
+    entries after it follow in order. `end_offset` is how far the reader is once it has applied everything: it may
+    exceed the last entry's offset.
+    """
+
+    end_offset: Offset
+    entries: tuple[MetadataEntry, ...] = ()
+    snapshot: Mapping[str, Any] | None = None
+    snapshot_offset: Offset = -1
+    controller_id: int = -1
+    controller_epoch: ControllerEpoch = -1

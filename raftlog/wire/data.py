@@ -1,0 +1,143 @@
+"""Produce, fetch, offsets and producer ids: what clients say to partition leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from raftlog.model import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId
+from raftlog.wire.errors import WireError
+
+AcksText: TypeAlias = Literal["all", "0", "1"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducePartition:
+    """One batch of a produce frame: `length` bytes after the head."""
+
+    topic: str
+    partition: int
+    length: int
+    topic_id: TopicId = ""
+    """Fences a topic that was deleted and recreated; empty when the producer does not know it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequest:
+    """Head of the frame sent to `paths.PRODUCE`: one record batch for each partition, in order."""
+
+    acks: AcksText = "all"
+    timeout_ms: int = 30_000
+    partitions: tuple[ProducePartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResult:
+    """What happened to one batch: `error`, or the offsets of its first and last record."""
+
+    topic: str
+    partition: int
+    base_offset: Offset = -1
+    """-1 when acks=0: nothing is known."""
+    last_offset: Offset = -1
+    duplicate: bool = False
+    """The same batch was appended before: these are the offsets it got then."""
+    leader_epoch: LeaderEpoch = -1
+    error: WireError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponse:
+    """Results in the order of the request."""
+
+    partitions: tuple[ProduceResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPartition:
+    """Where to read one partition from."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    max_bytes: int = 1 << 20
+    """A soft limit: the first batch is always sent whole."""
+    topic_id: TopicId = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """JSON sent to `paths.FETCH`. The answer is a frame: `FetchResponse`, then the batches."""
+
+    partitions: tuple[FetchPartition, ...]
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 50 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """One partition of a fetch answer: `length` bytes of whole batches, or an error.
+
+    The first batch may begin before the offset asked for: readers drop what is below it.
+    """
+
+    topic: str
+    partition: int
+    length: int = 0
+    high_watermark: Offset = -1
+    log_start_offset: Offset = -1
+    leader_epoch: LeaderEpoch = -1
+    error: WireError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResponse:
+    """Head of a fetch frame."""
+
+    partitions: tuple[FetchResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetResponse:
+    """Answer of `paths.OFFSETS?at=earliest|latest|<ms since 1970>`.
+
+    For a time: the first offset whose record is at or after it; the high watermark when there is none.
+    """
+
+    topic: str
+    partition: int
+    offset: Offset
+    leader_epoch: LeaderEpoch = -1
+    log_start_offset: Offset = -1
+    high_watermark: Offset = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdResponse:
+    """Answer of `paths.PRODUCERS`: a fresh identity for an idempotent producer."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonRecord:
+    """One record as curl writes it. `headers` is an object, or a list of `{"key", "value"}` to repeat a key."""
+
+    value: Any = None
+    key: Any = None
+    headers: Mapping[str, Any] | tuple[Any, ...] = field(default_factory=dict)
+    partition: int | None = None
+    timestamp: int | str | None = None
+    """Milliseconds since 1970 or ISO 8601; now when missing."""
+    key_encoding: Literal["utf-8", "base64"] = "utf-8"
+    value_encoding: Literal["utf-8", "base64"] = "utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonProduceRequest:
+    """JSON sent to `paths.TOPIC_RECORDS`. A value that is an object, list or number is stored as its JSON text."""
+
+    records: tuple[JsonRecord, ...]

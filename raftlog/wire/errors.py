@@ -1,0 +1,26 @@
+"""The error member of an answer that carries several results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from raftlog.errors import RaftlogError, from_wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireError:
+    """A `RaftlogError` inside a larger answer."""
+
+    code: str
+    message: str
+    retriable: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: RaftlogError) -> WireError:
+        return cls(code=error.code.value, message=error.message, retriable=error.retriable, details=error.details)
+
+    def to_error(self) -> RaftlogError:
+        return from_wire({"code": self.code, "message": self.message, "details": self.details})

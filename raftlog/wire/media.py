@@ -1,0 +1,17 @@
+"""Media types and header names."""
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+BATCHES = "application/vnd.raftlog.batches"
+"""Concatenated record batches, as stored."""
+FRAME = "application/vnd.raftlog.frame"
+"""A JSON head with its length, then record batches: see `wire.codec`."""
+
+HIGH_WATERMARK = "Raftlog-High-Watermark"
+LOG_START_OFFSET = "Raftlog-Log-Start-Offset"
+LEADER_EPOCH = "Raftlog-Leader-Epoch"
+NEXT_OFFSET = "Raftlog-Next-Offset"
+"""Where the reader goes on after this answer."""
+DEADLINE_MS = "Raftlog-Deadline-Ms"
+"""How long the caller will wait for the answer; the server gives up by then."""

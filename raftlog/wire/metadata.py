@@ -1,0 +1,114 @@
+"""Cluster metadata as clients see it, and topic administration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+
+ConfigValue = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerInfo:
+    """One broker. URLs are `http://host:port` of its listeners."""
+
+    broker_id: BrokerId
+    url: str
+    internal_url: str = ""
+    rack: str = ""
+    version: str = ""
+    broker_epoch: BrokerEpoch = -1
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionInfo:
+    """One partition; `leader` is -1 while it has none."""
+
+    partition: int
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch = 0
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """One topic; `configs` holds its own settings, not the defaults."""
+
+    topic: str
+    topic_id: TopicId
+    partitions: tuple[PartitionInfo, ...]
+    configs: Mapping[str, ConfigValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsResponse:
+    """Answer of `GET paths.TOPICS`, sorted by name. A single topic is answered as a bare `TopicInfo`."""
+
+    topics: tuple[TopicInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokersResponse:
+    """Answer of `GET paths.BROKERS`, sorted by id."""
+
+    brokers: tuple[BrokerInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerInfo:
+    """Answer of `GET paths.CONTROLLER`: who the active controller is, as far as this node knows."""
+
+    controller_id: int = -1
+    """-1 while none is known."""
+    controller_epoch: int = -1
+    url: str = ""
+    metadata_offset: int = -1
+    """How far this node has applied the metadata log."""
+    voters: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterInfo:
+    """Answer of `GET paths.CLUSTER`."""
+
+    cluster_id: str
+    controller: ControllerInfo
+    brokers: tuple[BrokerInfo, ...]
+    metadata_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMetadata:
+    """Answer of `GET paths.METADATA?topic=a&topic=b` (all topics without one): all a client needs for routing.
+
+    A topic that does not exist is absent from `topics`.
+    """
+
+    cluster_id: str
+    metadata_offset: int
+    brokers: tuple[BrokerInfo, ...]
+    topics: tuple[TopicInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicRequest:
+    """JSON sent to `POST paths.TOPICS`; brokers pass it on to the active controller (`paths.CREATE_TOPIC`)."""
+
+    topic: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, ConfigValue] = field(default_factory=dict)
+    if_not_exists: bool = False
+    """Answer the existing topic instead of TOPIC_ALREADY_EXISTS."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicRequest:
+    """JSON that brokers send to `paths.DELETE_TOPIC` for `DELETE paths.TOPIC`."""
+
+    topic: str

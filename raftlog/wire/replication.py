@@ -1,0 +1,65 @@
+"""The follower's pull: one request names every partition that a follower reads from one leader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
+from raftlog.wire.errors import WireError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFetchPartition:
+    """A follower's position: it holds, durably, every record below `fetch_offset`."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    """The epoch in which the follower believes it follows: fences both sides."""
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    """Leader epoch of the record before `fetch_offset`; -1 for an empty log."""
+    log_start_offset: Offset = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFetchRequest:
+    """JSON sent to `paths.REPLICA_FETCH`. The answer is a frame: `ReplicaFetchResponse`, then the batches."""
+
+    replica_id: BrokerId
+    broker_epoch: BrokerEpoch
+    """Of the follower: a late fetch of an earlier incarnation must not count (KIP-903)."""
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 8 << 20
+    partition_max_bytes: int = 1 << 20
+    partitions: tuple[ReplicaFetchPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DivergingEpoch:
+    """The leader's largest epoch at or below the follower's, and where it ends: truncate and ask again (KIP-595)."""
+
+    epoch: LeaderEpoch
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFetchResult:
+    """One partition of the answer: `length` bytes of whole batches, a diverging epoch, or an error."""
+
+    topic_id: TopicId
+    partition: int
+    length: int = 0
+    high_watermark: Offset = -1
+    log_start_offset: Offset = -1
+    leader_epoch: LeaderEpoch = -1
+    diverging: DivergingEpoch | None = None
+    error: WireError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFetchResponse:
+    """Head of a replica fetch frame, in the order of the request."""
+
+    partitions: tuple[ReplicaFetchResult, ...]

@@ -1,0 +1,1 @@
+"""Spark data source for raftlog: `spark.read.format("raftlog")`."""
