@@ -115,7 +115,7 @@ def _build_union(arguments: tuple[Any, ...], data: Any, where: str, ignore_unkno
 _SCALARS: dict[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (int, float)}
 
 
-def _build_scalar(hint: type, data: Any, where: str) -> Any:
+def _build_scalar(hint: Any, data: Any, where: str) -> Any:
     if hint is Address:
         return _converted(Address.parse, data, where, "host:port")
     if issubclass(hint, Enum):
