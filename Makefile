@@ -1,0 +1,54 @@
+# raftlog's commands. `make help` lists them; each installs what it needs, once.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON_STAMP := $(VENV)/.installed
+TOXIPROXY := .tools/toxiproxy-server
+SCENARIO ?=
+SEEDS ?=
+SEED ?=
+
+.PHONY: help install demo test check format chaos clean
+
+help: ## List the commands.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(PYTHON_STAMP): pyproject.toml constraints.txt scripts/install-python.sh
+	@scripts/install-python.sh $(VENV)
+	@touch $@
+
+$(TOXIPROXY): scripts/install-toxiproxy.sh
+	@scripts/install-toxiproxy.sh $@
+	@touch $@
+
+.tools/java: scripts/install-java.sh
+	@mkdir -p .tools
+	@scripts/install-java.sh
+	@touch $@
+
+install: $(PYTHON_STAMP) $(TOXIPROXY) .tools/java ## Install everything into .venv/ and .tools/.
+
+demo: install ## Start a cluster, load 336,776 flights while nodes are killed, read them back, run Spark; one JSON line at the end.
+	@$(BIN)/python -m scripts.demo
+
+test: install ## Run all tests.
+	@$(BIN)/python -m pytest $(PYTEST)
+
+check: $(PYTHON_STAMP) ## Check format, lint, types and layers.
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one).
+	@$(BIN)/python -m chaos $(SCENARIO)
+
+clean: ## Remove what the other commands made.
+	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
