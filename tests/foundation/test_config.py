@@ -1,0 +1,101 @@
+"""Settings: good files load, bad ones say which setting, what was expected and what was received."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raftlog.config import NodeConfig, TopicConfig, validate_topic_configs
+from raftlog.errors import ConfigError
+from raftlog.model import Address
+
+GOOD = """
+node_id = 1
+roles = ["broker"]
+data_dir = "data"
+cluster_id = "c"
+[listeners]
+public = "127.0.0.1:9400"
+internal = "127.0.0.1:9410"
+[advertised]
+public = "broker.example:80"
+[quorum]
+key_file = "quorum.key"
+voters = [{ node_id = 101, quorum = "127.0.0.1:9430", internal = "127.0.0.1:9420" }]
+[dial]
+"127.0.0.1:9420" = "127.0.0.1:1"
+[topic]
+flush = "os"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "node.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file(tmp_path: Path):
+    config = NodeConfig.load(write(tmp_path, GOOD))
+
+    assert (config.node_id, config.is_broker, config.is_controller) == (1, True, False)
+    assert config.public == Address("broker.example", 80)
+    assert config.internal == Address("127.0.0.1", 9410)
+    assert config.data_dir == str(tmp_path / "data")
+    assert config.quorum.key_file == str(tmp_path / "quorum.key")
+    assert config.topic.flush == "os"
+    assert config.dial == {"127.0.0.1:9420": "127.0.0.1:1"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('flush = "os"', 'fluhs = "os"', "topic.fluhs: unknown name; known names are flush"),
+        ("node_id = 1", 'node_id = "one"', "node_id: expected an integer, received 'one'"),
+        ("node_id = 1", "node_id = -1", "node_id: expected 0 to"),
+        ('roles = ["broker"]', 'roles = ["leader"]', "roles[0]: expected one of 'controller', 'broker'"),
+        ('roles = ["broker"]', "roles = []", "roles: expected controller, broker or both"),
+        ('roles = ["broker"]', 'roles = ["controller"]', "controller 1 is not among them"),
+        ('public = "127.0.0.1:9400"', "", "listeners.public: missing; a broker needs it"),
+        ("[topic]", "[topic]\nsegment_bytes = 1", "segment_bytes: expected 4096 to"),
+        ("[topic]", "[replication]\nreplica_lag_time_max_ms = 900\n[topic]", "must exceed twice"),
+        ('"c"', '"c', "is not valid TOML"),
+    ],
+)
+def test_a_bad_file_says_what_is_wrong(tmp_path: Path, old: str, new: str, message: str):
+    path = write(tmp_path, GOOD.replace(old, new, 1))
+
+    with pytest.raises(ConfigError) as caught:
+        NodeConfig.load(path)
+
+    assert message in caught.value.message
+    assert str(path) in caught.value.message
+
+
+def test_a_missing_file(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"cannot read .*none\.toml: No such file"):
+        NodeConfig.load(tmp_path / "none.toml")
+
+
+def test_topic_settings_take_numbers_as_text_and_keep_only_what_was_set():
+    assert validate_topic_configs({"retention_ms": "-1", "flush": "os"}) == {"retention_ms": -1, "flush": "os"}
+    assert TopicConfig().with_overrides({"retention_ms": 5, "from_the_future": 1}).retention_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"retention": 1}, "retention: unknown name; known names are flush, max_message_bytes"),
+        ({"retention_ms": "soon"}, "retention_ms: expected an integer, received 'soon'"),
+        ({"retention_ms": -2}, "retention_ms: expected -1 or more, received -2"),
+        ({"min_insync_replicas": 0}, "min_insync_replicas: expected at least 1, received 0"),
+        ({"max_message_bytes": 1}, "max_message_bytes: expected 1024 to"),
+        ({"flush": "never"}, "flush: expected one of 'batch', 'os', received 'never'"),
+    ],
+)
+def test_bad_topic_settings(overrides: dict[str, object], message: str):
+    with pytest.raises(ConfigError) as caught:
+        validate_topic_configs(overrides)
+
+    assert message in caught.value.message

@@ -1,0 +1,34 @@
+"""Errors cross the wire and stay what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from raftlog import errors
+from raftlog.errors import ErrorCode, RaftlogError, from_wire
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_every_code_has_a_status_and_survives_the_wire(code: ErrorCode):
+    family = type(from_wire({"code": code.value, "message": ""}))
+    error = family("what was wrong", code=code, details={"leader": 2})
+
+    back = from_wire({"error": error.to_wire()})
+
+    assert type(back) is family
+    assert (back.code, back.message, back.details) == (code, "what was wrong", {"leader": 2})
+    assert back.retriable == error.retriable
+    assert error.http_status >= 400
+    assert error.http_status != 500 or code in {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_the_family_says_the_duty():
+    assert isinstance(from_wire({"code": "NOT_LEADER_OR_FOLLOWER", "message": ""}), errors.StaleRouteError)
+    assert isinstance(from_wire({"code": "REQUEST_TIMED_OUT", "message": ""}), errors.UnknownOutcomeError)
+    assert isinstance(from_wire({"code": "INSUFFICIENT_STORAGE", "message": ""}), errors.DiskFullError)
+    assert isinstance(from_wire({"code": "FENCED_LEADER_EPOCH", "message": ""}), errors.FencedError)
+
+
+@pytest.mark.parametrize("body", [None, [], "text", {"error": "text"}, {"error": {"code": "FROM_THE_FUTURE"}}])
+def test_an_answer_that_is_no_error_body_becomes_a_plain_error(body: object):
+    assert type(from_wire(body)) is RaftlogError

@@ -1,0 +1,111 @@
+"""What a caller may conclude from each failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from raftlog.errors import OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError, UnreachableError
+from raftlog.model import Address
+from raftlog.transport import HttpSession
+from raftlog.wire import media
+from raftlog.wire.codec import encode_frame
+from raftlog.wire.data import FetchResponse, FetchResult, ProducerIdResponse
+
+FRAME = FetchResponse(partitions=(FetchResult(topic="t", partition=0, length=3),))
+
+
+async def refuse(_: web.Request) -> web.Response:
+    error = OffsetOutOfRangeError("too far", details={"log_end_offset": 7})
+    return web.json_response({"error": error.to_wire()}, status=error.http_status)
+
+
+async def drop(request: web.Request) -> web.Response:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def hang(_: web.Request) -> web.Response:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def echo(request: web.Request) -> web.Response:
+    assert await request.read() == b"abcdef"
+    return web.json_response({"producer_id": int(request.query["id"]), "added_later": True})
+
+
+async def frame(_: web.Request) -> web.Response:
+    return web.Response(body=b"".join(encode_frame(FRAME, [b"abc"])), content_type=media.FRAME)
+
+
+async def no_error_body(_: web.Request) -> web.Response:
+    return web.Response(status=502, text="<html>")
+
+
+@pytest.fixture
+async def address() -> AsyncIterator[Address]:
+    app = web.Application()
+    for handler in (refuse, drop, hang, frame, no_error_body):
+        app.router.add_get(f"/{handler.__name__}", handler)
+    app.router.add_post("/echo", echo)
+    async with TestServer(app, host="127.0.0.1") as server:
+        assert server.port is not None
+        yield Address("127.0.0.1", server.port)
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[HttpSession]:
+    async with HttpSession() as session:
+        yield session
+
+
+async def test_a_call_sends_pieces_and_ignores_what_newer_peers_add(session: HttpSession, address: Address):
+    answer = await session.call(
+        ProducerIdResponse, "POST", address, "/echo", timeout_ms=5_000, body=[b"abc", b"def"], query={"id": 5}
+    )
+
+    assert answer == ProducerIdResponse(producer_id=5)
+
+
+async def test_a_frame_comes_back_in_two(session: HttpSession, address: Address):
+    head, rest = await session.call_frame(FetchResponse, "GET", address, "/frame", timeout_ms=5_000)
+
+    assert (head, bytes(rest)) == (FRAME, b"abc")
+
+
+async def test_the_peers_error_arrives_in_its_own_class(session: HttpSession, address: Address):
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        await session.request("GET", address, "/refuse", timeout_ms=5_000)
+
+    assert caught.value.details == {"log_end_offset": 7}
+
+
+async def test_nothing_listens_means_nothing_was_sent(session: HttpSession, free_ports: Callable[[int], list[int]]):
+    (port,) = free_ports(1)
+
+    with pytest.raises(UnreachableError, match=f"127.0.0.1:{port}"):
+        await session.request("GET", Address("127.0.0.1", port), "/", timeout_ms=5_000)
+
+
+@pytest.mark.parametrize(("path", "timeout_ms"), [("/drop", 5_000), ("/hang", 50)])
+async def test_no_answer_means_unknown(session: HttpSession, address: Address, path: str, timeout_ms: int):
+    with pytest.raises(UnknownOutcomeError):
+        await session.request("GET", address, path, timeout_ms=timeout_ms)
+
+
+async def test_an_answer_without_an_error_body_is_shown(session: HttpSession, address: Address):
+    with pytest.raises(RaftlogError, match="answered 502 without an error body: '<html>'"):
+        await session.request("GET", address, "/no_error_body", timeout_ms=5_000)
+
+
+async def test_the_dial_map_replaces_the_address(address: Address):
+    async with HttpSession(dial={"broker.example:9400": str(address)}) as session:
+        answer = await session.request("GET", Address("broker.example", 9400), "/frame", timeout_ms=5_000)
+
+    assert answer.status == 200
