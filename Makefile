@@ -32,7 +32,7 @@ $(TOXIPROXY): scripts/install-toxiproxy.sh
 install: $(PYTHON_STAMP) $(TOXIPROXY) .tools/java ## Install everything into .venv/ and .tools/.
 
 demo: install ## Start a cluster, load 336,776 flights while nodes are killed, read them back, run Spark; one JSON line at the end.
-	@$(BIN)/python -m scripts.demo
+	@$(BIN)/python -m demo
 
 test: install ## Run all tests.
 	@$(BIN)/python -m pytest $(PYTEST)
