@@ -1,0 +1,206 @@
+"""Where each node of a local cluster listens, and the `node.toml` that says so. Starts nothing.
+
+From a base port P, for i from 1: broker i has its public listener at P+i-1 and its internal one at P+10+i-1;
+controller i has its internal listener at P+20+i-1 and its quorum listener at P+30+i-1.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raftlog.config import NodeConfig
+from raftlog.errors import ConfigError, RaftlogError
+from raftlog.model import Address
+from raftlog.schema import from_plain
+
+MAX_NODES = 10
+"""Of one kind: the port plan has ten places for each."""
+PORTS_USED = 40
+FIRST_CONTROLLER_ID = 101
+LOOPBACK = "127.0.0.1"
+
+
+class PortInUseError(RaftlogError):
+    """A listener's port is taken; the message says which, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlan:
+    """One node's place in the cluster."""
+
+    name: str
+    node_id: int
+    folder: Path
+    internal: Address
+    public: Address | None = None
+    """Only brokers have one."""
+    quorum: Address | None = None
+    """Only controllers have one."""
+
+    @property
+    def role(self) -> str:
+        return "broker" if self.public else "controller"
+
+    @property
+    def listeners(self) -> dict[str, Address]:
+        named = {"public": self.public, "internal": self.internal, "quorum": self.quorum}
+        return {name: address for name, address in named.items() if address is not None}
+
+    @property
+    def health(self) -> Address:
+        """The listener that answers /livez and /readyz."""
+        return self.public or self.internal
+
+    @property
+    def config_path(self) -> Path:
+        return self.folder / "node.toml"
+
+    @property
+    def log_path(self) -> Path:
+        return self.folder / "log.txt"
+
+
+def plan_nodes(
+    data: Path, *, controllers: int, brokers: int, port: int, hosts: Mapping[str, str]
+) -> tuple[NodePlan, ...]:
+    """Lay out the cluster: controllers first, because brokers need them.
+
+    Raises:
+        ConfigError: a number does not fit, or `hosts` names a node that is not there.
+    """
+    _require_counts(controllers, brokers, port)
+    nodes = []
+    for i in range(controllers):
+        name = f"controller-{FIRST_CONTROLLER_ID + i}"
+        host = hosts.get(name, LOOPBACK)
+        internal, quorum = Address(host, port + 20 + i), Address(host, port + 30 + i)
+        node_id = FIRST_CONTROLLER_ID + i
+        nodes.append(NodePlan(name=name, node_id=node_id, folder=data / name, internal=internal, quorum=quorum))
+    for i in range(brokers):
+        name = f"broker-{1 + i}"
+        host = hosts.get(name, LOOPBACK)
+        public, internal = Address(host, port + i), Address(host, port + 10 + i)
+        nodes.append(NodePlan(name=name, node_id=1 + i, folder=data / name, internal=internal, public=public))
+    require_known(hosts, nodes)
+    return tuple(nodes)
+
+
+def require_known(names: Iterable[str], nodes: Iterable[NodePlan]) -> None:
+    """Refuse a name that no node has.
+
+    Raises:
+        ConfigError: with the names there are.
+    """
+    known = [node.name for node in nodes]
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"no node is named {unknown[0]!r}; the nodes are {', '.join(known)}")
+
+
+def _require_counts(controllers: int, brokers: int, port: int) -> None:
+    if not 1 <= controllers <= MAX_NODES or controllers % 2 == 0:
+        raise ConfigError(f"controllers: expected an odd number from 1 to {MAX_NODES - 1}, received {controllers}")
+    if not 1 <= brokers <= MAX_NODES:
+        raise ConfigError(f"brokers: expected 1 to {MAX_NODES}, received {brokers}")
+    if not 1 <= port <= 65536 - PORTS_USED:
+        raise ConfigError(f"port: expected 1 to {65536 - PORTS_USED} ({PORTS_USED} ports are used), received {port}")
+
+
+def node_toml(
+    node: NodePlan,
+    nodes: Iterable[NodePlan],
+    *,
+    cluster_id: str,
+    settings: Mapping[str, Any],
+) -> str:
+    """Return the text of a node's `node.toml`; `settings` (nested tables) win over what is planned.
+
+    Raises:
+        ConfigError: one of `settings` is unknown or does not fit.
+    """
+    voters = [
+        {"node_id": voter.node_id, "quorum": str(voter.quorum), "internal": str(voter.internal)}
+        for voter in nodes
+        if voter.quorum is not None
+    ]
+    listeners = {name: str(address) for name, address in node.listeners.items() if name != "quorum"}
+    quorum: dict[str, Any] = {"voters": voters}
+    if node.quorum is not None:
+        quorum["key_file"] = "../quorum.key"
+    planned: dict[str, Any] = {"node_id": node.node_id, "roles": [node.role], "data_dir": "data"}
+    planned |= {"cluster_id": cluster_id, "listeners": listeners, "quorum": quorum}
+    document = merged(planned, settings)
+    try:
+        from_plain(NodeConfig, document, error=ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"{node.name}: {error.message}") from None
+    return to_toml(document)
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `over` on top, table by table."""
+    result = dict(base)
+    for name, value in over.items():
+        below = result.get(name)
+        both_tables = isinstance(value, Mapping) and isinstance(below, Mapping)
+        result[name] = merged(below, value) if both_tables else value  # type: ignore[arg-type]
+    return result
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    """Write a document of scalars, lists and tables as TOML."""
+    lines = [f"{_toml(name)} = {_toml(value)}" for name, value in document.items() if not isinstance(value, Mapping)]
+    for name, table in document.items():
+        if isinstance(table, Mapping) and table:
+            lines += ["", f"[{_toml(name)}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return json.dumps(str(value) if isinstance(value, Address) else value, ensure_ascii=False)
+
+
+def require_free_ports(nodes: Iterable[NodePlan]) -> None:
+    """Check that nobody listens where the nodes will.
+
+    Raises:
+        PortInUseError: names the first taken port and whose it would be.
+    """
+    for node in nodes:
+        for listener, address in node.listeners.items():
+            if (reason := _cannot_bind(address)) is not None:
+                raise PortInUseError(
+                    f"port {address.port} on {address.host}, which {node.name} needs for its {listener} listener, "
+                    f"cannot be used ({reason}); end the program that has it, or choose another base port, "
+                    "for example: raftlog dev up --port 9500"
+                )
+
+
+def _cannot_bind(address: Address) -> str | None:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # Closed connections in TIME_WAIT do not matter.
+        try:
+            probe.bind(address)
+        except OSError as error:
+            return error.strerror or str(error)
+    return None
+
+
+def free_base_port() -> int:
+    """Return a base port whose whole plan is free on loopback, below the range of outgoing connections."""
+    places = list(range(10_000, 32_000, PORTS_USED))
+    secrets.SystemRandom().shuffle(places)  # Two clusters that start at the same time should not try the same one.
+    for port in places:
+        if all(_cannot_bind(Address(LOOPBACK, port + i)) is None for i in range(PORTS_USED)):
+            return port
+    raise PortInUseError(f"no {PORTS_USED} consecutive ports from 10000 to 32000 are free on 127.0.0.1")

@@ -1,0 +1,96 @@
+"""How a node of a local cluster is, as seen from outside: its process, its own word on `/readyz`, its log."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
+
+from raftlog.cli.cluster_plan import NodePlan
+from raftlog.cli.processes import ProcessIdentity
+from raftlog.errors import RaftlogError
+from raftlog.wire import paths
+
+_PROBE_TIMEOUT_S = 1.0
+_TAIL_BYTES = 16 << 10
+
+NodeState: TypeAlias = Literal["ready", "not ready", "paused", "stopped", "died"]
+"""`stopped`: never started or ended on purpose. `died`: it ended by itself, or something else ended it."""
+
+
+class ClusterError(RaftlogError):
+    """A local cluster could not be brought to where it was asked to be."""
+
+
+class NodeExitedError(ClusterError):
+    """A node's process has ended while it was needed; the message shows the end of its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """One row of `raftlog dev status`."""
+
+    name: str
+    role: str
+    state: NodeState
+    pid: int | None
+    public: str
+    internal: str
+
+    @classmethod
+    def of(cls, node: NodePlan, process: ProcessIdentity | None) -> Self:
+        alive = process is not None and process.alive
+        return cls(
+            name=node.name,
+            role=node.role,
+            state=_state(node, process),
+            pid=process.pid if process is not None and alive else None,
+            public=f"http://{node.public}" if node.public else "",
+            internal=str(node.internal),
+        )
+
+
+def _state(node: NodePlan, process: ProcessIdentity | None) -> NodeState:
+    if process is None:
+        return "stopped"
+    match process.state:
+        case "gone":
+            return "died"
+        case "paused":
+            return "paused"
+        case "running":
+            return "ready" if is_ready(node) else "not ready"
+
+
+def is_ready(node: NodePlan) -> bool:
+    """Ask the node; silence means no."""
+    connection = http.client.HTTPConnection(node.health.host, node.health.port, timeout=_PROBE_TIMEOUT_S)
+    try:
+        connection.request("GET", paths.READYZ)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def log_tail(node: NodePlan, lines: int = 20) -> str:
+    """Return the last lines of a node's log."""
+    try:
+        with node.log_path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def how_it_ended(returncode: int | None) -> str:
+    """Say it in words; None means that only its parent could know."""
+    if returncode is None:
+        return "ended"
+    return (
+        f"was ended by {signal.Signals(-returncode).name}" if returncode < 0 else f"ended with exit code {returncode}"
+    )

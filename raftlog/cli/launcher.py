@@ -1,0 +1,56 @@
+"""Starting node processes, and collecting those that ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from raftlog.cli.cluster_plan import NodePlan
+from raftlog.cli.processes import ProcessIdentity
+
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="raftlog-launcher")
+"""The kernel kills our nodes when the *thread* that started them ends, so they all start from one that lives as long as
+this process does."""
+
+
+class Launcher:
+    """Runs a command for each node. Unless `detach`, the nodes die with this process, however it ends."""
+
+    def __init__(self, command: Sequence[str], *, detach: bool) -> None:
+        self._command = list(command)
+        self._detach = detach
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+
+    def launch(self, node: NodePlan) -> ProcessIdentity:
+        """Start `node` on its configuration file; what it prints goes to its log."""
+        command = [*self._command, "--config", str(node.config_path)]
+        if not self._detach:
+            command += ["--parent-pid", str(os.getpid())]
+        child = _SPAWNER.submit(_spawn, command, node.log_path).result()
+        identity = ProcessIdentity.of(child.pid)
+        assert identity is not None, "a child has a /proc entry until it is collected"
+        self._children[child.pid] = child
+        return identity
+
+    def collect(self, process: ProcessIdentity) -> int | None:
+        """Return how an ended process ended (as `Popen.returncode`), or None if it is not a child of ours."""
+        child = self._children.get(process.pid)
+        return None if child is None else child.poll()
+
+    def collect_all(self) -> None:
+        """Collect every child that has ended, whoever ended it, so that none stays a zombie."""
+        self._children = {pid: child for pid, child in self._children.items() if child.poll() is None}
+
+
+def _spawn(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:
+    with log_path.open("ab") as log:
+        return subprocess.Popen(  # noqa: S603  (the command is ours)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C in a terminal must reach the supervisor alone.
+        )

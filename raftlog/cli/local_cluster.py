@@ -1,0 +1,286 @@
+"""A cluster of real processes on this machine: what `raftlog dev`, the demo, the tests and the chaos suite drive.
+
+Every node is `raftlog server start` on its own `node.toml`. Which processes run is kept in the data folder's
+`cluster.json`, not in this object: another process may open the same cluster, and kill, restart or end its nodes. Nodes
+die with the process that started them, unless `detach` is asked for. All methods block: call them from a thread where
+an event loop runs.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from raftlog.cli.cluster_files import nodes_of, rewrite_node, write_files
+from raftlog.cli.cluster_plan import NodePlan, merged, require_free_ports, require_known
+from raftlog.cli.cluster_state import ClusterState, agreed, record_process
+from raftlog.cli.health import ClusterError, NodeExitedError, NodeStatus, how_it_ended, is_ready, log_tail
+from raftlog.cli.launcher import Launcher
+from raftlog.cli.processes import ProcessIdentity
+from raftlog.errors import ConfigError
+
+STOP_TIMEOUT_S = 15.0
+READY_TIMEOUT_S = 60.0
+_READY_POLL_S = 0.05
+_SERVER = (sys.executable, "-m", "raftlog", "server", "start")
+
+__all__ = ["ClusterError", "LocalCluster", "NodeExitedError", "NodeStatus"]
+
+
+class LocalCluster:
+    """A cluster in the folder `data`. As a context manager: starts, waits until ready, and stops at the end.
+
+    Args:
+        data: everything lives here; a folder that holds a cluster is used again (its counts must agree).
+        controllers, brokers, port: None means what the folder holds, else 3, 3 and 9400; port 0 picks free ones.
+        hosts: by node name, the address it listens on (127.0.0.1).
+        dial: by node name, its dial map (see `NodeConfig.dial`).
+        extra: by node name, or "*" for all, more `node.toml` settings as nested tables.
+        detach: nodes outlive this process.
+        command: what to run instead of `raftlog server start`; it gets `--config FILE`.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        controllers: int | None = None,
+        brokers: int | None = None,
+        port: int | None = None,
+        hosts: Mapping[str, str] | None = None,
+        dial: Mapping[str, Mapping[str, str]] | None = None,
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+        detach: bool = False,
+        command: Sequence[str] = _SERVER,
+    ) -> None:
+        self.data = data.absolute()
+        stored = ClusterState.load(self.data)
+        state = agreed(self.data, stored, controllers=controllers, brokers=brokers, port=port)
+        if hosts is not None:
+            state = replace(state, hosts=dict(hosts))
+        if dial is not None or extra is not None:
+            dials = {name: {"dial": dict(mapping)} for name, mapping in (dial or {}).items()}
+            state = replace(state, settings=merged(extra or {}, dials))
+        self._state = state
+        self._nodes = nodes_of(self.data, state)
+        self._launcher = Launcher(command, detach=detach)
+
+    @classmethod
+    def open(cls, data: Path, **options: Any) -> LocalCluster:
+        """Return the cluster that `data` holds, to look at it or drive its nodes.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if ClusterState.load(data) is None:
+            raise ConfigError(f"{data} holds no cluster; start one with: raftlog dev up --data {data}")
+        return cls(data, **options)
+
+    def __enter__(self) -> Self:
+        self.start()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def names(self) -> list[str]:
+        """All nodes, controllers first."""
+        return list(self._nodes)
+
+    @property
+    def brokers(self) -> list[str]:
+        return [node.name for node in self._nodes.values() if node.public]
+
+    @property
+    def controllers(self) -> list[str]:
+        return [node.name for node in self._nodes.values() if node.quorum]
+
+    @property
+    def cluster_id(self) -> str:
+        return self._state.cluster_id
+
+    @property
+    def bootstrap(self) -> str:
+        """Every broker's public URL, separated by commas."""
+        return ",".join(self.public_url(name) for name in self.brokers)
+
+    def node(self, name: str) -> NodePlan:
+        """Return where a node listens and keeps its files.
+
+        Raises:
+            ConfigError: there is no such node.
+        """
+        require_known([name], self._nodes.values())
+        return self._nodes[name]
+
+    def public_url(self, name: str) -> str:
+        """Return a broker's URL for clients."""
+        address = self.node(name).public
+        if address is None:
+            raise ConfigError(f"{name} is a controller, without a public listener; brokers: {', '.join(self.brokers)}")
+        return f"http://{address}"
+
+    def process(self, name: str) -> ProcessIdentity | None:
+        """Return the process that a node runs as, or ran as when it ended by itself."""
+        self.node(name)
+        state = ClusterState.load(self.data)
+        return state.processes.get(name) if state else None
+
+    def pid(self, name: str) -> int | None:
+        """Return the pid of a running (or paused) node, else None."""
+        process = self.process(name)
+        return process.pid if process is not None and process.alive else None
+
+    def running(self) -> list[str]:
+        return [name for name in self.names if self.pid(name) is not None]
+
+    def status(self) -> list[NodeStatus]:
+        """Look at every node: whether its process is alive and calls itself ready."""
+        return [NodeStatus.of(node, self.process(name)) for name, node in self._nodes.items()]
+
+    def log_tail(self, name: str, lines: int = 20) -> str:
+        return log_tail(self.node(name), lines)
+
+    def start(self) -> None:
+        """Write the configuration and start every node. Does not wait: see `wait_ready`.
+
+        Raises:
+            ClusterError: some of its nodes are running already.
+            PortInUseError, ConfigError: nothing was started.
+        """
+        if running := self.running():
+            raise ClusterError(
+                f"the cluster in {self.data} is running already ({', '.join(running)}); "
+                f"see raftlog dev status --data {self.data}, or end it with raftlog dev down --data {self.data}"
+            )
+        require_free_ports(self._nodes.values())
+        write_files(self.data, self._state, self._nodes)
+        try:
+            for name in self.names:
+                self.start_node(name)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_node(self, name: str) -> None:
+        """Start one node on the `node.toml` it has. Does not wait: see `wait_ready`.
+
+        Raises:
+            ClusterError: it runs already.
+            PortInUseError: nothing was started.
+        """
+        if (pid := self.pid(name)) is not None:
+            raise ClusterError(f"{name} is running already, as process {pid}")
+        require_free_ports([self.node(name)])
+        record_process(self.data, name, self._launcher.launch(self.node(name)))
+
+    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S, names: Iterable[str] | None = None) -> None:
+        """Wait until the named nodes (all) say that they are ready.
+
+        Raises:
+            NodeExitedError: one of them has ended; the message shows the end of its log.
+            ClusterError: time is up; the message shows who is late, and the end of its log.
+        """
+        deadline = time.monotonic() + timeout_s
+        waiting = deque(self.node(name) for name in (self.names if names is None else names))
+        while waiting:
+            node = waiting[0]
+            self._require_alive(node)
+            if is_ready(node):
+                waiting.popleft()
+            elif time.monotonic() >= deadline:
+                late = ", ".join(node.name for node in waiting)
+                ending = f"the log of {node.name} ends with:\n{log_tail(node)}"
+                raise ClusterError(f"not ready within {timeout_s:g} s: {late}; {ending}")
+            else:
+                time.sleep(_READY_POLL_S)  # Readiness is the node's own word: there is no event to await.
+
+    def kill(self, name: str, sig: signal.Signals = signal.SIGKILL, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send a signal to one node; after SIGKILL or SIGTERM, wait until it has ended.
+
+        Raises:
+            ClusterError: it is not running, or has not ended within `timeout_s`.
+        """
+        process = self.process(name)
+        if process is None or not process.send(sig):
+            raise ClusterError(f"{name} is not running: there is nothing to send {sig.name} to")
+        if sig not in {signal.SIGKILL, signal.SIGTERM}:
+            return
+        if not process.wait_gone(timeout_s):
+            raise ClusterError(f"{name} (process {process.pid}) has not ended within {timeout_s:g} s of {sig.name}")
+        self._forget(name, process)
+
+    def pause(self, name: str) -> None:
+        """Stop a node in its tracks (SIGSTOP): its connections stay open, silent."""
+        self.kill(name, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self.kill(name, signal.SIGCONT)
+
+    def restart(self, name: str) -> None:
+        """Start one node again, ending it first if it runs. Does not wait until it is ready."""
+        self._end([name], STOP_TIMEOUT_S)
+        self.start_node(name)
+
+    def configure(self, name: str, *, dial: Mapping[str, str] | None = None, **tables: Any) -> None:
+        """Set a node's dial map or other tables of its `node.toml`, from its next start on.
+
+        Raises:
+            ConfigError: a setting is unknown or does not fit; nothing was changed.
+        """
+        self.node(name)
+        change = tables if dial is None else {**tables, "dial": dict(dial)}
+        own = {**self._state.settings.get(name, {}), **change}
+        state = replace(self._state, settings={**self._state.settings, name: own})
+        rewrite_node(self.data, state, self.node(name), self._nodes)
+        self._state = state
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> list[str]:
+        """End every node: brokers first, because a clean end needs a controller. Return whom SIGTERM did not end."""
+        if ClusterState.load(self.data) is None:
+            return []
+        deadline = time.monotonic() + timeout_s
+        stubborn = self._end(self.brokers, timeout_s)
+        stubborn += self._end(self.controllers, max(2.0, deadline - time.monotonic()))
+        self._launcher.collect_all()
+        return stubborn
+
+    def _end(self, names: Iterable[str], timeout_s: float) -> list[str]:
+        """Ask the named nodes to end; kill those that have not by `timeout_s`, and return their names."""
+        processes = {name: process for name in names if (process := self.process(name)) is not None}
+        deadline = time.monotonic() + timeout_s
+        for process in processes.values():
+            process.send(signal.SIGTERM)
+            process.send(signal.SIGCONT)  # A paused one hears nothing before.
+        stubborn = []
+        for name, process in processes.items():
+            if not process.wait_gone(deadline - time.monotonic()):
+                stubborn.append(name)
+                process.send(signal.SIGKILL)
+                process.wait_gone(STOP_TIMEOUT_S)
+            self._forget(name, process)
+        return stubborn
+
+    def _forget(self, name: str, process: ProcessIdentity) -> None:
+        self._launcher.collect(process)
+        record_process(self.data, name, None)
+
+    def _require_alive(self, node: NodePlan) -> None:
+        process = self.process(node.name)
+        if process is None:
+            raise NodeExitedError(f"{node.name} is not running; start it with: raftlog dev restart {node.name}")
+        if not process.alive:
+            how = how_it_ended(self._launcher.collect(process))
+            raise NodeExitedError(f"{node.name} {how}; its log ({node.log_path}) ends with:\n{log_tail(node)}")

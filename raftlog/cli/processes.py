@@ -1,0 +1,97 @@
+"""Processes on this machine, told apart from strangers that got the same pid later.
+
+A pid alone is reused; a pid with its start time is not. Signals and waits go through a pidfd, so that what was
+checked is also what is signalled, and so that a process which is nobody's child here can be awaited without polling.
+Linux only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+ProcessState: TypeAlias = Literal["running", "paused", "gone"]
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """One process, for as long as the machine is up."""
+
+    pid: int
+    start_ticks: int
+    """When it started, in clock ticks since boot."""
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """Return the identity of whoever has this pid now."""
+        stat = _read_stat(pid)
+        return None if stat is None else cls(pid=pid, start_ticks=int(stat[19]))
+
+    @property
+    def state(self) -> ProcessState:
+        stat = _read_stat(self.pid)
+        if stat is None or int(stat[19]) != self.start_ticks or stat[0] in "ZX":
+            return "gone"
+        return "paused" if stat[0] in "Tt" else "running"
+
+    @property
+    def alive(self) -> bool:
+        return self.state != "gone"
+
+    def send(self, sig: signal.Signals) -> bool:
+        """Send a signal; return False if the process is gone."""
+        with self._pidfd() as pidfd:
+            if pidfd is None:
+                return False
+            try:
+                signal.pidfd_send_signal(pidfd, sig)
+            except ProcessLookupError:
+                return False
+            return True
+
+    def wait_gone(self, timeout_s: float) -> bool:
+        """Wait until the process has ended; return False if it still runs after `timeout_s`."""
+        with self._pidfd() as pidfd:
+            if pidfd is None:
+                return True
+            poller = select.poll()
+            poller.register(pidfd, select.POLLIN)
+            return bool(poller.poll(max(0.0, timeout_s) * 1000))
+
+    @contextmanager
+    def _pidfd(self) -> Iterator[int | None]:
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            yield None
+            return
+        try:
+            yield pidfd if self.alive else None  # Checked after opening: from here on the fd cannot mean another.
+        finally:
+            os.close(pidfd)
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Ask the kernel to kill this process when the one that started it ends, however it ends."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent_pid:  # It ended before we asked: no signal would come.
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _read_stat(pid: int) -> list[str] | None:
+    """Return /proc/PID/stat from its third field (the state) on; the second may hold spaces and parentheses."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return text.rpartition(")")[2].split()
