@@ -1,0 +1,83 @@
+"""One background event loop per process, with its connections, for Spark's blocking worker code.
+
+Spark reuses worker processes and pickles readers: connections therefore live in a module global, never in what Spark
+pickles. Threads do not survive a fork, so the global is kept by process id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.options import SourceOptions
+from raftlog.transport.session import HttpSession
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """An event loop in a daemon thread, with the clusters whose sessions live on it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="raftlog-spark", daemon=True)
+        self._thread.start()
+        self._clusters: dict[object, Cluster] = {}
+        self._sessions: list[HttpSession] = []
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start `work` on the loop; cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the loop and wait for it; it is cancelled when the caller is interrupted."""
+        future = self.spawn(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def cluster(self, options: SourceOptions) -> Cluster:
+        """Return the cluster that `options` name, with the connections that it already has."""
+        key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms)
+        if key not in self._clusters:
+            session = HttpSession(dial=options.dial)
+            self._sessions.append(session)
+            self._clusters[key] = Cluster(options.bootstrap, session, timeout_ms=options.timeout_ms)
+        return self._clusters[key]
+
+    def close(self) -> None:
+        """Close every connection and end the thread."""
+        for session in self._sessions:
+            self.run(session.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+_loops: dict[int, BackgroundLoop] = {}
+_lock = threading.Lock()
+
+
+def background() -> BackgroundLoop:
+    """Return this process's loop."""
+    with _lock:
+        if os.getpid() not in _loops:
+            _loops[os.getpid()] = BackgroundLoop()
+        return _loops[os.getpid()]
+
+
+@atexit.register
+def close_background() -> None:
+    """Close this process's connections; the next use opens new ones."""
+    with _lock:
+        loop = _loops.pop(os.getpid(), None)
+    if loop is not None:
+        loop.close()

@@ -1,0 +1,231 @@
+"""Asks brokers: which partitions exist, who leads them, how far their logs reach, what they hold.
+
+Reads may be repeated, so every retriable failure (a leader that moved, a broker that died, a lost answer) leads to
+fresh metadata and another attempt, with growing pauses, until `timeout_ms` has passed without success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from pyspark_raftlog.offsets import LogEnds
+from pyspark_raftlog.parsing import parse_url
+from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
+from raftlog.model import Address, Offset, TopicPartition
+from raftlog.runtime import Clock, SystemClock
+from raftlog.transport.session import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult, OffsetResponse
+from raftlog.wire.metadata import ClientMetadata, TopicInfo
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT_MS = 30_000
+BEHIND_MS = 2_000
+"""How long a broker may lack a topic or partition whose creation another broker has confirmed."""
+_PARALLEL_REQUESTS = 32
+
+
+class Cluster:
+    """One cluster as seen from one process. Used on one event loop only."""
+
+    def __init__(
+        self, bootstrap: tuple[Address, ...], session: HttpSession, *, timeout_ms: int, clock: Clock | None = None
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._session = session
+        self._timeout_ms = timeout_ms
+        self._clock = clock or SystemClock()
+        self._brokers: dict[int, Address] = {}
+        self._topics: dict[str, TopicInfo] = {}
+        self._answered: tuple[Address, ...] = ()
+        """The broker that answered last: asked first, so that a dead bootstrap costs one timeout, not many."""
+        self._parallel = asyncio.Semaphore(_PARALLEL_REQUESTS)
+
+    async def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        """Describe topics by name.
+
+        Raises:
+            NotFoundError: at least one does not exist.
+        """
+
+        async def attempt() -> dict[str, TopicInfo]:
+            known = await self._metadata(names)
+            if missing := sorted(set(names) - set(known)):
+                raise NotFoundError(
+                    f"no such topic: {', '.join(missing)} (asked of {self._bootstrap_text()}); create it, or correct "
+                    "the option subscribe or assign"
+                )
+            return known
+
+        return await self._retry(attempt)
+
+    async def all_topics(self) -> dict[str, TopicInfo]:
+        """Describe every topic."""
+        return await self._retry(lambda: self._metadata(()))
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnds]:
+        """Return where each log begins and up to where it may be read."""
+
+        async def ask(partition: TopicPartition) -> LogEnds:
+            latest = await self._offset(partition, "latest")
+            if latest.log_start_offset >= 0:
+                return LogEnds(latest.log_start_offset, latest.offset)
+            return LogEnds((await self._offset(partition, "earliest")).offset, latest.offset)
+
+        return await self._each(partitions, ask)
+
+    async def first_offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset | None]:
+        """Return the first offset at or after each time (ms since 1970), None where every record is earlier."""
+
+        async def ask(partition: TopicPartition) -> Offset | None:
+            found = await self._offset(partition, str(times[partition]))
+            return found.offset if found.offset < found.high_watermark else None
+
+        return await self._each(times, ask)
+
+    async def fetch(
+        self, partition: TopicPartition, offset: Offset, *, topic_id: str, max_bytes: int, max_wait_ms: int = 500
+    ) -> tuple[FetchResult, memoryview]:
+        """Read whole batches from `offset` on; nothing when none came within `max_wait_ms`."""
+        asked = FetchPartition(
+            topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=max_bytes, topic_id=topic_id
+        )
+        request = FetchRequest(partitions=(asked,), max_wait_ms=max_wait_ms, max_bytes=max_bytes)
+
+        async def attempt() -> tuple[FetchResult, memoryview]:
+            head, data = await self._send_fetch(await self._leader(partition, topic_id), request)
+            result = head.partitions[0]
+            if result.error is not None:
+                raise _stale_if_unknown(result.error.to_error())
+            return result, data[: result.length]
+
+        return await self._retry(attempt)
+
+    async def wait_for_records(self, positions: Mapping[TopicPartition, Offset], *, max_wait_ms: int) -> None:
+        """Return when a record at or after one of `positions` can be read, or after `max_wait_ms`."""
+        waits: list[asyncio.Task[object]] = [
+            asyncio.create_task(
+                self._send_fetch(leader, FetchRequest(partitions=asked, max_wait_ms=max_wait_ms, max_bytes=1))
+            )
+            for leader, asked in (await self._by_leader(positions)).items()
+        ] or [asyncio.create_task(asyncio.sleep(max_wait_ms / 1000))]
+        try:
+            await asyncio.wait(waits, timeout=max_wait_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        if any(map(_failed, outcomes)):
+            # The caller's next request meets the same failure and handles it: only keep it from spinning.
+            await asyncio.sleep(0.1)
+
+    async def _by_leader(self, positions: Mapping[TopicPartition, Offset]) -> dict[Address, tuple[FetchPartition, ...]]:
+        requests: dict[Address, tuple[FetchPartition, ...]] = {}
+        for partition, offset in positions.items():
+            asked = FetchPartition(topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=1)
+            with suppress(RetriableError):  # Nothing can come from a partition without a leader.
+                leader = await self._leader(partition)
+                requests[leader] = (*requests.get(leader, ()), asked)
+        return requests
+
+    async def _send_fetch(self, leader: Address, request: FetchRequest) -> tuple[FetchResponse, memoryview]:
+        timeout_ms = REQUEST_TIMEOUT_MS + request.max_wait_ms
+        return await self._session.call_frame(
+            FetchResponse, "POST", leader, paths.FETCH, timeout_ms=timeout_ms, message=request
+        )
+
+    async def _offset(self, partition: TopicPartition, at: str) -> OffsetResponse:
+        path = paths.fill(paths.OFFSETS, topic=partition.topic, partition=partition.partition)
+
+        async def attempt() -> OffsetResponse:
+            leader = await self._leader(partition)
+            try:
+                return await self._session.call(
+                    OffsetResponse, "GET", leader, path, timeout_ms=REQUEST_TIMEOUT_MS, query={"at": at}
+                )
+            except NotFoundError as error:
+                raise _stale_if_unknown(error) from error
+
+        async with self._parallel:
+            return await self._retry(attempt)
+
+    async def _each(
+        self, partitions: Iterable[TopicPartition], ask: Callable[[TopicPartition], Coroutine[None, None, T]]
+    ) -> dict[TopicPartition, T]:
+        listed = list(partitions)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(ask(partition)) for partition in listed]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return {partition: task.result() for partition, task in zip(listed, tasks, strict=True)}
+
+    async def _leader(self, partition: TopicPartition, topic_id: str = "") -> Address:
+        """Return where to read `partition`, from what is known or from fresh metadata."""
+        topic = self._topics.get(partition.topic) or (await self._metadata((partition.topic,))).get(partition.topic)
+        if topic is None:
+            raise NotFoundError(f"{partition}: the topic does not exist (any more)")
+        if topic_id and topic.topic_id != topic_id:
+            raise NotFoundError(f"{partition}: the topic was deleted and created again since this query was planned")
+        info = next((info for info in topic.partitions if info.partition == partition.partition), None)
+        if info is None:
+            raise NotFoundError(f"{partition}: the topic has {len(topic.partitions)} partitions")
+        if info.leader not in self._brokers:
+            raise StaleRouteError(f"{partition} has no leader at present (replicas {list(info.replicas)})")
+        return self._brokers[info.leader]
+
+    async def _metadata(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        query = urlencode([("topic", name) for name in sorted(names)])
+        path = f"{paths.METADATA}?{query}" if query else paths.METADATA
+        failure: RaftlogError | None = None
+        for address in dict.fromkeys((*self._answered, *self._bootstrap, *self._brokers.values())):
+            try:
+                answer = await self._session.call(ClientMetadata, "GET", address, path, timeout_ms=REQUEST_TIMEOUT_MS)
+            except RetriableError as error:
+                failure = error
+            else:
+                self._answered = (address,)
+                return self._learn(answer)
+        raise failure or RetriableError(f"no broker to ask: {self._bootstrap_text()}")
+
+    def _learn(self, answer: ClientMetadata) -> dict[str, TopicInfo]:
+        self._brokers |= {broker.broker_id: parse_url(broker.url) for broker in answer.brokers}
+        topics = {topic.topic: topic for topic in answer.topics}
+        self._topics |= topics
+        return topics
+
+    async def _retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        begun, pause_ms = self._clock.monotonic_ms(), 50.0
+        while True:
+            try:
+                return await attempt()
+            except NotFoundError:
+                # What is known may be old: another broker has created it, or another process has seen it created.
+                if self._clock.monotonic_ms() + pause_ms > begun + min(self._timeout_ms, BEHIND_MS):
+                    raise
+            except RetriableError as error:
+                if self._clock.monotonic_ms() + pause_ms > begun + self._timeout_ms:
+                    raise RetriableError(f"no success within {self._timeout_ms} ms; last: {error.message}") from error
+            self._topics.clear()
+            await asyncio.sleep(pause_ms / 1000 * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
+            pause_ms = min(2 * pause_ms, 1_000.0)
+
+    def _bootstrap_text(self) -> str:
+        return ", ".join(f"http://{address}" for address in self._bootstrap)
+
+
+def _failed(outcome: object) -> bool:
+    if isinstance(outcome, tuple):
+        return any(result.error is not None for result in outcome[0].partitions)
+    return isinstance(outcome, RaftlogError)
+
+
+def _stale_if_unknown(error: RaftlogError) -> RaftlogError:
+    """A leader that does not know its partition yet is behind; only metadata says that a topic does not exist."""
+    return StaleRouteError(error.message) if isinstance(error, NotFoundError) else error

@@ -1,0 +1,178 @@
+"""Reads one range of offsets as Spark's Arrow batches.
+
+While Spark converts one chunk, the background loop fetches the next: at most `PREFETCH` wait, so memory is bounded by
+a few times `fetch_bytes`. Small batches are joined, because Spark pays per batch; checksums are verified, because
+what Spark computes must not rest on a flipped bit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+from raftlog.record.arrow import to_arrow_with_offsets
+from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
+
+from pyspark_raftlog.background import background
+from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.offsets import OffsetRange, data_loss
+from pyspark_raftlog.options import SourceOptions
+from pyspark_raftlog.schema import BatchShaper
+from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, RetriableError
+from raftlog.model import Offset
+
+Chunk: TypeAlias = list[tuple[BatchHeader, memoryview]]
+"""The whole batches of one fetch."""
+
+PREFETCH = 2
+TARGET_ROWS = 10_000
+TARGET_BYTES = 32 << 20
+"""Large records fill a batch for Spark sooner than `TARGET_ROWS`; Arrow's binary columns end at 2 GB."""
+_MIN_FETCH_BYTES = 64 << 10
+_GUESSED_RECORD_BYTES = 1024
+_log = logging.getLogger(__name__)
+
+
+def read_range(
+    options: SourceOptions, wanted: OffsetRange, schema: StructType, *, topic_id: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of `wanted`, in order, with exactly the columns of `schema`.
+
+    Raises:
+        OffsetOutOfRangeError: records of the range are gone, and `fail_on_data_loss` is set.
+    """
+    loop = background()
+    fetch = RangeFetch(options, wanted, topic_id)
+    pump = loop.spawn(fetch.pump(loop.cluster(options)))
+    shaper = BatchShaper(schema, wanted.topic_partition)
+    try:
+        chunks = iter(lambda: loop.run(fetch.take()), None)
+        yield from map(shaper.shape, coalesce(records_in(wanted, chunks)))
+    finally:
+        pump.cancel()  # Spark stops early on a limit: fetch nothing more.
+
+
+def records_in(wanted: OffsetRange, chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
+    """Decode what lies inside the range: batches may begin before it and end after it."""
+    for chunk in chunks:
+        for header, view in chunk:
+            if header.is_control or header.next_offset <= wanted.start or header.base_offset >= wanted.end:
+                continue
+            verify_payload_crc(header, view)
+            batch = to_arrow_with_offsets(header, view, from_offset=wanted.start)
+            if header.next_offset > wanted.end:
+                batch = batch.slice(0, pc.sum(pc.less(batch.column("offset"), wanted.end)).as_py() or 0)
+            if batch.num_rows:
+                yield batch
+
+
+def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Group consecutive batches until a group is worth Spark's cost per batch."""
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        group.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= TARGET_ROWS or size >= TARGET_BYTES:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+@dataclass
+class FetchSize:
+    """How many bytes to ask for: enough for the records wanted, judged by the records seen so far."""
+
+    limit_bytes: int
+    records: int = 0
+    bytes: int = 0
+
+    def for_records(self, wanted: int) -> int:
+        average = self.bytes / self.records if self.records else _GUESSED_RECORD_BYTES
+        return min(self.limit_bytes, max(_MIN_FETCH_BYTES, int(1.25 * average * wanted)))
+
+    def learn(self, chunk: Chunk) -> None:
+        self.records += sum(header.record_count for header, _ in chunk)
+        self.bytes += sum(header.batch_length for header, _ in chunk)
+
+
+@dataclass
+class RangeFetch:
+    """Fetches the batches of one range, in order, ahead of whoever takes them."""
+
+    options: SourceOptions
+    wanted: OffsetRange
+    topic_id: str = ""
+    _queue: asyncio.Queue[Chunk | Exception | None] = field(default_factory=lambda: asyncio.Queue(PREFETCH))
+
+    async def take(self) -> Chunk | None:
+        """Return the next chunk, or None after the last.
+
+        Raises:
+            Exception: what ended the fetching.
+        """
+        taken = await self._queue.get()
+        if isinstance(taken, Exception):
+            raise taken
+        return taken
+
+    async def pump(self, cluster: Cluster) -> None:
+        """Fill the queue: chunks, then None or the failure."""
+        try:
+            offset, size = self.wanted.start, FetchSize(self.options.fetch_bytes)
+            while offset < self.wanted.end:
+                offset, chunk = await self._next(cluster, offset, size)
+                await self._queue.put(chunk)
+            await self._queue.put(None)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the thread that takes must raise it
+            await self._queue.put(error)
+
+    async def _next(self, cluster: Cluster, offset: Offset, size: FetchSize) -> tuple[Offset, Chunk]:
+        """Return the next chunk and the offset after it. The chunk is empty where lost records were skipped."""
+        max_bytes = size.for_records(self.wanted.end - offset)
+        try:
+            data = await self._fetch(cluster, offset, max_bytes)
+        except (OffsetOutOfRangeError, NotFoundError) as error:
+            return await self._skip_lost(cluster, offset, error), []
+        chunk = list(iter_batches(data))
+        size.learn(chunk)
+        next_offset = chunk[-1][0].next_offset
+        if next_offset <= offset:
+            raise RaftlogError(f"{self.wanted.topic_partition}: asked from {offset}, received only to {next_offset}")
+        return next_offset, chunk
+
+    async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> memoryview:
+        """Wait for data: the range was readable when planned, but a new leader may need a moment to know it."""
+        partition = self.wanted.topic_partition
+        try:
+            async with asyncio.timeout(self.options.timeout_ms / 1000):
+                while True:
+                    _, data = await cluster.fetch(partition, offset, topic_id=self.topic_id, max_bytes=max_bytes)
+                    if data:
+                        return data
+        except TimeoutError:
+            raise RetriableError(
+                f"{partition}: no records from offset {offset} within {self.options.timeout_ms} ms, though the range "
+                f"to {self.wanted.end} was readable before; is the leader isolated from its followers?"
+            ) from None
+
+    async def _skip_lost(self, cluster: Cluster, offset: Offset, error: RaftlogError) -> Offset:
+        """Return where to go on after a loss, if losses are allowed."""
+        partition = self.wanted.topic_partition
+        if self.options.fail_on_data_loss:
+            raise data_loss(partition, f"offset {offset} cannot be read: {error.message}") from error
+        start = self.wanted.end
+        if isinstance(error, OffsetOutOfRangeError):
+            ends = (await cluster.log_ends((partition,)))[partition]
+            if offset < ends.log_start_offset:
+                start = min(start, ends.log_start_offset)
+        _log.warning("%s: skipping lost offsets %d to %d (%s)", partition, offset, start, error.message)
+        return start

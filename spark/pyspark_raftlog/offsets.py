@@ -1,0 +1,219 @@
+"""Which offsets a query reads: pure planning, no IO.
+
+A batch resolves its two ends once, then cuts each partition's range [start, end) into tasks. A stream keeps its
+position as Kafka's source does, `{"topic": {"0": 23}}`, the next offset to read: Spark compares positions as JSON text,
+so equal positions must encode equally. Offsets may have gaps; a range counts offsets, which bounds its records.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from pyspark_raftlog.parsing import AtTime, Position, PositionSpec
+from raftlog.errors import ConfigError, OffsetOutOfRangeError
+from raftlog.model import Offset, TopicPartition
+
+Positions: TypeAlias = dict[TopicPartition, Offset]
+JsonPositions: TypeAlias = dict[str, dict[str, Offset]]
+
+
+class LogEnds(NamedTuple):
+    """The readable part of a partition: [log start offset, high watermark)."""
+
+    log_start_offset: Offset
+    high_watermark: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Offsets [start, end) of one partition."""
+
+    topic: str
+    partition: int
+    start: Offset
+    end: Offset
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+# Positions: from what the user wrote to one offset per partition.
+
+
+def expand(spec: PositionSpec, partitions: Sequence[TopicPartition], *, option: str) -> dict[TopicPartition, Position]:
+    """Give each partition its position.
+
+    Raises:
+        ConfigError: the user named positions by partition, and these are not exactly the partitions to be read.
+    """
+    if not isinstance(spec, Mapping):
+        return dict.fromkeys(partitions, spec)
+    missing = sorted(set(partitions) - set(spec))
+    surplus = sorted(set(spec) - set(partitions))
+    if missing or surplus:
+        raise ConfigError(
+            f"{option} must name exactly the partitions that are read; it lacks {_listed(missing)} and names "
+            f"{_listed(surplus)} in vain"
+        )
+    return {partition: spec[partition] for partition in partitions}
+
+
+def _listed(partitions: Sequence[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions)) or "none"
+
+
+def starting_offsets(
+    positions: Mapping[TopicPartition, Position],
+    ends: Mapping[TopicPartition, LogEnds],
+    found: Mapping[TopicPartition, Offset | None],
+    *,
+    without_match: Literal["error", "latest"],
+) -> Positions:
+    """Turn positions into offsets.
+
+    Args:
+        found: for each position that is a time, the first offset at or after it, None where there is none.
+
+    Raises:
+        ConfigError: no record is late enough, and `without_match` is "error".
+    """
+    offsets: Positions = {}
+    for partition, position in positions.items():
+        if isinstance(position, AtTime) and found[partition] is None and without_match == "error":
+            raise ConfigError(
+                f"{partition} has no record at or after {position.timestamp_ms} ms since 1970; choose an earlier time, "
+                "or set startingOffsetsByTimestampStrategy=latest to begin at the end"
+            )
+        offsets[partition] = _to_offset(position, ends[partition], found.get(partition))
+    return offsets
+
+
+def ending_offsets(
+    positions: Mapping[TopicPartition, Position],
+    ends: Mapping[TopicPartition, LogEnds],
+    found: Mapping[TopicPartition, Offset | None],
+) -> Positions:
+    """Turn positions into offsets; a time later than every record means the end."""
+    return {
+        partition: _to_offset(position, ends[partition], found.get(partition))
+        for partition, position in positions.items()
+    }
+
+
+def _to_offset(position: Position, ends: LogEnds, found: Offset | None) -> Offset:
+    if position == "earliest":
+        return ends.log_start_offset
+    if position == "latest":
+        return ends.high_watermark
+    if isinstance(position, AtTime):
+        return ends.high_watermark if found is None else found
+    return position
+
+
+def require_readable(partition: TopicPartition, offset: Offset, ends: LogEnds, *, fail_on_data_loss: bool) -> Offset:
+    """Return the offset to use: `offset`, or the nearest readable one when loss is allowed.
+
+    Raises:
+        OffsetOutOfRangeError: `offset` is outside of the log, and loss is not allowed.
+    """
+    inside = min(max(offset, ends.log_start_offset), ends.high_watermark)
+    if inside != offset and fail_on_data_loss:
+        raise data_loss(partition, f"offset {offset} was asked for, the log holds [{ends[0]}, {ends[1]})")
+    return inside
+
+
+def data_loss(partition: TopicPartition, what: str) -> OffsetOutOfRangeError:
+    """Return the error that says that records may be missing, and how to go on without them."""
+    return OffsetOutOfRangeError(
+        f"{partition}: {what}. Records may have been deleted by retention, or the topic was recreated. To skip what is "
+        "missing, set the option failOnDataLoss to false."
+    )
+
+
+# Ranges: from offsets to Spark tasks.
+
+
+def ranges_between(start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> list[OffsetRange]:
+    """Return the nonempty ranges from `start` to `end`; a partition that only `end` knows is new and begins at 0."""
+    return [
+        OffsetRange(*partition, start.get(partition, 0), end[partition])
+        for partition in sorted(end)
+        if start.get(partition, 0) < end[partition]
+    ]
+
+
+def split_ranges(
+    ranges: Sequence[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+) -> list[OffsetRange]:
+    """Cut ranges so that each holds at most `max_records` offsets and there are at least `min_partitions`.
+
+    Fewer only if there are fewer offsets. The range whose pieces are largest is cut further first.
+    """
+    pieces = [1 if max_records is None else -(-item.size // max_records) for item in ranges]
+    wanted = min(min_partitions or 0, sum(item.size for item in ranges))
+    largest = [(-item.size / count, i) for i, (item, count) in enumerate(zip(ranges, pieces, strict=True))]
+    heapq.heapify(largest)
+    for _ in range(wanted - sum(pieces)):
+        _, i = heapq.heappop(largest)
+        pieces[i] += 1
+        heapq.heappush(largest, (-ranges[i].size / pieces[i], i))
+    return [piece for item, count in zip(ranges, pieces, strict=True) for piece in _cut(item, count)]
+
+
+def _cut(item: OffsetRange, count: int) -> Iterable[OffsetRange]:
+    bounds = [item.start + i * item.size // count for i in range(count + 1)]
+    return (OffsetRange(item.topic, item.partition, *bound) for bound in itertools.pairwise(bounds))
+
+
+def limit_offsets(
+    start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset], limit: int
+) -> Positions:
+    """Move `end` back so that at most `limit` offsets remain, each partition in proportion to its backlog.
+
+    What rounding down leaves goes to the largest remainders, so exactly `limit` are read while that many exist.
+    """
+    backlog = {partition: max(0, end[partition] - start[partition]) for partition in end}
+    total = sum(backlog.values())
+    if total <= limit:
+        return dict(end)
+    shares = {partition: limit * size // total for partition, size in backlog.items()}
+    by_remainder = sorted(backlog, key=lambda partition: (-(limit * backlog[partition] % total), partition))
+    for partition in by_remainder[: limit - sum(shares.values())]:
+        shares[partition] += 1
+    return {partition: min(start[partition] + share, end[partition]) for partition, share in shares.items()}
+
+
+# JSON: what Spark keeps in the checkpoint.
+
+
+def encode_positions(positions: Mapping[TopicPartition, Offset]) -> JsonPositions:
+    """Return positions in the checkpoint's form, always in the same order."""
+    encoded: JsonPositions = {}
+    for topic, partition in sorted(positions):
+        encoded.setdefault(topic, {})[str(partition)] = positions[TopicPartition(topic, partition)]
+    return encoded
+
+
+def decode_positions(encoded: Mapping[str, Mapping[str, Offset]]) -> Positions:
+    """Read positions back from a checkpoint.
+
+    Raises:
+        ConfigError: this is not a position of this source.
+    """
+    try:
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, by_partition in encoded.items()
+            for partition, offset in by_partition.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f"the checkpoint holds no raftlog offsets: {encoded!r:.200}") from None

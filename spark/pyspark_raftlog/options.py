@@ -1,0 +1,187 @@
+"""What users write in `.option(...)`, checked once and turned into types.
+
+Names follow Spark's Kafka source, so that a Kafka user changes the format's name and the bootstrap. Spark lower-cases
+option names; messages show them as documented. An unknown name is an error: a misspelled `startingOffsets` that is
+silently ignored reads the wrong records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+from pyspark_raftlog.parsing import (
+    Position,
+    PositionSpec,
+    Subscription,
+    parse_assign,
+    parse_bool,
+    parse_bootstrap,
+    parse_count,
+    parse_dial,
+    parse_offsets,
+    parse_pattern,
+    parse_strategy,
+    parse_subscribe,
+    parse_time,
+    parse_times,
+)
+from raftlog.errors import ConfigError
+from raftlog.model import Address
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Everything a read needs to know. Travels to executors, so it holds plain data only."""
+
+    bootstrap: tuple[Address, ...]
+    subscription: Subscription
+    dial: Mapping[str, str] = field(default_factory=dict)
+    starting: PositionSpec | None = None
+    """None: the mode's default (earliest for a batch, latest for a stream)."""
+    ending: PositionSpec | None = None
+    without_match: Literal["error", "latest"] = "error"
+    """What a starting time later than every record means."""
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    include_headers: bool = False
+    timeout_ms: int = 120_000
+    fetch_bytes: int = 8 << 20
+
+    def for_batch(self) -> SourceOptions:
+        """Apply the defaults of a batch query and refuse what has no meaning in one."""
+        starting = "earliest" if self.starting is None else self.starting
+        ending = "latest" if self.ending is None else self.ending
+        if "latest" in _positions(starting):
+            raise ConfigError("startingOffsets: a batch query cannot begin at latest (-1); name earliest or an offset")
+        if "earliest" in _positions(ending):
+            raise ConfigError("endingOffsets: a batch query cannot end at earliest (-2); name latest or an offset")
+        if self.max_offsets_per_trigger is not None:
+            _log.warning("maxOffsetsPerTrigger limits streams only; this batch query ignores it")
+        return replace(self, starting=starting, ending=ending)
+
+    def for_stream(self) -> SourceOptions:
+        """Apply the defaults of a stream and refuse what has no meaning in one."""
+        if self.ending is not None:
+            raise ConfigError("endingOffsets, endingOffsetsByTimestamp and endingTimestamp are for batch queries only")
+        return replace(self, starting="latest" if self.starting is None else self.starting)
+
+
+def _positions(spec: PositionSpec) -> tuple[Position, ...]:
+    return tuple(spec.values()) if isinstance(spec, Mapping) else (spec,)
+
+
+KNOWN_OPTIONS = (
+    "bootstrap",
+    "dial",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "timeoutMs",
+    "fetchBytes",
+)
+
+
+def parse_options(raw: Mapping[str, str]) -> SourceOptions:
+    """Check every option of a read.
+
+    Raises:
+        ConfigError: names the option, what was received and what is possible.
+    """
+    given = _Given(raw, KNOWN_OPTIONS)
+    return SourceOptions(
+        bootstrap=given.required("bootstrap", parse_bootstrap),
+        dial=given.take("dial", parse_dial, {}),
+        subscription=_subscription(given),
+        starting=_position_spec(given, "starting"),
+        ending=_position_spec(given, "ending"),
+        without_match=given.take("startingOffsetsByTimestampStrategy", parse_strategy, "error"),
+        fail_on_data_loss=given.take("failOnDataLoss", parse_bool, True),
+        max_offsets_per_trigger=given.take("maxOffsetsPerTrigger", parse_count, None),
+        min_partitions=given.take("minPartitions", parse_count, None),
+        max_records_per_partition=given.take("maxRecordsPerPartition", parse_count, None),
+        include_headers=given.take("includeHeaders", parse_bool, False),
+        timeout_ms=given.take("timeoutMs", parse_count, 120_000),
+        fetch_bytes=given.take("fetchBytes", parse_count, 8 << 20),
+    )
+
+
+class _Given:
+    """The options as given, by lower-case name, after unknown names were refused."""
+
+    def __init__(self, raw: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self._values = {name.lower(): str(value) for name, value in raw.items()}
+        lowered = {name.lower() for name in known}
+        for name in sorted(self._values):
+            if name not in lowered:
+                raise ConfigError(_unknown(name, self._values[name], known))
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def take(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        """Return the parsed option, or `default` when it was not given."""
+        return self.required(name, parse) if self.has(name) else default
+
+    def required(self, name: str, parse: Callable[[str], T]) -> T:
+        if not self.has(name):
+            raise ConfigError(f"option {name!r} is required, for example .option({name!r}, 'http://127.0.0.1:9400')")
+        text = self._values[name.lower()]
+        try:
+            return parse(text)
+        except ValueError as reason:
+            raise ConfigError(f"option {name!r}: {reason}; received {text[:200]!r}") from None
+
+
+def _unknown(name: str, value: str, known: tuple[str, ...]) -> str:
+    if name == "kafka.bootstrap.servers":
+        return (
+            f"option 'kafka.bootstrap.servers' is Kafka's: use .option('bootstrap', 'http://HOST:PORT'); got {value!r}"
+        )
+    listed = ", ".join(known)
+    if name.startswith("kafka."):
+        return f"option {name!r} sets a Kafka client, which raftlog does not use; known options are {listed}"
+    if name == "path":
+        return f"load() takes no path, received {value!r}: name topics by .option('subscribe', ...)"
+    return f"unknown option {name!r}; known options are {listed}"
+
+
+def _subscription(given: _Given) -> Subscription:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
+    if len(names) != 1:
+        found = " and ".join(names) or "none"
+        raise ConfigError(f"exactly one of subscribe, subscribePattern and assign is required; received {found}")
+    parse: dict[str, Callable[[str], Subscription]] = {
+        "subscribe": parse_subscribe,
+        "subscribePattern": parse_pattern,
+        "assign": parse_assign,
+    }
+    return given.required(names[0], parse[names[0]])
+
+
+def _position_spec(given: _Given, edge: Literal["starting", "ending"]) -> PositionSpec | None:
+    """A time beats times by partition, and those beat offsets: Spark's precedence for Kafka."""
+    if given.has(f"{edge}Timestamp"):
+        return given.required(f"{edge}Timestamp", parse_time)
+    if given.has(f"{edge}OffsetsByTimestamp"):
+        return given.required(f"{edge}OffsetsByTimestamp", parse_times)
+    return given.take(f"{edge}Offsets", parse_offsets, None)

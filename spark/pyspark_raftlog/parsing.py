@@ -1,0 +1,192 @@
+"""What the text of one option means. Every parser raises `ValueError` saying what it expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from raftlog.model import Address, Offset, TopicPartition
+
+
+class AtTime(NamedTuple):
+    """The first record at or after a time, in milliseconds since 1970."""
+
+    timestamp_ms: int
+
+
+Position: TypeAlias = Literal["earliest", "latest"] | AtTime | Offset
+"""Where to begin or end in one partition. A number is an offset as it stands."""
+PositionSpec: TypeAlias = Position | Mapping[TopicPartition, Position]
+"""One position for every partition, or one for each."""
+
+
+class Subscribe(NamedTuple):
+    """Whole topics by name; all must exist."""
+
+    topics: tuple[str, ...]
+
+
+class SubscribePattern(NamedTuple):
+    """Every topic whose whole name matches, also ones created later."""
+
+    pattern: str
+
+
+class Assign(NamedTuple):
+    """Exactly these partitions."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
+
+
+def parse_bootstrap(text: str) -> tuple[Address, ...]:
+    """Read comma-separated broker URLs; a bare `host:port` counts as `http://host:port`."""
+    addresses = tuple(parse_url(item.strip()) for item in text.split(",") if item.strip())
+    if not addresses:
+        raise ValueError("expected one or more broker URLs")
+    return addresses
+
+
+def parse_url(url: str) -> Address:
+    """Read the address out of `http://host:port`.
+
+    Raises:
+        ValueError: another scheme, no port, or a path.
+    """
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme != "http":
+        raise ValueError(f"expected http://host:port, not {parts.scheme}://")
+    if parts.path.strip("/") or parts.query:
+        raise ValueError("expected http://host:port with nothing after it")
+    return Address.parse(parts.netloc)
+
+
+def parse_subscribe(text: str) -> Subscribe:
+    """Read comma-separated topic names."""
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        raise ValueError("expected one or more topic names, separated by commas")
+    return Subscribe(topics)
+
+
+def parse_pattern(text: str) -> SubscribePattern:
+    """Read a regular expression."""
+    try:
+        re.compile(text)
+    except re.error as reason:
+        raise ValueError(f"expected a regular expression ({reason})") from None
+    return SubscribePattern(text)
+
+
+def parse_assign(text: str) -> Assign:
+    """Read `{"topic": [0, 1]}`."""
+    shape = 'expected JSON like {"topic": [0, 1]}'
+    partitions = []
+    for topic, numbers in _json_object(text, shape).items():
+        if not isinstance(numbers, list) or not numbers:
+            raise ValueError(shape)
+        partitions += [TopicPartition(topic, _natural(number, shape)) for number in numbers]
+    if not partitions or len(set(partitions)) != len(partitions):
+        raise ValueError(f"{shape}, each partition once")
+    return Assign(tuple(sorted(partitions)))
+
+
+def parse_time(text: str) -> AtTime:
+    """Read milliseconds since 1970."""
+    if not text.strip().isdecimal():
+        raise ValueError("expected milliseconds since 1970")
+    return AtTime(int(text))
+
+
+def parse_times(text: str) -> Mapping[TopicPartition, Position]:
+    """Read `{"topic": {"0": ms}}`."""
+    shape = 'expected JSON like {"topic": {"0": 1700000000000}} with milliseconds since 1970'
+    return {key: AtTime(_natural(value, shape)) for key, value in _by_partition(text, shape).items()}
+
+
+def parse_offsets(text: str) -> PositionSpec | None:
+    """Read `earliest`, `latest` or `{"topic": {"0": 23, "1": -2}}`."""
+    lowered = text.strip().lower()
+    if lowered == "earliest":
+        return "earliest"
+    if lowered == "latest":
+        return "latest"
+    shape = 'expected earliest, latest or JSON like {"topic": {"0": 23, "1": -2}} (-2 earliest, -1 latest)'
+    return {key: _parse_position(value, shape) for key, value in _by_partition(text, shape).items()}
+
+
+def _parse_position(value: object, shape: str) -> Position:
+    if value == -2:
+        return "earliest"
+    if value == -1:
+        return "latest"
+    return _natural(value, shape)
+
+
+def _by_partition(text: str, shape: str) -> dict[TopicPartition, object]:
+    positions: dict[TopicPartition, object] = {}
+    for topic, by_number in _json_object(text, shape).items():
+        if not isinstance(by_number, dict):
+            raise ValueError(shape)  # noqa: TRY004 -- the caller turns ValueError into a ConfigError
+        for number, value in by_number.items():
+            if not number.isdecimal():
+                raise ValueError(shape)
+            positions[TopicPartition(topic, int(number))] = value
+    if not positions:
+        raise ValueError(shape)
+    return positions
+
+
+def _json_object(text: str, shape: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as reason:
+        raise ValueError(f"{shape} ({reason})") from None
+    if not isinstance(value, dict):
+        raise ValueError(shape)  # noqa: TRY004 -- as above
+    return value
+
+
+def _natural(value: object, shape: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(shape)
+    return value
+
+
+def parse_dial(text: str) -> Mapping[str, str]:
+    """Read `{"host:port": "host:port"}`."""
+    shape = 'expected JSON like {"host:port": "host:port"}'
+    dial = _json_object(text, shape)
+    for address in (*dial, *dial.values()):
+        Address.parse(str(address))
+    return {key: str(value) for key, value in dial.items()}
+
+
+def parse_strategy(text: str) -> Literal["error", "latest"]:
+    """Read `error` or `latest`."""
+    lowered = text.strip().lower()
+    if lowered == "error":
+        return "error"
+    if lowered == "latest":
+        return "latest"
+    raise ValueError("expected error or latest")
+
+
+def parse_bool(text: str) -> bool:
+    """Read `true` or `false`."""
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return lowered == "true"
+
+
+def parse_count(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError("expected a whole number of at least 1")
+    return int(text)

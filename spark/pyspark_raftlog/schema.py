@@ -1,0 +1,105 @@
+"""The columns, and how a record batch becomes exactly what Spark demands.
+
+Spark takes Arrow batches only if their schema equals its own, names, order, types and nullability included. It
+converts each column to rows, which costs far more than our part: `.schema("offset bigint, value binary")` reaches us
+as the wanted schema, and only those columns are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from raftlog.errors import ConfigError
+from raftlog.model import TopicPartition
+
+CREATE_TIME = 0
+"""Kafka's `timestampType`: the producer set the timestamp."""
+
+_HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+COLUMNS: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": _HEADERS,
+}
+_CANONICAL = {name.lower(): name for name in COLUMNS}
+
+
+def source_schema(*, include_headers: bool) -> StructType:
+    """Return all columns, in the order of Spark's Kafka source."""
+    names = [name for name in COLUMNS if include_headers or name != "headers"]
+    return StructType([StructField(name, COLUMNS[name]) for name in names])
+
+
+def check_projection(schema: StructType) -> None:
+    """Refuse a schema (from `.schema(...)`) that asks for what is not there.
+
+    Raises:
+        ConfigError: names the column, its type and what exists.
+    """
+    for item in schema.fields:
+        expected = COLUMNS.get(_CANONICAL.get(item.name.lower(), ""))
+        if expected is None:
+            raise ConfigError(f"there is no column {item.name!r}; columns are {', '.join(COLUMNS)}")
+        if not _same_type(item.dataType, expected):
+            asked, real = item.dataType.simpleString(), expected.simpleString()
+            raise ConfigError(f"column {item.name!r} is {real}, not {asked}; read it as it is and cast it in Spark")
+
+
+def _same_type(asked: DataType, expected: DataType) -> bool:
+    return cast("bool", asked.simpleString() == expected.simpleString())
+
+
+class BatchShaper:
+    """Builds Spark's batches of one partition: drops columns not asked for, joins small batches, adds constants."""
+
+    def __init__(self, schema: StructType, partition: TopicPartition) -> None:
+        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._names = [_CANONICAL[name.lower()] for name in self._schema.names]
+        self._constants = {
+            "topic": pa.scalar(partition.topic, pa.string()),
+            "partition": pa.scalar(partition.partition, pa.int32()),
+            "timestampType": pa.scalar(CREATE_TIME, pa.int32()),
+        }
+        self._repeated: dict[str, pa.Array] = {}
+
+    def shape(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Join batches (offset, timestamp, key, value, headers) into one of Spark's."""
+        rows = sum(batch.num_rows for batch in batches)
+        columns = [
+            self._constant(name, rows) if name in self._constants else _joined(name, batches, field.type)
+            for name, field in zip(self._names, self._schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _constant(self, name: str, rows: int) -> pa.Array:
+        """Return a column of one value, cut from the longest one built so far."""
+        if name not in self._repeated or len(self._repeated[name]) < rows:
+            self._repeated[name] = pa.repeat(self._constants[name], rows)
+        return self._repeated[name].slice(0, rows)
+
+
+def _joined(name: str, batches: Sequence[pa.RecordBatch], wanted: pa.DataType) -> pa.Array:
+    pieces = [batch.column(name) for batch in batches]
+    column = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
+    # Headers differ in nested names and nullability only: the cast keeps their buffers.
+    return column if column.type.equals(wanted) else column.cast(wanted)

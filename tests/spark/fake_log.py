@@ -1,0 +1,210 @@
+"""A broker in a thread: real HTTP and real record batches, and nothing behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from aiohttp import web
+from raftlog.record.arrow import build_batch
+from raftlog.record.batch import parse_header, stamp
+from raftlog.record.model import NewRecord
+
+from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError
+from raftlog.wire import media, paths
+from raftlog.wire.codec import decode_json, encode_frame, encode_json
+from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult, OffsetResponse
+from raftlog.wire.errors import WireError
+from raftlog.wire.metadata import BrokerInfo, ClientMetadata, PartitionInfo, TopicInfo
+
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
+"""Record n of a partition has this timestamp plus n seconds, unless it brings its own."""
+
+
+@dataclass
+class FakePartition:
+    batches: list[bytes] = field(default_factory=list)
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        timed = [
+            record if record.timestamp is not None else record._replace(timestamp=self._timestamp_us(i))
+            for i, record in enumerate(records)
+        ]
+        batch = build_batch(timed)
+        stamp(batch, base_offset=self.high_watermark, leader_epoch=0)
+        self.batches.append(bytes(batch))
+        self.high_watermark += len(records)
+
+    def _timestamp_us(self, i: int) -> int:
+        return FIRST_TIMESTAMP_MS * 1000 + (self.high_watermark + i) * 1_000_000
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        if not self.log_start_offset <= offset <= self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} is outside of [{self.log_start_offset}, {self.high_watermark}]"
+            )
+        taken = b""
+        for batch in self.batches:
+            if parse_header(batch).next_offset > offset and (not taken or len(taken) + len(batch) <= max_bytes):
+                taken += batch
+        return taken
+
+
+class FakeLog:
+    """Use as a context manager; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, list[FakePartition]] = {}
+        self.topic_ids: dict[str, str] = {}
+        self.failures: list[RaftlogError] = []
+        """Each answers one request, first come, first failed."""
+        self.requests: list[str] = []
+        self.leaderless = False
+        self._news: asyncio.Event
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        self.topics[topic] = [FakePartition() for _ in range(partitions)]
+        self.topic_ids[topic] = uuid.uuid4().hex
+
+    def add_partition(self, topic: str) -> None:
+        self.topics[topic].append(FakePartition())
+
+    def append(self, topic: str, values: Sequence[bytes | NewRecord], partition: int = 0) -> None:
+        """Append one batch."""
+        records = [value if isinstance(value, NewRecord) else NewRecord(value) for value in values]
+        self.topics[topic][partition].append(records)
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
+        log = self.topics[topic][partition]
+        log.batches = [batch for batch in log.batches if parse_header(batch).next_offset > offset]
+        log.log_start_offset = offset
+
+    def corrupt(self, topic: str, partition: int = 0) -> None:
+        """Flip one bit in the payload of the last batch."""
+        batches = self.topics[topic][partition].batches
+        damaged = bytearray(batches[-1])
+        damaged[-1] ^= 1
+        batches[-1] = bytes(damaged)
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _start(self) -> None:
+        self._news = asyncio.Event()
+        app = web.Application(middlewares=[self._errors])
+        app.router.add_get(paths.METADATA, self._metadata)
+        app.router.add_get(paths.OFFSETS, self._offsets)
+        app.router.add_post(paths.FETCH, self._fetch)
+        self._runner = web.AppRunner(app, handler_cancellation=True)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    @web.middleware
+    async def _errors(self, request: web.Request, handler: web.Handler) -> web.StreamResponse:  # type: ignore[name-defined]
+        self.requests.append(request.path)
+        try:
+            if self.failures:
+                raise self.failures.pop(0)
+            return await handler(request)
+        except RaftlogError as error:
+            body = encode_json({"error": error.to_wire()})
+            return web.Response(status=error.http_status, body=body, content_type=media.JSON)
+
+    async def _metadata(self, request: web.Request) -> web.Response:
+        names = request.query.getall("topic", list(self.topics))
+        answer = ClientMetadata(
+            cluster_id="fake",
+            metadata_offset=1,
+            brokers=(BrokerInfo(broker_id=1, url=self.url),),
+            topics=tuple(self._describe(name) for name in names if name in self.topics),
+        )
+        return web.Response(body=encode_json(answer), content_type=media.JSON)
+
+    def _describe(self, name: str) -> TopicInfo:
+        leader = -1 if self.leaderless else 1
+        partitions = tuple(
+            PartitionInfo(partition=i, leader=leader, leader_epoch=0, replicas=(1,), isr=(1,))
+            for i in range(len(self.topics[name]))
+        )
+        return TopicInfo(topic=name, topic_id=self.topic_ids[name], partitions=partitions)
+
+    def _log(self, topic: str, partition: int) -> FakePartition:
+        if topic not in self.topics or partition >= len(self.topics[topic]):
+            raise NotFoundError(f"{topic}-{partition} is not here")
+        return self.topics[topic][partition]
+
+    async def _offsets(self, request: web.Request) -> web.Response:
+        topic, partition = request.match_info["topic"], int(request.match_info["partition"])
+        log, at = self._log(topic, partition), request.query["at"]
+        fixed = {"earliest": log.log_start_offset, "latest": log.high_watermark}
+        answer = OffsetResponse(
+            topic=topic,
+            partition=partition,
+            offset=fixed[at] if at in fixed else self._offset_at(log, int(at)),
+            log_start_offset=log.log_start_offset,
+            high_watermark=log.high_watermark,
+        )
+        return web.Response(body=encode_json(answer), content_type=media.JSON)
+
+    def _offset_at(self, log: FakePartition, at_ms: int) -> int:
+        seconds = -(-(at_ms - FIRST_TIMESTAMP_MS) // 1000)
+        return min(max(seconds, log.log_start_offset), log.high_watermark)
+
+    async def _fetch(self, request: web.Request) -> web.Response:
+        asked = decode_json(FetchRequest, await request.read())
+        deadline = self._loop.time() + asked.max_wait_ms / 1000
+        while True:
+            news = self._news
+            parts = [self._read(item) for item in asked.partitions]
+            remaining = deadline - self._loop.time()
+            if any(data or result.error for result, data in parts) or remaining <= 0:
+                break
+            try:
+                await asyncio.wait_for(news.wait(), remaining)
+            except TimeoutError:
+                break
+        head = FetchResponse(partitions=tuple(result for result, _ in parts))
+        body = b"".join(bytes(piece) for piece in encode_frame(head, [data for _, data in parts]))
+        return web.Response(body=body, content_type=media.FRAME)
+
+    def _read(self, asked: FetchPartition) -> tuple[FetchResult, bytes]:
+        try:
+            log = self._log(asked.topic, asked.partition)
+            data = log.read(asked.offset, asked.max_bytes)
+        except RaftlogError as error:
+            return FetchResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error)), b""
+        result = FetchResult(
+            topic=asked.topic,
+            partition=asked.partition,
+            length=len(data),
+            high_watermark=log.high_watermark,
+            log_start_offset=log.log_start_offset,
+        )
+        return result, data

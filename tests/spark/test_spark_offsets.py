@@ -1,0 +1,140 @@
+"""Planning: which offsets a query reads, and how they are cut into tasks."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark_raftlog.offsets import (
+    LogEnds,
+    OffsetRange,
+    decode_positions,
+    encode_positions,
+    ending_offsets,
+    expand,
+    limit_offsets,
+    ranges_between,
+    require_readable,
+    split_ranges,
+    starting_offsets,
+)
+from pyspark_raftlog.parsing import AtTime
+
+from raftlog.errors import ConfigError, OffsetOutOfRangeError
+from raftlog.model import TopicPartition
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+partitions = st.builds(TopicPartition, st.sampled_from(["a", "b.c", "d-e"]), st.integers(0, 20))
+sizes = st.dictionaries(partitions, st.integers(0, 10**12), max_size=12)
+
+
+def test_one_position_holds_for_every_partition():
+    assert expand("earliest", [A0, B0], option="startingOffsets") == {A0: "earliest", B0: "earliest"}
+
+
+def test_positions_must_name_exactly_the_partitions_read():
+    with pytest.raises(ConfigError, match=r"startingOffsets .* lacks a-1 and names b-0 in vain"):
+        expand({A0: 1, B0: 2}, [A0, A1], option="startingOffsets")
+
+
+def test_positions_become_offsets():
+    ends = {A0: LogEnds(5, 20), A1: LogEnds(0, 9), B0: LogEnds(3, 8)}
+    positions = {A0: "earliest", A1: 4, B0: AtTime(1_000)}
+
+    assert starting_offsets(positions, ends, {B0: 6}, without_match="error") == {A0: 5, A1: 4, B0: 6}
+    assert ending_offsets({A0: "latest", A1: 4, B0: AtTime(1)}, ends, {B0: None}) == {A0: 20, A1: 4, B0: 8}
+
+
+def test_a_starting_time_after_every_record_is_an_error_unless_asked_otherwise():
+    ends = {A0: LogEnds(5, 20)}
+    with pytest.raises(ConfigError, match="a-0 has no record at or after 1000 ms"):
+        starting_offsets({A0: AtTime(1_000)}, ends, {A0: None}, without_match="error")
+
+    assert starting_offsets({A0: AtTime(1_000)}, ends, {A0: None}, without_match="latest") == {A0: 20}
+
+
+@pytest.mark.parametrize(("offset", "inside"), [(4, 5), (5, 5), (20, 20), (21, 20)])
+def test_an_offset_outside_of_the_log_is_a_loss(offset, inside):
+    ends = LogEnds(5, 20)
+    assert require_readable(A0, offset, ends, fail_on_data_loss=False) == inside
+    if offset != inside:
+        with pytest.raises(OffsetOutOfRangeError, match=rf"a-0: offset {offset} .* \[5, 20\).* failOnDataLoss"):
+            require_readable(A0, offset, ends, fail_on_data_loss=True)
+
+
+def test_ranges_skip_what_is_empty_and_begin_new_partitions_at_zero():
+    start, end = {A0: 3, A1: 7}, {A0: 9, A1: 7, B0: 2}
+
+    assert ranges_between(start, end) == [OffsetRange("a", 0, 3, 9), OffsetRange("b", 0, 0, 2)]
+
+
+def test_a_position_that_moved_back_reads_nothing():
+    assert ranges_between({A0: 9}, {A0: 3}) == []
+
+
+def test_ranges_are_cut_evenly():
+    assert split_ranges([OffsetRange("a", 0, 0, 10)], max_records=4) == [
+        OffsetRange("a", 0, 0, 3),
+        OffsetRange("a", 0, 3, 6),
+        OffsetRange("a", 0, 6, 10),
+    ]
+
+
+def test_the_largest_range_is_cut_first():
+    cut = split_ranges([OffsetRange("a", 0, 0, 10), OffsetRange("a", 1, 0, 100)], min_partitions=4)
+
+    assert [item.partition for item in cut] == [0, 1, 1, 1]
+
+
+@given(sizes, st.integers(1, 40), st.one_of(st.none(), st.integers(10**11, 10**13)))
+def test_cutting_loses_nothing_and_keeps_its_promises(backlog, min_partitions, max_records):
+    ranges = [OffsetRange(*key, 5, 5 + size) for key, size in backlog.items() if size]
+
+    cut = split_ranges(ranges, min_partitions=min_partitions, max_records=max_records)
+
+    joined = {item.topic_partition: [piece for piece in cut if piece.topic_partition == item.topic_partition]
+              for item in ranges}  # fmt: skip
+    for item in ranges:
+        pieces = joined[item.topic_partition]
+        assert [pieces[0].start, pieces[-1].end] == [item.start, item.end]
+        assert all(left.end == right.start for left, right in pairwise(pieces))
+    assert all(0 < item.size <= (max_records or 10**13) for item in cut)
+    assert len(cut) >= min(min_partitions, sum(item.size for item in ranges))
+
+
+@given(sizes, st.integers(1, 10**12))
+def test_a_limit_is_shared_in_proportion_and_used_fully(backlog, limit):
+    start = dict.fromkeys(backlog, 7)
+    end = {key: 7 + size for key, size in backlog.items()}
+
+    limited = limit_offsets(start, end, limit)
+
+    total = sum(backlog.values())
+    assert sum(limited[key] - start[key] for key in end) == min(limit, total)
+    for key, size in backlog.items():
+        share = min(limit, total) * size / total if total else 0
+        assert start[key] <= limited[key] <= end[key]
+        assert abs(limited[key] - start[key] - share) <= 1 + share * 1e-9
+
+
+def test_a_limit_leaves_a_position_that_moved_back():
+    assert limit_offsets({A0: 9, A1: 0}, {A0: 3, A1: 100}, 10) == {A0: 3, A1: 10}
+
+
+@given(st.dictionaries(partitions, st.integers(0, 2**63 - 1), max_size=12))
+def test_positions_survive_the_checkpoint_and_encode_alike(positions):
+    text = json.dumps(encode_positions(positions))
+    reordered = dict(sorted(positions.items(), reverse=True))
+
+    assert decode_positions(json.loads(text)) == positions
+    assert json.dumps(encode_positions(reordered)) == text
+
+
+@pytest.mark.parametrize("foreign", [{"t": 3}, {"t": {"x": 1}}, {"t": {"0": None}}])
+def test_a_foreign_checkpoint_is_refused(foreign):
+    with pytest.raises(ConfigError, match="no raftlog offsets"):
+        decode_positions(foreign)

@@ -1,0 +1,152 @@
+"""What users may write in options, and what each mistake is answered with."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pyspark_raftlog.options import KNOWN_OPTIONS, SourceOptions, parse_options
+from pyspark_raftlog.parsing import Assign, AtTime, Subscribe, SubscribePattern
+
+from raftlog.errors import ConfigError
+from raftlog.model import Address, TopicPartition
+
+
+def options(**given: str) -> SourceOptions:
+    return parse_options({"bootstrap": "http://h:9400", "subscribe": "t"} | given)
+
+
+def test_only_bootstrap_and_a_subscription_are_required():
+    parsed = options()
+
+    assert parsed.bootstrap == (Address("h", 9400),)
+    assert parsed.subscription == Subscribe(("t",))
+    assert parsed.for_batch().starting == "earliest"
+    assert parsed.for_batch().ending == "latest"
+    assert parsed.for_stream().starting == "latest"
+    assert parsed.fail_on_data_loss
+    assert not parsed.include_headers
+
+
+def test_option_names_are_case_insensitive():
+    assert options(STARTINGOFFSETS="Latest", failondataloss="FALSE").fail_on_data_loss is False
+
+
+def test_several_brokers_may_be_named():
+    parsed = options(bootstrap="http://a:1, b:2,http://[::1]:3/")
+
+    assert parsed.bootstrap == (Address("a", 1), Address("b", 2), Address("::1", 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("subscribe", " a, b,a ", Subscribe(("a", "b"))),
+        ("subscribePattern", "fl.*", SubscribePattern("fl.*")),
+        ("assign", '{"b": [1], "a": [2, 0]}',
+         Assign((TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)))),
+    ],
+)  # fmt: skip
+def test_subscriptions(name, text, expected):
+    assert parse_options({"bootstrap": "h:1", name: text}).subscription == expected
+
+
+def test_positions_by_partition_mix_offsets_and_edges():
+    parsed = options(startingOffsets='{"t": {"0": 23, "1": -2}}', endingOffsets='{"t": {"0": 40, "1": -1}}')
+
+    assert parsed.starting == {TopicPartition("t", 0): 23, TopicPartition("t", 1): "earliest"}
+    assert parsed.ending == {TopicPartition("t", 0): 40, TopicPartition("t", 1): "latest"}
+
+
+def test_a_time_beats_times_by_partition_and_these_beat_offsets():
+    by_partition = {"startingOffsetsByTimestamp": '{"t": {"0": 7}}', "startingOffsets": "latest"}
+
+    assert options(**by_partition).starting == {TopicPartition("t", 0): AtTime(7)}
+    assert options(**by_partition, startingTimestamp="9").starting == AtTime(9)
+    assert options(endingTimestamp="9", endingOffsets="latest").ending == AtTime(9)
+
+
+def test_options_travel_to_executors():
+    parsed = options(startingOffsets='{"t": {"0": 23}}', dial='{"h:9400": "127.0.0.1:1"}')
+
+    assert pickle.loads(pickle.dumps(parsed)) == parsed
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bootstrap": "https://h:1"}, "not https"),
+        ({"bootstrap": "http://h"}, "host:port"),
+        ({"bootstrap": "http://h:1/topics"}, "nothing after it"),
+        ({"bootstrap": " , "}, "one or more broker URLs"),
+        ({"subscribe": ","}, "topic names"),
+        ({"assign": '{"t": [0]}'}, "received subscribe and assign"),
+        ({"startingOffsets": "first"}, "earliest, latest or JSON"),
+        ({"startingOffsets": '{"t": {"0": -3}}'}, "earliest, latest or JSON"),
+        ({"startingOffsets": '{"t": {"0": true}}'}, "earliest, latest or JSON"),
+        ({"startingOffsets": '{"t": {"x": 3}}'}, "earliest, latest or JSON"),
+        ({"startingOffsets": '{"t": 3}'}, "earliest, latest or JSON"),
+        ({"startingOffsets": "[1]"}, "earliest, latest or JSON"),
+        ({"startingOffsets": "{}"}, "earliest, latest or JSON"),
+        ({"startingTimestamp": "2024-01-01"}, "milliseconds since 1970"),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "milliseconds since 1970"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
+        ({"failOnDataLoss": "no"}, "true or false"),
+        ({"maxOffsetsPerTrigger": "0"}, "at least 1"),
+        ({"minPartitions": "-1"}, "at least 1"),
+        ({"maxRecordsPerPartition": "many"}, "at least 1"),
+        ({"dial": '{"h": "x"}'}, "host:port"),
+        ({"kafka.bootstrap.servers": "h:9092"}, "use .option\\('bootstrap'"),
+        ({"kafka.group.id": "g"}, "sets a Kafka client"),
+        ({"path": "flights"}, "load\\(\\) takes no path"),
+        ({"startingOfsets": "latest"}, "unknown option 'startingofsets'; known options are bootstrap, .*"),
+    ],
+)
+def test_mistakes_are_answered_with_what_is_possible(given, message):
+    with pytest.raises(ConfigError, match=message):
+        options(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "'bootstrap' is required"),
+        ({"bootstrap": "h:1"}, "exactly one of subscribe, subscribePattern and assign"),
+        ({"bootstrap": "h:1", "subscribePattern": "("}, "regular expression"),
+        ({"bootstrap": "h:1", "assign": '{"t": 0}'}, "expected JSON like"),
+        ({"bootstrap": "h:1", "assign": '{"t": [0, 0]}'}, "each partition once"),
+        ({"bootstrap": "h:1", "assign": "{"}, "expected JSON like"),
+    ],
+)
+def test_what_is_missing_is_named(given, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_options(given)
+
+
+def test_an_unknown_option_lists_all_known_ones():
+    with pytest.raises(ConfigError) as raised:
+        options(colour="blue")
+
+    assert all(name in raised.value.message for name in KNOWN_OPTIONS)
+
+
+@pytest.mark.parametrize("text", ["latest", '{"t": {"0": -1}}'])
+def test_a_batch_cannot_begin_at_the_end(text):
+    with pytest.raises(ConfigError, match="cannot begin at latest"):
+        options(startingOffsets=text).for_batch()
+
+
+@pytest.mark.parametrize("text", ["earliest", '{"t": {"0": -2}}'])
+def test_a_batch_cannot_end_at_the_beginning(text):
+    with pytest.raises(ConfigError, match="cannot end at earliest"):
+        options(endingOffsets=text).for_batch()
+
+
+def test_a_stream_has_no_end():
+    with pytest.raises(ConfigError, match="batch queries only"):
+        options(endingTimestamp="1").for_stream()
+
+
+def test_a_batch_ignores_the_limit_of_streams_and_says_so(caplog):
+    assert options(maxOffsetsPerTrigger="10").for_batch().max_offsets_per_trigger == 10
+    assert "ignores it" in caplog.text

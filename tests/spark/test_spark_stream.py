@@ -1,0 +1,162 @@
+"""Streams through a real Spark session, against a broker in a thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_log import FakeLog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+pytestmark = pytest.mark.spark
+
+Start = Callable[..., StreamingQuery]
+
+
+class Seen:
+    """What each batch of a stream held, in the driver, by batch id: a replayed batch replaces the first attempt."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[tuple[int, int]]] = {}
+        self.fail_at: int | None = None
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        rows = [(row.partition, row.offset) for row in frame.select("partition", "offset").collect()]
+        if batch_id == self.fail_at:
+            raise RuntimeError(f"batch {batch_id} fails after it has read {len(rows)} rows")
+        self.batches[batch_id] = rows
+
+    @property
+    def rows(self) -> list[tuple[int, int]]:
+        return sorted(row for rows in self.batches.values() for row in rows)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(self.batches[batch_id]) for batch_id in sorted(self.batches)]
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+@pytest.fixture
+def start(spark: SparkSession, log: FakeLog, seen: Seen, tmp_path: Path) -> Iterator[Start]:
+    queries: list[StreamingQuery] = []
+
+    def run(trigger: dict[str, Any] | None = None, **options: Any) -> StreamingQuery:
+        given = {"bootstrap": log.url, "subscribe": "events", "startingOffsets": "earliest"} | options
+        given = {name: text for name, text in given.items() if text is not None}
+        frame = spark.readStream.format("raftlog").options(**given).load()
+        writer = frame.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(**trigger or {"availableNow": True}).start()
+        queries.append(query)
+        return query
+
+    yield run
+    for query in queries:
+        query.stop()
+
+
+@pytest.fixture
+def events(log: FakeLog) -> FakeLog:
+    """Two partitions of `events`: 30 and 10 records."""
+    log.create("events", partitions=2)
+    for _ in range(3):
+        log.append("events", [b"x"] * 10, 0)
+    log.append("events", [b"x"] * 10, 1)
+    return log
+
+
+def offsets(*counts: int) -> list[tuple[int, int]]:
+    return [(partition, offset) for partition, count in enumerate(counts) for offset in range(count)]
+
+
+def test_available_now_reads_what_is_there_and_a_restart_only_what_is_new(events, start, seen):
+    start().awaitTermination()
+    assert seen.rows == offsets(30, 10)
+
+    events.append("events", [b"y"] * 5, 1)
+    start().awaitTermination()
+
+    assert seen.rows == offsets(30, 15)
+    assert seen.sizes == [40, 5]
+
+
+def test_a_limit_splits_a_backlog_into_batches_in_proportion(events, start, seen):
+    start(maxOffsetsPerTrigger=20).awaitTermination()
+
+    assert seen.sizes == [20, 20]
+    assert sorted(seen.batches[0]) == offsets(15, 5)
+    assert seen.rows == offsets(30, 10)
+
+
+def test_a_batch_that_failed_is_replayed_with_the_same_offsets(events, start, seen):
+    seen.fail_at = 1
+    with pytest.raises(StreamingQueryException, match="batch 1 fails"):
+        start(maxOffsetsPerTrigger=20).awaitTermination()
+    events.append("events", [b"y"] * 100, 0)
+
+    seen.fail_at = None
+    start(maxOffsetsPerTrigger=1000).awaitTermination()
+
+    assert seen.sizes == [20, 20, 100]
+    assert seen.rows == offsets(130, 10)
+
+
+def test_a_running_stream_waits_for_records_and_takes_them_as_they_come(events, start, seen):
+    query = start({"processingTime": "0 seconds"}, startingOffsets="latest")
+    query.processAllAvailable()
+    assert seen.rows == []
+
+    events.append("events", [b"y"] * 7, 0)
+    query.processAllAvailable()
+
+    assert seen.rows == [(0, offset) for offset in range(30, 37)]
+    end = json.loads(query.lastProgress["sources"][0]["endOffset"])
+    assert end == {"events": {"0": 37, "1": 10}}
+
+
+def test_a_new_partition_is_read_from_its_beginning(events, start, seen):
+    start().awaitTermination()
+    events.add_partition("events")
+    events.append("events", [b"z"] * 4, 2)
+    start().awaitTermination()
+
+    assert seen.rows == offsets(30, 10, 4)
+
+
+def test_records_deleted_while_the_stream_was_down_fail_it(events, start, seen):
+    start().awaitTermination()
+    events.append("events", [b"y"] * 10, 0)
+    events.append("events", [b"y"] * 10, 0)
+    events.delete_before("events", 40, 0)
+    with pytest.raises(StreamingQueryException, match=r"events-0: offset 30 cannot be read: .*failOnDataLoss"):
+        start().awaitTermination()
+
+    start(failOnDataLoss="false").awaitTermination()
+
+    assert seen.rows == offsets(30, 10)[:30] + [(0, offset) for offset in range(40, 50)] + offsets(0, 10)
+
+
+def test_a_topic_created_again_while_the_stream_was_down_fails_it(events, start, seen):
+    start().awaitTermination()
+    events.create("events", partitions=2)
+    events.append("events", [b"n"] * 3, 0)
+    with pytest.raises(StreamingQueryException, match="the stream is at offset 30, the log ends at 3"):
+        start(timeoutMs=300).awaitTermination()
+
+
+def test_an_end_has_no_meaning_in_a_stream(events, start):
+    with pytest.raises(StreamingQueryException, match="for batch queries only"):
+        start(endingOffsets="latest").awaitTermination()
+
+
+def test_an_unknown_topic_fails_the_stream(events, start):
+    with pytest.raises(StreamingQueryException, match="no such topic: evnets"):
+        start(subscribe="evnets", timeoutMs=300).awaitTermination()
