@@ -1,0 +1,170 @@
+"""The payload: one encapsulated Arrow IPC RecordBatch message of a constant schema.
+
+The schema is never sent, because both sides know it. Reading is zero-copy: columns point into the batch's bytes.
+Readers check both checksums first (`verify_payload_crc`): bytes that a broker has validated cannot hurt pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raftlog.errors import CorruptBatchError
+from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
+from raftlog.record.batch import HEADER_BYTES, BatchHeader, Buffer, iter_batches, verify_payload_crc, write_header
+from raftlog.record.model import Headers, NewRecord, Record
+
+Compression: TypeAlias = Literal["lz4", "zstd"]
+
+HEADERS_TYPE = pa.list_(
+    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=True)])
+)
+SCHEMA = pa.schema(
+    [
+        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("key", pa.binary(), nullable=True),
+        pa.field("value", pa.binary(), nullable=True),
+        pa.field("headers", HEADERS_TYPE, nullable=True),
+    ]
+)
+READ_SCHEMA = pa.schema([pa.field("offset", pa.int64(), nullable=False), *SCHEMA])
+"""What readers get: the payload's columns, and each record's offset before them."""
+
+_SCHEMA_MESSAGE_BYTES = SCHEMA.serialize().size
+_ATTRIBUTE_OF: dict[str | None, int] = {None: 0, "lz4": 1, "zstd": 2}
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    producer_id: ProducerId = NO_PRODUCER_ID,
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    compression: Compression | None = None,
+) -> bytearray:
+    """Encode records as one unstamped batch.
+
+    Raises:
+        ValueError: there are no records.
+    """
+    if not records:
+        raise ValueError("a record batch holds at least one record, received none")
+    values, keys, timestamps, headers = zip(*records, strict=True)
+    columns = [
+        pa.array(timestamps, pa.int64()).view(SCHEMA.field(0).type),
+        pa.array(keys, pa.binary()),
+        pa.array(values, pa.binary()),
+        _headers_array(headers),
+    ]
+    return build_batch_from_arrow(
+        pa.record_batch(columns, schema=SCHEMA),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        compression=compression,
+    )
+
+
+def build_batch_from_arrow(
+    rows: pa.RecordBatch,
+    *,
+    producer_id: ProducerId = NO_PRODUCER_ID,
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    compression: Compression | None = None,
+) -> bytearray:
+    """Encode rows of `SCHEMA` as one unstamped batch.
+
+    Raises:
+        ValueError: there are no rows, or their schema is another one.
+    """
+    if rows.num_rows == 0 or not rows.schema.equals(SCHEMA):
+        raise ValueError(f"expected rows of {SCHEMA.names}, received {rows.num_rows} of {rows.schema.names}")
+    payload = _encode(rows, compression)
+    batch = bytearray(HEADER_BYTES)
+    batch += payload
+    write_header(
+        batch,
+        record_count=rows.num_rows,
+        max_timestamp=pc.max(rows.column(0)).value,
+        attributes=_ATTRIBUTE_OF[compression],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+    return batch
+
+
+def to_arrow(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
+    """Return the batch's rows by `SCHEMA`, pointing into its bytes.
+
+    Raises:
+        CorruptBatchError: the payload is not a record batch of this schema.
+    """
+    payload = pa.py_buffer(memoryview(batch)[HEADER_BYTES : header.batch_length])
+    try:
+        rows = pa.ipc.read_record_batch(payload, SCHEMA)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptBatchError(f"batch at offset {header.base_offset}: payload is no record batch: {error}") from None
+    if rows.num_rows != header.record_count:
+        raise CorruptBatchError(f"the header counts {header.record_count} records, the payload holds {rows.num_rows}")
+    return rows
+
+
+def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Offset = 0) -> pa.RecordBatch:
+    """Return the batch's rows by `READ_SCHEMA`, without those below `from_offset`."""
+    rows = to_arrow(header, batch)
+    skip = max(0, from_offset - header.base_offset)
+    offsets = pa.array(range(header.base_offset + skip, header.next_offset), pa.int64())
+    return pa.record_batch([offsets, *rows.slice(skip).columns], schema=READ_SCHEMA)
+
+
+def read_records(batches: Buffer, *, topic: str, partition: int, from_offset: Offset = 0) -> list[Record]:
+    """Decode concatenated batches, checking both checksums; records below `from_offset` are dropped.
+
+    Raises:
+        CorruptBatchError: a checksum or a structure is wrong.
+    """
+    records: list[Record] = []
+    for header, batch in iter_batches(batches):
+        if header.next_offset <= from_offset or header.is_control:
+            continue
+        verify_payload_crc(header, batch)
+        rows = to_arrow_with_offsets(header, batch, from_offset=from_offset)
+        records += _to_records(rows, topic, partition)
+    return records
+
+
+def _to_records(rows: pa.RecordBatch, topic: str, partition: int) -> list[Record]:
+    offsets, timestamps, keys, values, headers = rows.columns
+    columns = (
+        offsets.to_pylist(),
+        timestamps.view(pa.int64()).to_pylist(),
+        keys.to_pylist(),
+        values.to_pylist(),
+        [()] * rows.num_rows if headers.null_count == rows.num_rows else map(_headers_of, headers.to_pylist()),
+    )
+    return [Record(topic, partition, *row) for row in zip(*columns, strict=True)]
+
+
+def _headers_of(entries: list[dict[str, object]] | None) -> Headers:
+    return tuple((entry["key"], entry["value"]) for entry in entries or ())  # type: ignore[misc]
+
+
+def _headers_array(headers: Sequence[Headers]) -> pa.Array:
+    if not any(headers):
+        return pa.nulls(len(headers), HEADERS_TYPE)
+    return pa.array([[{"key": key, "value": value} for key, value in row] or None for row in headers], HEADERS_TYPE)
+
+
+def _encode(rows: pa.RecordBatch, compression: Compression | None) -> Buffer:
+    if compression is None:
+        return memoryview(rows.serialize())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_batch(rows)
+        end = sink.tell()
+    return memoryview(sink.getvalue())[_SCHEMA_MESSAGE_BYTES:end]

@@ -1,0 +1,193 @@
+"""The record batch's 64-byte header, its two checksums, and walking over concatenated batches.
+
+The producer writes the whole batch; the partition leader stamps three fields (base offset, leader epoch, header
+checksum) and never touches the payload. The header checksum covers every header byte but its own, the payload
+checksum included, so a flipped bit anywhere is caught and a payload cannot be swapped under a valid header.
+See docs/protocol/batch.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import google_crc32c
+import pyarrow as pa
+
+from raftlog.errors import CorruptBatchError
+from raftlog.model import (
+    MAX_SEQUENCE,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+)
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_BYTES = 64
+MAGIC = 1
+ALIGNMENT = 8
+
+ATTRIBUTE_COMPRESSION = 0b0000_0011
+"""0 none, 1 lz4, 2 zstd: what the payload says too, for readers of headers alone."""
+ATTRIBUTE_TRANSACTIONAL = 0b0000_0100
+ATTRIBUTE_CONTROL = 0b0000_1000
+KNOWN_ATTRIBUTES = ATTRIBUTE_COMPRESSION | ATTRIBUTE_TRANSACTIONAL | ATTRIBUTE_CONTROL
+
+_HEADER = struct.Struct("<qIiIBBHIIqihHqII")
+_STAMP_FRONT = struct.Struct("<q")
+_EPOCH = struct.Struct("<i")
+_CRC = struct.Struct("<I")
+_EPOCH_AT, _HEADER_CRC_AT, _AFTER_CRC = 12, 16, 20
+assert _HEADER.size == HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """The decoded header. `batch_length` counts header, payload and padding."""
+
+    base_offset: Offset
+    batch_length: int
+    leader_epoch: LeaderEpoch
+    header_crc: int
+    magic: int
+    attributes: int
+    flags: int
+    payload_crc32c: int
+    record_count: int
+    producer_id: ProducerId
+    base_sequence: int
+    producer_epoch: ProducerEpoch
+    reserved_1: int
+    max_timestamp: int
+    last_offset_delta: int
+    reserved_2: int
+
+    @property
+    def last_offset(self) -> Offset:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> Offset:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; wraps to 0 after `MAX_SEQUENCE`."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) % (MAX_SEQUENCE + 1)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & ATTRIBUTE_CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & ATTRIBUTE_TRANSACTIONAL)
+
+    @property
+    def payload_length(self) -> int:
+        return self.batch_length - HEADER_BYTES
+
+
+def crc32c(buffer: Buffer) -> int:
+    """Return the CRC-32C (Castagnoli, RFC 3720) of any buffer, without a copy."""
+    return int(google_crc32c.value(pa.py_buffer(buffer)))
+
+
+def _header_crc(header: Buffer, at: int = 0) -> int:
+    view = memoryview(header)
+    return crc32c(bytes(view[at : at + _HEADER_CRC_AT]) + bytes(view[at + _AFTER_CRC : at + HEADER_BYTES]))
+
+
+def write_header(
+    buffer: bytearray,
+    *,
+    record_count: int,
+    max_timestamp: int,
+    attributes: int = 0,
+    producer_id: ProducerId = NO_PRODUCER_ID,
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> None:
+    """Write the header of an unstamped batch into the first 64 bytes of `buffer`, whose payload is complete."""
+    payload_crc = crc32c(memoryview(buffer)[HEADER_BYTES:])
+    fields = (MAGIC, attributes, 0, payload_crc, record_count, producer_id, base_sequence, producer_epoch, 0)
+    _HEADER.pack_into(buffer, 0, 0, len(buffer), NO_LEADER_EPOCH, 0, *fields, max_timestamp, record_count - 1, 0)
+    _CRC.pack_into(buffer, _HEADER_CRC_AT, _header_crc(buffer))
+
+
+def stamp(buffer: bytearray | memoryview, *, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
+    """Give a batch its place in the log, in place: the leader's only change to what a producer sent."""
+    _STAMP_FRONT.pack_into(buffer, 0, base_offset)
+    _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
+    _CRC.pack_into(buffer, _HEADER_CRC_AT, _header_crc(buffer))
+
+
+def parse_header(buffer: Buffer, at: int = 0) -> BatchHeader:
+    """Decode and check the header that starts at `at`. The batch's payload need not be there.
+
+    Raises:
+        CorruptBatchError: too few bytes, a wrong checksum, or a field that no writer writes.
+    """
+    available = len(buffer) - at
+    if available < HEADER_BYTES:
+        raise CorruptBatchError(f"a batch header has {HEADER_BYTES} bytes, received {max(0, available)}")
+    header = BatchHeader(*_HEADER.unpack_from(buffer, at))
+    if header.magic != MAGIC:
+        raise CorruptBatchError(f"batch at byte {at}: expected magic {MAGIC}, received {header.magic}")
+    if (crc := _header_crc(buffer, at)) != header.header_crc:
+        raise CorruptBatchError(
+            f"batch at byte {at}: header checksum is {header.header_crc:#010x}, its bytes give {crc:#010x}"
+        )
+    if problem := _implausible(header):
+        raise CorruptBatchError(f"batch at byte {at}: {problem}")
+    return header
+
+
+def _implausible(header: BatchHeader) -> str:
+    if header.batch_length <= HEADER_BYTES or header.batch_length % ALIGNMENT:
+        return f"batch_length must exceed {HEADER_BYTES} and be a multiple of {ALIGNMENT}: {header.batch_length}"
+    if header.base_offset < 0 or header.leader_epoch < NO_LEADER_EPOCH:
+        return f"negative base_offset {header.base_offset} or leader_epoch {header.leader_epoch}"
+    if header.flags or header.reserved_1 or header.reserved_2 or header.attributes & ~KNOWN_ATTRIBUTES:
+        return f"reserved bits are set: attributes {header.attributes:#x}, flags {header.flags:#x}"
+    if header.record_count < 1 or header.last_offset_delta < header.record_count - 1:
+        return f"record_count {header.record_count} does not fit last_offset_delta {header.last_offset_delta}"
+    return ""
+
+
+def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Walk over whole batches, checking headers only. Views are of `buffer`.
+
+    Raises:
+        CorruptBatchError: at a wrong header, or a batch that is longer than what is left.
+    """
+    view, at = memoryview(buffer), 0
+    while at < len(view):
+        header = parse_header(view, at)
+        if at + header.batch_length > len(view):
+            raise CorruptBatchError(f"batch at byte {at} has {header.batch_length} bytes, {len(view) - at} are left")
+        yield header, view[at : at + header.batch_length]
+        at += header.batch_length
+
+
+def verify_payload_crc(header: BatchHeader, batch: Buffer) -> None:
+    """Check the payload's checksum.
+
+    Raises:
+        CorruptBatchError: it differs.
+    """
+    payload = memoryview(batch)[HEADER_BYTES : header.batch_length]
+    if (crc := crc32c(payload)) != header.payload_crc32c:
+        raise CorruptBatchError(
+            f"batch at offset {header.base_offset}: payload checksum is {header.payload_crc32c:#010x}, "
+            f"its bytes give {crc:#010x}"
+        )
