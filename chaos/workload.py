@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 import raftlog
 from chaos.history import History, Outcome, Read, Send
@@ -30,7 +31,7 @@ class Workload:
     _stopping: bool = False
     _acknowledged: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __aenter__(self) -> Workload:
+    async def __aenter__(self) -> Self:
         for partition in range(self.partitions):
             for number in range(self.producers_per_partition):
                 name = f"producer-{partition}-{number}"
