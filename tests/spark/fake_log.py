@@ -33,7 +33,7 @@ class FakePartition:
 
     def append(self, records: Sequence[NewRecord]) -> None:
         timed = [
-            record if record.timestamp is not None else record._replace(timestamp=self._timestamp_us(i))
+            record if record.timestamp else record._replace(timestamp=self._timestamp_us(i))
             for i, record in enumerate(records)
         ]
         batch = build_batch(timed)

@@ -1,0 +1,162 @@
+"""Reading a range in this process: what is asked of brokers, what comes out, what happens when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fake_log import FakeLog
+from pyspark_raftlog import fetch
+from pyspark_raftlog.background import background, close_background
+from pyspark_raftlog.fetch import FetchSize, read_range
+from pyspark_raftlog.offsets import LogEnds, OffsetRange
+from pyspark_raftlog.options import SourceOptions, parse_options
+from pyspark_raftlog.schema import source_schema
+
+from raftlog.errors import (
+    CorruptBatchError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+    RetriableError,
+    StaleRouteError,
+)
+from raftlog.model import TopicPartition
+from raftlog.wire import paths
+
+SCHEMA = source_schema(include_headers=True)
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture(autouse=True)
+def _connections() -> Iterator[None]:
+    yield
+    close_background()
+
+
+@pytest.fixture
+def topic(log: FakeLog) -> FakeLog:
+    """One partition with 10 batches of 10 records."""
+    log.create("t")
+    for i in range(10):
+        log.append("t", [b"%d" % n for n in range(i * 10, i * 10 + 10)])
+    return log
+
+
+def options(log: FakeLog, **given: str) -> SourceOptions:
+    return parse_options({"bootstrap": log.url, "subscribe": "t", "timeoutMs": "5000"} | given)
+
+
+def offsets_of(log: FakeLog, start: int, end: int, *, topic_id: str = "", **given: str) -> list[int]:
+    batches = read_range(options(log, **given), OffsetRange("t", 0, start, end), SCHEMA, topic_id=topic_id)
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 100), (0, 1), (99, 100), (10, 20), (15, 16), (7, 93)])
+def test_exactly_the_range_is_read(topic, start, end):
+    assert offsets_of(topic, start, end) == list(range(start, end))
+
+
+def test_small_batches_are_joined(topic):
+    (batch,) = read_range(options(topic), OffsetRange("t", 0, 0, 100), SCHEMA)
+
+    assert batch.num_rows == 100
+    assert batch.column("value").to_pylist() == [b"%d" % n for n in range(100)]
+    assert set(batch.column("topic").to_pylist()) == {"t"}
+
+
+def test_a_joined_batch_is_bounded(topic, monkeypatch):
+    monkeypatch.setattr(fetch, "TARGET_ROWS", 25)
+
+    sizes = [batch.num_rows for batch in read_range(options(topic), OffsetRange("t", 0, 0, 100), SCHEMA)]
+
+    assert sizes == [30, 30, 30, 10]
+
+
+def test_a_small_fetch_size_needs_more_fetches_for_the_same_records(topic):
+    assert offsets_of(topic, 0, 100, fetchBytes="1") == list(range(100))
+    assert topic.requests.count(paths.FETCH) == 10
+
+
+def test_the_next_fetch_is_sized_by_the_records_seen():
+    size = FetchSize(limit_bytes=8 << 20)
+    assert size.for_records(1) == 64 << 10
+    assert size.for_records(1_000) == 1_280_000
+    assert size.for_records(10**9) == 8 << 20
+
+    size.records, size.bytes = 1_000, 100_000
+    assert size.for_records(10_000) == 1_250_000
+
+
+def test_whoever_stops_early_fetches_no_more(topic, monkeypatch):
+    monkeypatch.setattr(fetch, "TARGET_ROWS", 1)
+    batches = read_range(options(topic, fetchBytes="1"), OffsetRange("t", 0, 0, 100), SCHEMA)
+
+    assert next(batches).num_rows == 10
+    batches.close()
+
+    assert topic.requests.count(paths.FETCH) <= 2 + fetch.PREFETCH
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        StaleRouteError("the leader moved"),
+        OverloadedError("too many requests"),
+        RetriableError("shutting down"),
+        NotFoundError("not yet here"),
+    ],
+)
+def test_a_passing_failure_is_retried(topic, failure):
+    topic.failures += [failure, failure]
+
+    assert offsets_of(topic, 0, 100) == list(range(100))
+
+
+def test_a_failure_that_stays_ends_the_read(topic):
+    topic.leaderless = True
+
+    with pytest.raises(RetriableError, match="no success within 200 ms; last: t-0 has no leader"):
+        offsets_of(topic, 0, 100, timeoutMs="200")
+
+
+def test_records_below_the_end_that_never_come_end_the_read(topic):
+    with pytest.raises(RetriableError, match="t-0: no records from offset 100 within 200 ms"):
+        offsets_of(topic, 90, 101, timeoutMs="200")
+
+
+def test_deleted_records_are_an_error_or_skipped(topic):
+    topic.delete_before("t", 40)
+    with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 15 cannot be read"):
+        offsets_of(topic, 15, 60)
+
+    assert offsets_of(topic, 15, 60, failOnDataLoss="false") == list(range(40, 60))
+    assert offsets_of(topic, 15, 30, failOnDataLoss="false") == []
+
+
+def test_a_topic_created_again_is_a_loss(topic):
+    planned = topic.topic_ids["t"]
+    topic.create("t")
+    topic.append("t", [b"new"] * 100)
+    with pytest.raises(OffsetOutOfRangeError, match="deleted and created again"):
+        offsets_of(topic, 0, 100, topic_id=planned, timeoutMs="200")
+
+    assert offsets_of(topic, 0, 100, topic_id=planned, timeoutMs="200", failOnDataLoss="false") == []
+
+
+def test_a_flipped_bit_is_found(topic):
+    topic.corrupt("t")
+    with pytest.raises(CorruptBatchError):
+        offsets_of(topic, 0, 100)
+
+    assert offsets_of(topic, 0, 90) == list(range(90))
+
+
+def test_the_ends_of_a_log_are_asked_of_its_leader(topic):
+    topic.delete_before("t", 40)
+    loop = background()
+    cluster = loop.cluster(options(topic))
+
+    assert loop.run(cluster.log_ends([T0])) == {T0: LogEnds(40, 100)}
+    with pytest.raises(NotFoundError, match="t-7: the topic has 1 partitions"):
+        loop.run(loop.cluster(options(topic, timeoutMs="200")).log_ends([T0, TopicPartition("t", 7)]))

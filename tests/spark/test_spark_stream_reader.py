@@ -1,0 +1,141 @@
+"""The stream's positions, asked as Spark asks, without Spark."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from fake_log import FakeLog
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark_raftlog import stream
+from pyspark_raftlog.background import close_background
+from pyspark_raftlog.options import parse_options
+from pyspark_raftlog.schema import source_schema
+from pyspark_raftlog.stream import RaftlogStreamReader
+
+from raftlog.errors import OffsetOutOfRangeError
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture(autouse=True)
+def _connections() -> Iterator[None]:
+    yield
+    close_background()
+
+
+@pytest.fixture
+def topic(log: FakeLog) -> FakeLog:
+    """Two partitions: 30 and 10 records."""
+    log.create("t", partitions=2)
+    log.append("t", [b"x"] * 30, 0)
+    log.append("t", [b"x"] * 10, 1)
+    return log
+
+
+def reader(log: FakeLog, **given: str) -> RaftlogStreamReader:
+    subscription = {} if "subscribePattern" in given else {"subscribe": "t"}
+    options = {"bootstrap": log.url, "startingOffsets": "earliest", "timeoutMs": "5000"} | subscription | given
+    return RaftlogStreamReader(parse_options(options).for_stream(), source_schema(include_headers=False))
+
+
+def at(*offsets: int) -> dict[str, dict[str, int]]:
+    return {"t": {str(partition): offset for partition, offset in enumerate(offsets)}}
+
+
+def test_a_stream_begins_where_it_is_told(topic):
+    assert reader(topic).initialOffset() == at(0, 0)
+    assert reader(topic, startingOffsets="latest").initialOffset() == at(30, 10)
+    assert reader(topic, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset() == at(7, 10)
+    with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 31"):
+        reader(topic, startingOffsets='{"t": {"0": 31, "1": -1}}').initialOffset()
+
+
+def test_the_engine_may_lift_the_limit(topic):
+    limited = reader(topic, maxOffsetsPerTrigger="8")
+
+    assert limited.getDefaultReadLimit() == ReadMaxRows(8)
+    assert reader(topic).getDefaultReadLimit() == ALL
+    assert limited.latestOffset(at(0, 0), ReadMaxRows(8)) == at(6, 2)
+    assert limited.latestOffset(at(0, 0), ALL) == at(30, 10)
+    assert limited.reportLatestOffset() == at(30, 10)
+
+
+def test_an_idle_stream_waits_for_a_record_and_no_longer(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 60_000)
+    idle = reader(topic)
+    threading.Timer(0.1, topic.append, ("t", [b"news"], 1)).start()
+    begun = time.monotonic()
+
+    assert idle.latestOffset(at(30, 10), ALL) == at(30, 11)
+    assert time.monotonic() - begun < 20
+
+
+def test_an_idle_stream_comes_back_unchanged(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 50)
+
+    assert reader(topic).latestOffset(at(30, 10), ALL) == at(30, 10)
+
+
+def test_a_pattern_may_match_nothing_yet(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
+    waiting = reader(topic, subscribePattern="u.*")
+    assert waiting.initialOffset() == {}
+    assert waiting.latestOffset({}, ALL) == {}
+
+    topic.create("u1")
+    topic.append("u1", [b"x"] * 3)
+    assert waiting.latestOffset({}, ALL) == {"u1": {"0": 3}}
+
+
+def test_available_now_ends_where_the_log_ended_when_it_began(topic):
+    bounded = reader(topic, maxOffsetsPerTrigger="20")
+    bounded.prepareForTriggerAvailableNow()
+
+    assert bounded.latestOffset(at(0, 0), ReadMaxRows(20)) == at(15, 5)
+    topic.append("t", [b"late"] * 100, 0)
+    topic.add_partition("t")
+    topic.append("t", [b"late"] * 100, 2)
+
+    assert bounded.latestOffset(at(15, 5), ReadMaxRows(20)) == at(30, 10)
+    assert bounded.latestOffset(at(30, 10), ReadMaxRows(20)) == at(30, 10)
+
+
+def test_planning_the_same_positions_again_asks_nobody(topic):
+    first = reader(topic, maxRecordsPerPartition="16")
+    first.latestOffset(at(0, 0), ALL)
+    topic.requests.clear()
+
+    ranges = [part.range for part in first.partitions(at(0, 0), at(30, 10))]
+
+    assert [(item.partition, item.start, item.end) for item in ranges] == [(0, 0, 15), (0, 15, 30), (1, 0, 10)]
+    assert [
+        part.range for part in reader(topic, maxRecordsPerPartition="16").partitions(at(0, 0), at(30, 10))
+    ] == ranges
+    assert topic.requests == []
+    assert first.partitions(at(30, 10), at(30, 10)) == []
+
+
+def test_a_leader_that_is_behind_for_a_moment_is_no_loss(topic):
+    partition = topic.topics["t"][0]
+    partition.high_watermark = 5
+    timer = threading.Timer(0.3, setattr, (partition, "high_watermark", 30))
+    timer.start()
+
+    assert reader(topic).latestOffset(at(29, 10), ALL) == at(30, 10)
+
+
+def test_a_log_that_stays_shorter_is_a_loss(topic):
+    with pytest.raises(OffsetOutOfRangeError, match="t-0: the stream is at offset 99, the log ends at 30"):
+        reader(topic, timeoutMs="200").latestOffset(at(99, 10), ALL)
+
+    assert reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(99, 10), ALL) == at(30, 10)
+
+
+def test_a_partition_that_went_away_is_a_loss(topic):
+    with pytest.raises(OffsetOutOfRangeError, match="t-2: the partition does not exist any more"):
+        reader(topic, timeoutMs="200").latestOffset(at(0, 0, 5), ALL)
+
+    assert reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(0, 0, 5), ALL) == at(30, 10)
