@@ -1,0 +1,113 @@
+"""One node's data folder: whose it is, that nobody else uses it, and where each partition lives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from raftlog.errors import ConfigError, ErrorCode
+from raftlog.model import TopicId
+from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, write_json
+
+FORMAT_VERSION = 1
+DELETED_SUFFIX = ".deleted"
+_PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>\d+)-(?P<topic_id>[0-9a-f]{32})$")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartition:
+    """A partition folder that was found on disk."""
+
+    topic: str
+    partition: int
+    topic_id: TopicId
+    folder: Path
+
+
+class DataDir:
+    """An open, locked data folder. Close it to let another process have it."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self.partitions = path / "partitions"
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path, *, cluster_id: str, node_id: int) -> DataDir:
+        """Open a data folder, creating it when it is missing or empty.
+
+        Raises:
+            ConfigError: another process has it, or it belongs to another cluster or node.
+            StorageError: it cannot be created or read.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = _lock(path)
+        except OSError as error:
+            raise storage_error(error, f"cannot use {path} as data folder") from error
+        try:
+            _claim(path, cluster_id, node_id)
+            opened = cls(path, lock)
+            opened.partitions.mkdir(exist_ok=True)
+            opened._remove_deleted()
+        except BaseException:
+            os.close(lock)
+            raise
+        return opened
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path:
+        """Return where a replica's log lives; the topic's id keeps a recreated topic apart from its past."""
+        return self.partitions / f"{topic}-{partition}-{topic_id}"
+
+    def list_partitions(self) -> Iterator[StoredPartition]:
+        """Find every partition folder, sorted by name; others are left alone."""
+        for folder in sorted(self.partitions.iterdir()):
+            if match := _PARTITION_FOLDER.match(folder.name):
+                yield StoredPartition(match["topic"], int(match["partition"]), match["topic_id"], folder)
+
+    def delete_partition(self, folder: Path) -> None:
+        """Remove a partition's folder; a crash in between leaves a folder that the next start removes."""
+        doomed = folder.with_name(folder.name + DELETED_SUFFIX)
+        folder.rename(doomed)
+        fsync_dir(self.partitions)
+        shutil.rmtree(doomed)
+
+    def _remove_deleted(self) -> None:
+        for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
+            shutil.rmtree(folder)
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ConfigError(f"data folder {path} is in use by another process; end it or choose another") from None
+    return descriptor
+
+
+def _claim(path: Path, cluster_id: str, node_id: int) -> None:
+    meta = read_json(path / "meta.json")
+    if meta is None:
+        write_json(path / "meta.json", {"version": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id})
+        return
+    found = meta.get("version"), meta.get("cluster_id"), meta.get("node_id")
+    if found != (FORMAT_VERSION, cluster_id, node_id):
+        raise ConfigError(
+            f"data folder {path} belongs to node {found[2]} of cluster {found[1]} (format {found[0]}); this is "
+            f"node {node_id} of cluster {cluster_id} (format {FORMAT_VERSION}); nothing was touched: "
+            "choose another data_dir",
+            code=ErrorCode.INCONSISTENT_CLUSTER_ID,
+        )

@@ -1,0 +1,83 @@
+"""Leader epochs of one log: which epoch wrote which offsets. What divergence is resolved by (KIP-101, KIP-279).
+
+An epoch is durable here before the first batch of that epoch is appended, so that no batch is ever of an unknown epoch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+
+from raftlog.errors import StorageError
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from raftlog.partition.storage.files import read_json, write_json
+
+FILE_NAME = "leader-epochs.json"
+
+
+class EpochTable:
+    """Epochs in growing order, each with its start offset; both grow strictly."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the table.
+
+        Raises:
+            StorageError: the file is damaged.
+        """
+        self._path = folder / FILE_NAME
+        document = read_json(self._path) or {}
+        self._entries = [(int(epoch), int(start)) for epoch, start in document.get("epochs", [])]
+        if self._entries != sorted(set(self._entries)):
+            raise StorageError(f"{self._path}: epochs do not grow: {self._entries}")
+
+    @property
+    def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:
+        return tuple(self._entries)
+
+    @property
+    def last_epoch(self) -> LeaderEpoch:
+        return self._entries[-1][0] if self._entries else NO_LEADER_EPOCH
+
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """Record, durably, that `epoch` writes from `start_offset` on; epochs that wrote nothing are forgotten."""
+        if epoch == self.last_epoch:
+            return
+        if epoch < self.last_epoch:
+            raise StorageError(f"{self._path}: epoch {epoch} comes after epoch {self.last_epoch}")
+        kept = [entry for entry in self._entries if entry[1] < start_offset]
+        self._replace([*kept, (epoch, start_offset)])
+
+    def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
+        """Return the largest epoch at or below `epoch`, and where it ends.
+
+        `NO_LEADER_EPOCH` with the first start offset means that `epoch` is older than everything here.
+        """
+        position = bisect_right(self._entries, epoch, key=lambda entry: entry[0])
+        end = self._entries[position][1] if position < len(self._entries) else log_end_offset
+        return (self._entries[position - 1][0] if position else NO_LEADER_EPOCH), end
+
+    def epoch_at(self, offset: Offset) -> LeaderEpoch:
+        """Return the epoch that wrote `offset`, or `NO_LEADER_EPOCH`."""
+        position = bisect_right(self._entries, offset, key=lambda entry: entry[1])
+        return self._entries[position - 1][0] if position else NO_LEADER_EPOCH
+
+    def truncate_from(self, offset: Offset) -> None:
+        """Forget, durably, epochs that start at or after `offset`: the log now ends there."""
+        kept = [entry for entry in self._entries if entry[1] < offset]
+        if kept != self._entries:
+            self._replace(kept)
+
+    def truncate_before(self, offset: Offset) -> None:
+        """Forget epochs that ended before `offset`: the log now starts there."""
+        position = bisect_right(self._entries, offset, key=lambda entry: entry[1])
+        if position > 1 or (position == 1 and self._entries[0][1] < offset):
+            epoch = self._entries[position - 1][0]
+            self._replace([(epoch, offset), *self._entries[position:]])
+
+    def clear(self) -> None:
+        """Forget everything, durably."""
+        self._replace([])
+
+    def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
+        write_json(self._path, {"version": 1, "epochs": entries})
+        self._entries = entries

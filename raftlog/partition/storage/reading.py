@@ -1,0 +1,45 @@
+"""Finding and reading batches inside segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow.compute as pc
+
+from raftlog.model import Offset
+from raftlog.partition.storage.segment import Segment
+from raftlog.record.arrow import to_arrow
+
+
+def read_batches(segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset) -> bytes:
+    """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long."""
+    start = end = -1
+    for position, header in segment.headers(offset):
+        if header.last_offset < offset:
+            continue
+        if header.last_offset >= limit_offset:
+            break
+        if start < 0:
+            start = position
+        elif position + header.batch_length - start > max_bytes:
+            break
+        end = position + header.batch_length
+    return segment.read_at(start, end - start) if start >= 0 else b""
+
+
+def offset_for_timestamp(
+    segments: Sequence[Segment], timestamp_us: int, log_start_offset: Offset, limit_offset: Offset
+) -> Offset | None:
+    """Return the first offset in [log_start_offset, limit_offset) whose record is at or after a time."""
+    for segment in segments:
+        if segment.max_timestamp < timestamp_us:
+            continue
+        for position, header in segment.headers(log_start_offset):
+            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset:
+                continue
+            batch = segment.read_at(position, header.batch_length)
+            timestamps = to_arrow(header, batch).column(0).cast("int64")
+            row = pc.index(pc.greater_equal(timestamps, timestamp_us), True).as_py()
+            found = header.base_offset + row
+            return found if found < limit_offset else None
+    return None

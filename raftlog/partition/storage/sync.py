@@ -1,0 +1,59 @@
+"""Which segments hold unsynced bytes, and how far the log is durable: the one thing that two threads share."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from raftlog.model import Offset
+from raftlog.partition.storage.segment import Segment
+
+
+class Syncer:
+    """Guards fsync against truncation: a durable end that was computed before a truncation must not count after it."""
+
+    def __init__(self, *, durable_end_offset: Offset) -> None:
+        self.durable_end_offset = durable_end_offset
+        self._busy = threading.Lock()
+        """Held while files are synced, or removed."""
+        self._unsynced: list[Segment] = []
+
+    def wrote(self, segment: Segment) -> None:
+        """Note that `segment` has bytes that are not on disk."""
+        if segment not in self._unsynced:
+            self._unsynced.append(segment)
+
+    def sync(self, log_end_offset: Callable[[], Offset]) -> Offset:
+        """Make everything written before the call durable; return the durable end.
+
+        A writer first writes, then calls `wrote`, then moves its log end: so whatever lies below the log end that is
+        read here is in the list taken next, or was in an earlier one.
+
+        Raises:
+            OSError: from fdatasync.
+        """
+        with self._busy:
+            end = log_end_offset()
+            segments, self._unsynced = self._unsynced, []
+            for segment in segments:
+                os.fdatasync(segment.descriptor)
+            self.durable_end_offset = max(self.durable_end_offset, end)
+            return self.durable_end_offset
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Wait for a sync under way and keep the next one out, while files are cut or removed."""
+        with self._busy:
+            yield
+
+    def truncated(self, log_end_offset: Offset, active: Segment) -> None:
+        """The log now ends earlier, and its new end must reach the disk."""
+        self.durable_end_offset = min(self.durable_end_offset, log_end_offset)
+        self.wrote(active)
+
+    def forget(self, segment: Segment) -> None:
+        """Note that `segment` is going away."""
+        if segment in self._unsynced:
+            self._unsynced.remove(segment)

@@ -1,0 +1,37 @@
+"""Batches and logs for storage tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from raftlog.config import TopicConfig
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.record import NewRecord, build_batch, read_records, stamp
+
+
+def batch(base_offset: int, *values: str, epoch: int = 0, timestamp: int = 0) -> bytes:
+    records = [
+        NewRecord(value.encode(), timestamp=timestamp or 1_000 + base_offset + i) for i, value in enumerate(values)
+    ]
+    built = build_batch(records)
+    stamp(built, base_offset=base_offset, leader_epoch=epoch)
+    return bytes(built)
+
+
+def open_log(folder: Path, **config: object) -> PartitionLog:
+    return PartitionLog.open(folder, TopicConfig().with_overrides(config))
+
+
+def fill(log: PartitionLog, count: int, *, epoch: int = 0, size: int = 10) -> None:
+    for _ in range(count):
+        offset = log.log_end_offset
+        log.append(batch(offset, f"{offset}".ljust(size), epoch=epoch))
+
+
+def values(log: PartitionLog, offset: int | None = None) -> list[str]:
+    position, found = log.log_start_offset if offset is None else offset, []
+    while data := log.read(position, 1 << 20, limit_offset=log.log_end_offset):
+        records = read_records(data, topic="t", partition=0, from_offset=position)
+        found += [(record.value or b"").decode().strip() for record in records]
+        position = records[-1].offset + 1
+    return found

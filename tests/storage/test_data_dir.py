@@ -1,0 +1,61 @@
+"""A data folder belongs to one node of one cluster, and to one process at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raftlog.errors import ConfigError, ErrorCode, StorageError
+from raftlog.partition.storage.data_dir import DataDir
+
+
+def test_a_folder_is_claimed_and_found_again(tmp_path: Path):
+    with_partition = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    folder = with_partition.partition_folder("a-b-1", 3, "f" * 32)
+    folder.mkdir()
+    (with_partition.partitions / "lost+found").mkdir()
+    with_partition.close()
+
+    again = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+
+    (found,) = again.list_partitions()
+    assert (found.topic, found.partition, found.topic_id, found.folder) == ("a-b-1", 3, "f" * 32, folder)
+    again.delete_partition(folder)
+    assert list(again.list_partitions()) == []
+    again.close()
+
+
+@pytest.mark.parametrize(("cluster_id", "node_id"), [("other", 1), ("c", 2)])
+def test_a_folder_of_another_cluster_or_node_is_refused(tmp_path: Path, cluster_id: str, node_id: int):
+    DataDir.open(tmp_path / "d", cluster_id="c", node_id=1).close()
+
+    with pytest.raises(ConfigError, match="belongs to node 1 of cluster c") as caught:
+        DataDir.open(tmp_path / "d", cluster_id=cluster_id, node_id=node_id)
+
+    assert caught.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    DataDir.open(tmp_path / "d", cluster_id="c", node_id=1).close()
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path):
+    opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+
+    with pytest.raises(ConfigError, match="in use by another process"):
+        DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    opened.close()
+
+
+def test_a_damaged_meta_file_is_not_overwritten(tmp_path: Path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "meta.json").write_text("{")
+
+    with pytest.raises(StorageError, match=r"cannot read .*meta\.json"):
+        DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    assert (tmp_path / "d" / "meta.json").read_text() == "{"
+
+
+def test_a_path_that_cannot_be_a_folder(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StorageError, match=r"cannot use .*file as data folder"):
+        DataDir.open(tmp_path / "file", cluster_id="c", node_id=1)

@@ -1,0 +1,250 @@
+"""Appending, reading, truncating, retaining and recovering one partition's log."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from storage_support import batch, fill, open_log, values
+
+from raftlog.errors import CorruptBatchError, DiskFullError, OffsetOutOfRangeError, StorageError
+from raftlog.partition.storage import segment as segment_module
+from raftlog.partition.storage import sync as sync_module
+from raftlog.partition.storage.segment import segment_path
+
+
+def test_what_is_appended_is_read_and_survives_reopening(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    log.append(batch(0, "a", "b") + batch(2, "c"))
+
+    assert (log.log_start_offset, log.log_end_offset, log.durable_end_offset) == (0, 3, 0)
+    assert log.fsync() == 3
+    assert values(log) == ["a", "b", "c"]
+    log.close()
+    assert values(open_log(tmp_path / "p")) == ["a", "b", "c"]
+
+
+def test_reads_are_whole_batches_below_the_limit(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    first, second, third = batch(0, "a", "b"), batch(2, "c", "d"), batch(4, "e")
+    log.append(first + second + third)
+
+    assert log.read(1, 1, limit_offset=5) == first
+    assert log.read(0, len(first) + len(second), limit_offset=5) == first + second
+    assert log.read(0, 1 << 20, limit_offset=3) == first
+    assert log.read(2, 1 << 20, limit_offset=3) == b""
+    assert log.read(4, 1 << 20, limit_offset=5) == third
+    assert log.read(5, 1 << 20, limit_offset=5) == b""
+    for outside in (-1, 6):
+        with pytest.raises(OffsetOutOfRangeError, match="it holds 0 to 5"):
+            log.read(outside, 1, limit_offset=5)
+
+
+def test_appends_that_do_not_continue_the_log_are_refused_whole(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    log.append(batch(0, "a", epoch=3))
+
+    for wrong in (batch(0, "b", epoch=3), batch(2, "b", epoch=3), batch(1, "b", epoch=2)):
+        with pytest.raises(CorruptBatchError, match="expected a batch at offset 1 of epoch 3 or later"):
+            log.append(wrong)
+    with pytest.raises(CorruptBatchError):
+        log.append(batch(1, "b", epoch=3) + batch(3, "c", epoch=3))
+    assert values(log) == ["a"]
+
+
+def test_segments_roll_by_size_and_by_age(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, segment_ms=1)
+    fill(log, 20)
+    by_size = len(list((tmp_path / "p").glob("*.log")))
+    log.append(batch(20, "later", timestamp=10_000_000))
+
+    assert by_size > 2
+    assert segment_path(tmp_path / "p", 20).exists()
+    assert values(log) == [*map(str, range(20)), "later"]
+    assert values(log, 13)[0] == "13"
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7, 13, 19, 20, 25])
+def test_truncation_anywhere_takes_epochs_with_it_and_lasts(tmp_path: Path, offset: int):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    fill(log, 10, epoch=1)
+    fill(log, 10, epoch=4)
+    log.fsync()
+    log.checkpoint(20)
+
+    log.truncate_to(offset)
+
+    end = min(offset, 20)
+    assert (log.log_end_offset, log.durable_end_offset) == (end, end)
+    assert [epoch for epoch, _ in log.epochs.entries] == [1, 4][: (end > 0) + (end > 10)]
+    fill(log, 2, epoch=5)
+    log.close()
+    assert values(open_log(tmp_path / "p")) == [*map(str, range(end)), str(end), str(end + 1)]
+
+
+def test_truncation_inside_a_batch_drops_the_batch(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    log.append(batch(0, "a") + batch(1, "b", "c"))
+
+    log.truncate_to(2)
+
+    assert log.log_end_offset == 1
+
+
+def test_starting_over_at_an_offset(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 5, epoch=2)
+
+    log.reset_to(100)
+
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (100, 100, ())
+    fill(log, 1, epoch=3)
+    log.close()
+    assert values(open_log(tmp_path / "p")) == ["100"]
+
+
+def test_leader_epochs_answer_where_histories_part(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 4, epoch=1)
+    fill(log, 3, epoch=5)
+    log.epochs.assign(6, 7)
+    log.epochs.assign(8, 7)  # Epoch 6 wrote nothing.
+
+    answers = {epoch: log.epochs.end_offset_for(epoch, log.log_end_offset) for epoch in (0, 1, 3, 5, 7, 8, 9)}
+
+    assert answers == {0: (-1, 0), 1: (1, 4), 3: (1, 4), 5: (5, 7), 7: (5, 7), 8: (8, 7), 9: (8, 7)}
+    assert (log.last_epoch, log.epochs.last_epoch) == (5, 8)
+    assert [log.epochs.epoch_at(offset) for offset in (0, 3, 4, 6)] == [1, 1, 5, 5]
+
+
+def test_a_torn_tail_of_any_length_is_cut(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 2)
+    whole = (tmp_path / "p" / segment_path(Path(), 0)).read_bytes()
+    last = len(batch(1, "1".ljust(10)))
+    log.close()
+
+    for missing in [*range(1, last, 37), last - 1]:
+        (tmp_path / "p" / segment_path(Path(), 0)).write_bytes(whole[:-missing])
+        reopened = open_log(tmp_path / "p")
+        assert (values(reopened), reopened.size_bytes) == (["0"], len(whole) - last)
+        reopened.close()
+
+
+@pytest.mark.parametrize("byte", [3, 20, 70, 300])
+def test_damage_in_the_unsynced_tail_is_cut_and_below_the_recovery_point_refused(tmp_path: Path, byte: int):
+    log = open_log(tmp_path / "p")
+    fill(log, 3)
+    path, size = segment_path(tmp_path / "p", 0), len(batch(0, "0".ljust(10)))
+    log.close()
+    damaged = bytearray(path.read_bytes())
+    damaged[size + byte] ^= 1
+    path.write_bytes(damaged)
+
+    reopened = open_log(tmp_path / "p")
+    assert values(reopened) == ["0"]
+    fill(reopened, 2)
+    reopened.fsync()
+    reopened.checkpoint(3)
+    reopened.close()
+    damaged = bytearray(path.read_bytes())
+    damaged[size + 3] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(StorageError, match="damaged at offset 1, below the recovery point 3"):
+        open_log(tmp_path / "p")
+
+
+def test_records_missing_below_the_recovery_point_are_refused(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    fill(log, 20)
+    log.fsync()
+    log.checkpoint(20)
+    log.close()
+    max((tmp_path / "p").glob("*.log")).unlink()
+
+    with pytest.raises(StorageError, match="records are missing"):
+        open_log(tmp_path / "p")
+
+
+def test_a_full_disk_appends_nothing_and_the_log_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = open_log(tmp_path / "p")
+    fill(log, 1)
+    real = os.pwrite
+
+    calls = iter([10])
+
+    def partly(descriptor: int, data: memoryview, position: int) -> int:
+        if (count := next(calls, 0)) == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data[:count], position)
+
+    monkeypatch.setattr(segment_module.os, "pwrite", partly)
+    with pytest.raises(DiskFullError, match="nothing was appended: No space left on device"):
+        fill(log, 1)
+    monkeypatch.setattr(segment_module.os, "pwrite", real)
+
+    assert (log.log_end_offset, log.size_bytes) == (1, segment_path(tmp_path / "p", 0).stat().st_size)
+    fill(log, 1)
+    assert values(log) == ["0", "1"]
+
+
+def test_after_a_failed_fsync_the_log_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = open_log(tmp_path / "p")
+    fill(log, 1)
+
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sync_module.os, "fdatasync", broken)
+    with pytest.raises(StorageError, match="cannot fsync"):
+        log.fsync()
+    monkeypatch.undo()
+
+    for refused in (log.fsync, lambda: fill(log, 1)):
+        with pytest.raises(StorageError, match="takes no more appends"):
+            refused()
+    assert log.durable_end_offset == 0
+
+
+def test_retention_by_size_and_by_time_keeps_the_active_segment_and_the_high_watermark(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=5000, retention_ms=-1)
+    fill(log, 40)
+    files = len(list((tmp_path / "p").glob("*.log")))
+
+    assert log.apply_retention(now_us=0, high_watermark=0) == 0
+    dropped = log.apply_retention(now_us=0, high_watermark=40)
+
+    assert 0 < dropped < files
+    assert 5000 <= log.size_bytes < 5000 + 4096
+    assert values(log)[0] == str(log.log_start_offset)
+    assert log.epochs.entries == ((0, log.log_start_offset),)
+    log.apply_retention(now_us=0, high_watermark=40)
+    assert list((tmp_path / "p").glob("*.deleted")) == []
+    log.close()
+    by_time = open_log(tmp_path / "p", segment_bytes=4096, retention_ms=1)
+    by_time.apply_retention(now_us=10**12, high_watermark=40)
+    assert len(list((tmp_path / "p").glob("*.log"))) == 1
+    assert values(by_time)[-1] == "39"
+
+
+def test_offsets_by_time(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    for offset in range(20):
+        log.append(batch(offset, str(offset), timestamp=1_000 * (offset + 1)))
+    log.append(batch(20, "x", "y", "z"[:1], timestamp=50_000))
+
+    def find(time: int, limit: int = 23) -> int | None:
+        return log.offset_for_timestamp(time, limit_offset=limit)
+
+    assert [find(time) for time in (0, 1_000, 1_001, 20_000, 20_001, 50_000, 50_001)] == [0, 0, 1, 19, 20, 20, None]
+    assert find(20_000, limit=19) is None
+
+
+def test_headers_can_be_scanned_from_an_offset(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    fill(log, 20)
+
+    assert [header.base_offset for header in log.scan_headers(17)] == [17, 18, 19]
+    assert len(list(log.scan_headers())) == 20
