@@ -14,6 +14,8 @@ from raftlog.cli.processes import ProcessIdentity
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="raftlog-launcher")
 """The kernel kills our nodes when the *thread* that started them ends, so they all start from one that lives as long as
 this process does."""
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+"""By pid, until collected. They outlive their launcher: a detached node is left running, and still ours to collect."""
 
 
 class Launcher:
@@ -22,7 +24,6 @@ class Launcher:
     def __init__(self, command: Sequence[str], *, detach: bool) -> None:
         self._command = list(command)
         self._detach = detach
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def launch(self, node: NodePlan) -> ProcessIdentity:
         """Start `node` on its configuration file; what it prints goes to its log."""
@@ -32,17 +33,21 @@ class Launcher:
         child = _SPAWNER.submit(_spawn, command, node.log_path).result()
         identity = ProcessIdentity.of(child.pid)
         assert identity is not None, "a child has a /proc entry until it is collected"
-        self._children[child.pid] = child
+        _CHILDREN[child.pid] = child
         return identity
 
-    def collect(self, process: ProcessIdentity) -> int | None:
-        """Return how an ended process ended (as `Popen.returncode`), or None if it is not a child of ours."""
-        child = self._children.get(process.pid)
-        return None if child is None else child.poll()
 
-    def collect_all(self) -> None:
-        """Collect every child that has ended, whoever ended it, so that none stays a zombie."""
-        self._children = {pid: child for pid, child in self._children.items() if child.poll() is None}
+def collect(process: ProcessIdentity) -> int | None:
+    """Return how an ended process ended (as `Popen.returncode`), or None if it is not a child of ours."""
+    child = _CHILDREN.get(process.pid)
+    return None if child is None else child.poll()
+
+
+def collect_all() -> None:
+    """Collect every child that has ended, whoever ended it, so that none stays a zombie."""
+    for child in list(_CHILDREN.values()):
+        if child.poll() is not None:
+            _CHILDREN.pop(child.pid, None)
 
 
 def _spawn(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:

@@ -21,7 +21,7 @@ from raftlog.cli.cluster_files import nodes_of, rewrite_node, write_files
 from raftlog.cli.cluster_plan import NodePlan, merged, require_free_ports, require_known
 from raftlog.cli.cluster_state import ClusterState, agreed, record_process
 from raftlog.cli.health import ClusterError, NodeExitedError, NodeStatus, how_it_ended, is_ready, log_tail
-from raftlog.cli.launcher import Launcher
+from raftlog.cli.launcher import Launcher, collect, collect_all
 from raftlog.cli.processes import ProcessIdentity
 from raftlog.errors import ConfigError
 
@@ -254,7 +254,7 @@ class LocalCluster:
         deadline = time.monotonic() + timeout_s
         stubborn = self._end(self.brokers, timeout_s)
         stubborn += self._end(self.controllers, max(2.0, deadline - time.monotonic()))
-        self._launcher.collect_all()
+        collect_all()
         return stubborn
 
     def _end(self, names: Iterable[str], timeout_s: float) -> list[str]:
@@ -274,7 +274,7 @@ class LocalCluster:
         return stubborn
 
     def _forget(self, name: str, process: ProcessIdentity) -> None:
-        self._launcher.collect(process)
+        collect(process)
         record_process(self.data, name, None)
 
     def _require_alive(self, node: NodePlan) -> None:
@@ -282,5 +282,5 @@ class LocalCluster:
         if process is None:
             raise NodeExitedError(f"{node.name} is not running; start it with: raftlog dev restart {node.name}")
         if not process.alive:
-            how = how_it_ended(self._launcher.collect(process))
+            how = how_it_ended(collect(process))
             raise NodeExitedError(f"{node.name} {how}; its log ({node.log_path}) ends with:\n{log_tail(node)}")

@@ -1,0 +1,182 @@
+"""`raftlog dev`: a cluster on this machine, for trying things out and for breaking them."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from raftlog.cli.health import NodeStatus
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.shared import DEFAULT_BOOTSTRAP, json_option, print_json, print_table
+from raftlog.errors import RaftlogError
+
+DEFAULT_DATA = "raftlog-data"
+_WATCH_INTERVAL_S = 0.5
+_SIGNALS = {"KILL": signal.SIGKILL, "TERM": signal.SIGTERM, "STOP": signal.SIGSTOP, "CONT": signal.SIGCONT}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group("dev")
+def command() -> None:
+    """Run a cluster on this machine."""
+
+
+def data_option(function: F) -> F:
+    """Add `--data`, the cluster's folder."""
+    return click.option(
+        "--data",
+        default=DEFAULT_DATA,
+        show_default=True,
+        envvar="RAFTLOG_DATA",
+        show_envvar=True,
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The cluster's folder. Each folder is a cluster of its own.",
+    )(function)
+
+
+@command.command("up")
+@click.option("--controllers", type=int, help="Default: what the folder holds, else 3. An odd number.")
+@click.option("--brokers", type=int, help="Default: what the folder holds, else 3.")
+@click.option(
+    "--port", type=int, help="The first broker's port, and base of the others. Default: as before, else 9400."
+)
+@click.option("--detach", is_flag=True, help="Return once the cluster is ready; end it with: raftlog dev down.")
+@data_option
+def up(controllers: int | None, brokers: int | None, port: int | None, detach: bool, data: Path) -> None:
+    """Start a cluster, or start the one in --data again. Without --detach, Ctrl-C ends it; its data stays."""
+    with _errors(), _interruptible():
+        cluster = LocalCluster(data, controllers=controllers, brokers=brokers, port=port, detach=detach)
+        _start(cluster)
+        _greet(cluster, data)
+        if not detach:
+            _watch(cluster)
+
+
+def _start(cluster: LocalCluster) -> None:
+    console = Console(stderr=True)
+    cluster.start()
+    try:
+        with console.status(f"starting {len(cluster.names)} nodes"):
+            cluster.wait_ready()
+    except BaseException:
+        cluster.stop()
+        raise
+
+
+def _greet(cluster: LocalCluster, data: Path) -> None:
+    _print_status(cluster.status())
+    bootstrap = cluster.public_url(cluster.brokers[0])
+    elsewhere = "" if data == Path(DEFAULT_DATA) else f" --data {data}"
+    click.echo(f"\nThe cluster is ready. Its data and logs are in {data}. Try:\n")
+    if bootstrap != DEFAULT_BOOTSTRAP:
+        click.echo(f"  export RAFTLOG_BOOTSTRAP={bootstrap}")
+    click.echo("  raftlog topics create greetings --partitions 3")
+    click.echo("  echo hello | raftlog produce greetings")
+    click.echo("  raftlog consume greetings --from-beginning --max-records 1")
+    click.echo(f"  raftlog dev kill {cluster.brokers[0]}{elsewhere}      # and everything goes on")
+    click.echo(f"  raftlog dev down{elsewhere}")
+
+
+def _watch(cluster: LocalCluster) -> None:
+    """Tell of nodes that die, until Ctrl-C, or until another command has ended the cluster; then end it."""
+    reported: set[str] = set()
+    click.echo("\nCtrl-C ends the cluster.")
+    try:
+        while processes := {name: process for name in cluster.names if (process := cluster.process(name))}:
+            dead = {name for name, process in processes.items() if not process.alive}
+            for name in sorted(dead - reported):
+                click.echo(f"{name} has died; see {cluster.node(name).log_path}; raftlog dev restart {name}", err=True)
+            reported = dead
+            time.sleep(_WATCH_INTERVAL_S)
+        click.echo("The cluster was ended by another command.", err=True)
+    except KeyboardInterrupt:
+        click.echo("\nEnding the cluster.", err=True)
+    finally:
+        _stop(cluster)
+
+
+@command.command("status")
+@data_option
+@json_option
+def status(data: Path, as_json: bool) -> None:
+    """Show every node: whether it runs, and where it listens."""
+    with _errors():
+        nodes = LocalCluster.open(data).status()
+    if as_json:
+        print_json([asdict(node) for node in nodes])
+    else:
+        _print_status(nodes)
+
+
+@command.command("kill")
+@click.argument("node")
+@click.option("--signal", "name", type=click.Choice(list(_SIGNALS)), default="KILL", show_default=True)
+@data_option
+def kill(node: str, name: str, data: Path) -> None:
+    """Kill NODE as a crash would; --signal STOP freezes it, CONT thaws it."""
+    with _errors():
+        LocalCluster.open(data).kill(node, _SIGNALS[name])
+    click.echo(f"{node}: SIG{name} sent" if name in {"STOP", "CONT"} else f"{node}: ended by SIG{name}")
+
+
+@command.command("restart")
+@click.argument("node")
+@data_option
+def restart(node: str, data: Path) -> None:
+    """Start NODE again, ending it first if it runs, and wait until it is ready."""
+    with _errors():
+        cluster = LocalCluster.open(data, detach=True)  # It must outlive this command.
+        cluster.restart(node)
+        cluster.wait_ready(names=[node])
+    click.echo(f"{node}: ready")
+
+
+@command.command("down")
+@data_option
+def down(data: Path) -> None:
+    """End every node. The data stays: raftlog dev up goes on from there."""
+    with _errors():
+        cluster = LocalCluster.open(data)
+        running = cluster.running()
+        _stop(cluster)
+    click.echo(f"ended {len(running)} nodes" if running else "nothing was running")
+
+
+def _stop(cluster: LocalCluster) -> None:
+    for name in cluster.stop():
+        click.echo(f"{name} did not end when asked, and was killed; see {cluster.node(name).log_path}", err=True)
+
+
+def _print_status(nodes: Sequence[NodeStatus]) -> None:
+    print_table(
+        ["node", "role", "state", "pid", "clients", "nodes"],
+        [(node.name, node.role, node.state, node.pid or "", node.public, node.internal) for node in nodes],
+    )
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except RaftlogError as error:
+        raise click.ClickException(error.message) from None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that nodes are ended and not just killed."""
+    before = {sig: signal.signal(sig, signal.default_int_handler) for sig in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)

@@ -1,0 +1,54 @@
+"""`raftlog server`: run one node in the foreground."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from pathlib import Path
+
+import click
+
+from raftlog.cli.processes import die_with_parent
+from raftlog.cli.shared import failure
+from raftlog.config import NodeConfig
+from raftlog.errors import RaftlogError
+
+
+@click.group("server")
+def command() -> None:
+    """Run a node of a cluster."""
+
+
+@command.command("start")
+@click.option(
+    "--config",
+    "config_path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The node's settings; see docs/configuration.md.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    envvar="RAFTLOG_LOG_LEVEL",
+    show_envvar=True,
+)
+@click.option("--parent-pid", type=int, hidden=True, help="End when this process, which must be the parent, ends.")
+def start(config_path: Path, log_level: str, parent_pid: int | None) -> None:
+    """Run one node until SIGTERM or Ctrl-C. Its log goes to standard error."""
+    if parent_pid is not None:
+        die_with_parent(parent_pid)
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )  # fmt: skip
+    if importlib.util.find_spec("pysyncobj") is None:
+        raise click.ClickException("a node needs more than the command line; install: pip install 'raftlog[server]'")
+    from raftlog.broker.node import run_node  # noqa: PLC0415  (only now is it known that its needs are there)
+
+    try:
+        run_node(NodeConfig.load(config_path))
+    except RaftlogError as error:
+        raise failure(error) from None

@@ -1,0 +1,85 @@
+"""What the subcommands share: the bootstrap option, running async work, errors as one line, tables and JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from raftlog.errors import RaftlogError
+from raftlog.schema import to_plain
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_BOOTSTRAP = "http://127.0.0.1:9400"
+
+
+def bootstrap_option(function: F) -> F:
+    """Add `--bootstrap`, a list of URLs."""
+    return click.option(
+        "--bootstrap",
+        envvar="RAFTLOG_BOOTSTRAP",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        show_envvar=True,
+        metavar="URL[,URL]",
+        callback=_split_urls,
+        help="Brokers to ask first; any of the cluster will do.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """Add `--json`, for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")(function)
+
+
+def _split_urls(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    urls = [url.strip().rstrip("/") for url in value.split(",") if url.strip()]
+    if not urls or any(not url.startswith("http://") for url in urls):
+        raise click.BadParameter(
+            f"expected http://host:port, several separated by commas, received {value!r}", context, parameter
+        )
+    return urls
+
+
+def run(work: Awaitable[T]) -> T:
+    """Run async work; a `RaftlogError` becomes one line on standard error and exit code 1."""
+
+    async def awaited() -> T:
+        return await work
+
+    try:
+        return asyncio.run(awaited())
+    except RaftlogError as error:
+        raise failure(error) from None
+
+
+def failure(error: RaftlogError) -> click.ClickException:
+    """Return the error as click shows it, code first: `Error: TOPIC_ALREADY_EXISTS: ...`."""
+    return click.ClickException(f"{error.code.value}: {error.message}")
+
+
+def print_json(document: object) -> None:
+    """Print one document, indented."""
+    click.echo(orjson.dumps(document, default=to_plain, option=orjson.OPT_INDENT_2).decode())
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print aligned columns; on a terminal with rules, in a pipe bare, so that awk and grep work."""
+    terminal = sys.stdout.isatty()
+    table = Table(*columns, header_style="bold") if terminal else Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    Console(file=sys.stdout, width=None if terminal else 10_000, markup=False, highlight=False).print(table)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `1 record` or `2 records`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,128 @@
+"""`raftlog dev` with a fake server: up, status, kill, restart and down, in one terminal or several."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from raftlog.cli.cluster_plan import free_base_port
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.main import cli
+
+FAKE = (sys.executable, str(Path(__file__).parent / "fake_server.py"))
+
+
+def dev(data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["dev", *arguments, "--data", str(data)])
+
+
+def use(monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
+    """Give the clusters of the commands other defaults."""
+    defaults = {**(LocalCluster.__init__.__kwdefaults__ or {}), **options}
+    monkeypatch.setattr(LocalCluster.__init__, "__kwdefaults__", defaults)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(
+        LocalCluster.__init__, "__kwdefaults__", {**LocalCluster.__init__.__kwdefaults__, "command": FAKE}
+    )
+    yield tmp_path / "data"
+    if (tmp_path / "data" / "cluster.json").exists():
+        LocalCluster.open(tmp_path / "data").stop(2.0)
+
+
+def test_a_detached_cluster(data: Path):
+    port = free_base_port()
+    up = dev(data, "up", "--detach", "--controllers", "1", "--brokers", "2", "--port", str(port))
+    assert up.exit_code == 0, up.output
+    assert f"export RAFTLOG_BOOTSTRAP=http://127.0.0.1:{port}" in up.stdout
+    assert "echo hello | raftlog produce greetings" in up.stdout
+    assert [line.split()[:3] for line in up.stdout.splitlines()[1:4]] == [
+        ["controller-101", "controller", "ready"], ["broker-1", "broker", "ready"], ["broker-2", "broker", "ready"],
+    ]  # fmt: skip
+
+    assert "running already" in dev(data, "up").output
+    assert dev(data, "kill", "broker-1").stdout == "broker-1: ended by SIGKILL\n"
+    states = {node["name"]: node["state"] for node in json.loads(dev(data, "status", "--json").stdout)}
+    assert states == {"controller-101": "ready", "broker-1": "stopped", "broker-2": "ready"}
+    assert dev(data, "restart", "broker-1").stdout == "broker-1: ready\n"
+    assert dev(data, "kill", "broker-2", "--signal", "STOP").stdout == "broker-2: SIGSTOP sent\n"
+    assert "paused" in dev(data, "status").stdout
+    assert dev(data, "down").stdout == "ended 3 nodes\n"
+    assert dev(data, "down").stdout == "nothing was running\n"
+
+
+def test_a_cluster_in_the_foreground_ends_with_ctrl_c(tmp_path: Path):
+    program = f"""
+import sys
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.main import cli
+LocalCluster.__init__.__kwdefaults__["command"] = {FAKE!r}
+cli(["dev", "up", "--controllers", "1", "--brokers", "1", "--port", "{free_base_port()}", "--data", sys.argv[1]])
+"""
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Ctrl-C ends the cluster" in line:
+                break
+        cluster = LocalCluster.open(tmp_path)
+        assert len(cluster.running()) == 2
+        cluster.kill("broker-1")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stderr is not None
+        assert "Ending the cluster." in process.stderr.read()
+    assert cluster.running() == []
+
+
+def test_a_taken_port_says_how_to_choose_another(data: Path):
+    port = free_base_port()
+    with socket.create_server(("127.0.0.1", port)):
+        result = dev(data, "up", "--port", str(port))
+    assert result.exit_code == 1
+    assert f"port {port} on 127.0.0.1, which broker-1 needs" in result.stderr
+    assert "raftlog dev up --port 9500" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["status"], 1, "holds no cluster; start one with: raftlog dev up --data"),
+        (["down"], 1, "holds no cluster"),
+        (["up", "--controllers", "2"], 1, "controllers: expected an odd number from 1 to 9, received 2"),
+        (["up", "--brokers", "x"], 2, "'x' is not a valid integer"),
+        (["kill"], 2, "Missing argument 'NODE'"),
+        (["kill", "broker-1", "--signal", "HUP"], 2, "'HUP' is not one of 'KILL', 'TERM', 'STOP', 'CONT'"),
+        (["nonsense"], 2, "No such command 'nonsense'"),
+    ],
+)
+def test_mistakes(data: Path, arguments: list[str], code: int, message: str):
+    result = dev(data, *arguments)
+    assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
+
+
+def test_an_unknown_node_is_named(data: Path):
+    up = dev(data, "up", "--detach", "--controllers", "1", "--brokers", "1", "--port", str(free_base_port()))
+    assert up.exit_code == 0
+    result = dev(data, "kill", "broker-9")
+    assert result.exit_code == 1
+    assert "no node is named 'broker-9'; the nodes are controller-101, broker-1" in result.stderr
+
+
+def test_a_cluster_that_fails_to_start_shows_why(data: Path, monkeypatch: pytest.MonkeyPatch):
+    use(monkeypatch, extra={"broker-1": {"rack": "fails"}})
+    result = dev(data, "up", "--controllers", "1", "--brokers", "1", "--port", str(free_base_port()))
+    assert result.exit_code == 1
+    assert "broker-1 ended with exit code 3" in result.stderr
+    assert "the disk is on fire" in result.stderr
+    assert LocalCluster.open(data).running() == []
