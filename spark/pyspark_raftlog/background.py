@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.options import SourceOptions
+from pyspark_raftlog.options import ConnectionOptions
 from raftlog.transport.session import HttpSession
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class BackgroundLoop:
             future.cancel()
             raise
 
-    def cluster(self, options: SourceOptions) -> Cluster:
+    def cluster(self, options: ConnectionOptions) -> Cluster:
         """Return the cluster that `options` name, with the connections that it already has."""
         key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms)
         if key not in self._clusters:

@@ -19,8 +19,19 @@ from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRou
 from raftlog.model import Address, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
 from raftlog.transport.session import HttpSession
-from raftlog.wire import paths
-from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult, OffsetResponse
+from raftlog.wire import media, paths
+from raftlog.wire.codec import Buffer, encode_frame
+from raftlog.wire.data import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResult,
+    OffsetResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProducerIdResponse,
+)
 from raftlog.wire.metadata import ClientMetadata, TopicInfo
 
 T = TypeVar("T")
@@ -107,6 +118,41 @@ class Cluster:
 
         return await self._retry(attempt)
 
+    async def producer_id(self) -> ProducerIdResponse:
+        """Return a fresh identity, under which a batch that is sent again is stored once."""
+
+        async def attempt() -> ProducerIdResponse:
+            await self._metadata(())
+            path = paths.PRODUCERS
+            return await self._session.call(
+                ProducerIdResponse, "POST", self._answered[0], path, timeout_ms=REQUEST_TIMEOUT_MS
+            )
+
+        return await self._retry(attempt)
+
+    async def produce(self, partition: TopicPartition, batch: Buffer, *, topic_id: str) -> None:
+        """Store one batch on every in-sync replica. It must carry a producer id and sequence: it may be sent again."""
+        asked = ProducePartition(
+            topic=partition.topic, partition=partition.partition, length=len(batch), topic_id=topic_id
+        )
+        body = encode_frame(ProduceRequest(partitions=(asked,), timeout_ms=REQUEST_TIMEOUT_MS), [batch])
+
+        async def attempt() -> None:
+            answer = await self._session.call(
+                ProduceResponse,
+                "POST",
+                await self._leader(partition, topic_id),
+                paths.PRODUCE,
+                timeout_ms=2 * REQUEST_TIMEOUT_MS,
+                body=body,
+                content_type=media.FRAME,
+            )
+            if (error := answer.partitions[0].error) is not None:
+                raise _stale_if_unknown(error.to_error())
+
+        async with self._parallel:
+            await self._retry(attempt)
+
     async def wait_for_records(self, positions: Mapping[TopicPartition, Offset], *, max_wait_ms: int) -> None:
         """Return when a record at or after one of `positions` can be read, or after `max_wait_ms`."""
         waits: list[asyncio.Task[object]] = [
@@ -129,7 +175,7 @@ class Cluster:
         requests: dict[Address, tuple[FetchPartition, ...]] = {}
         for partition, offset in positions.items():
             asked = FetchPartition(topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=1)
-            with suppress(RetriableError):  # Nothing can come from a partition without a leader.
+            with suppress(RetriableError, NotFoundError):  # Nothing can come from a partition without a leader.
                 leader = await self._leader(partition)
                 requests[leader] = (*requests.get(leader, ()), asked)
         return requests

@@ -36,12 +36,19 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
-    """Everything a read needs to know. Travels to executors, so it holds plain data only."""
+class ConnectionOptions:
+    """How to reach the cluster."""
 
     bootstrap: tuple[Address, ...]
-    subscription: Subscription
     dial: Mapping[str, str] = field(default_factory=dict)
+    timeout_ms: int = 120_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(ConnectionOptions):
+    """Everything a read needs to know. Travels to executors, so it holds plain data only."""
+
+    subscription: Subscription
     starting: PositionSpec | None = None
     """None: the mode's default (earliest for a batch, latest for a stream)."""
     ending: PositionSpec | None = None
@@ -52,7 +59,6 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     include_headers: bool = False
-    timeout_ms: int = 120_000
     fetch_bytes: int = 8 << 20
 
     def for_batch(self) -> SourceOptions:
@@ -107,7 +113,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
     Raises:
         ConfigError: names the option, what was received and what is possible.
     """
-    given = _Given(raw, KNOWN_OPTIONS)
+    given = Given(raw, KNOWN_OPTIONS)
     return SourceOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
@@ -125,11 +131,12 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
     )
 
 
-class _Given:
+class Given:
     """The options as given, by lower-case name, after unknown names were refused."""
 
-    def __init__(self, raw: Mapping[str, str], known: tuple[str, ...]) -> None:
-        self._values = {name.lower(): str(value) for name, value in raw.items()}
+    def __init__(self, raw: Mapping[str, str], known: tuple[str, ...], *, not_ours: tuple[str, ...] = ()) -> None:
+        foreign = {name.lower() for name in not_ours}
+        self._values = {name.lower(): str(value) for name, value in raw.items() if name.lower() not in foreign}
         lowered = {name.lower() for name in known}
         for name in sorted(self._values):
             if name not in lowered:
@@ -165,7 +172,7 @@ def _unknown(name: str, value: str, known: tuple[str, ...]) -> str:
     return f"unknown option {name!r}; known options are {listed}"
 
 
-def _subscription(given: _Given) -> Subscription:
+def _subscription(given: Given) -> Subscription:
     names = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(names) != 1:
         found = " and ".join(names) or "none"
@@ -178,7 +185,7 @@ def _subscription(given: _Given) -> Subscription:
     return given.required(names[0], parse[names[0]])
 
 
-def _position_spec(given: _Given, edge: Literal["starting", "ending"]) -> PositionSpec | None:
+def _position_spec(given: Given, edge: Literal["starting", "ending"]) -> PositionSpec | None:
     """A time beats times by partition, and those beat offsets: Spark's precedence for Kafka."""
     if given.has(f"{edge}Timestamp"):
         return given.required(f"{edge}Timestamp", parse_time)
