@@ -1,0 +1,200 @@
+"""What a partition leader knows and decides: who is in sync, and what every in-sync replica holds.
+
+The high watermark is the lowest log end over the *maximal* ISR: the ISR in force, and also the members of a proposed
+change whose outcome is not known. A pending addition already counts, because the controller may have accepted it; a
+pending removal still counts, because it may have been refused. An unknown outcome stays pending until newer metadata
+settles it. See the rules' sources: KIP-497 (AlterPartition), KIP-841 and KIP-903 (who may join), KIP-966 (frozen below
+min ISR).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from raftlog.errors import ErrorCode, RetriableError
+from raftlog.model import BrokerEpoch, BrokerId, Offset, PartitionState
+
+UNKNOWN_OFFSET: Offset = -1
+
+
+@dataclass(slots=True)
+class Follower:
+    """What the leader has seen of one follower in this leader epoch."""
+
+    end_offset: Offset = UNKNOWN_OFFSET
+    """It holds every record below this, durably where the topic asks for that."""
+    broker_epoch: BrokerEpoch = -1
+    """The incarnation that fetched: a late fetch of an earlier one must not bring it into the ISR."""
+    last_fetch_ms: int = 0
+    last_fetch_leader_end: Offset = UNKNOWN_OFFSET
+    last_caught_up_ms: int = 0
+    high_watermark_told: Offset = UNKNOWN_OFFSET
+
+
+@dataclass(frozen=True, slots=True)
+class IsrLimits:
+    """When a follower counts as out of sync, in ms."""
+
+    lag_time_max_ms: int
+    silence_max_ms: int
+
+
+class LeaderCore:
+    """One leader epoch of one partition."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        state: PartitionState,
+        log_end_offset: Offset,
+        own_end_offset: Offset,
+        high_watermark: Offset,
+        min_insync_replicas: int,
+        limits: IsrLimits,
+        now_ms: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.state = state
+        self.epoch_start_offset = log_end_offset
+        self.high_watermark = high_watermark
+        self.pending_isr: frozenset[BrokerId] | None = None
+        self._limits = limits
+        self._min_insync_replicas = min_insync_replicas
+        self._own_end_offset = own_end_offset
+        self._log_end_offset = log_end_offset
+        self.followers: dict[BrokerId, Follower] = {}
+        self._know_followers(now_ms)
+
+    @property
+    def min_isr(self) -> int:
+        """How many in-sync replicas acks=all needs: never more than there are replicas."""
+        return min(self._min_insync_replicas, len(self.state.replicas))
+
+    @property
+    def maximal_isr(self) -> frozenset[BrokerId]:
+        return frozenset(self.state.isr) | (self.pending_isr or frozenset())
+
+    @property
+    def under_min_isr(self) -> bool:
+        return len(self.state.isr) < self.min_isr
+
+    def require_min_isr(self) -> None:
+        """Refuse an append with acks=all that could not be acknowledged.
+
+        Raises:
+            RetriableError: NOT_ENOUGH_REPLICAS; nothing was appended.
+        """
+        if self.under_min_isr:
+            raise RetriableError(
+                f"{len(self.state.isr)} of {len(self.state.replicas)} replicas are in sync, acks=all needs "
+                f"{self.min_isr}: nothing was appended",
+                code=ErrorCode.NOT_ENOUGH_REPLICAS,
+                details={"isr": list(self.state.isr), "min_insync_replicas": self.min_isr},
+            )
+
+    def on_local_append(self, log_end_offset: Offset) -> None:
+        """Learn that the log ends later; the records count only once `on_local_end` says that they are held."""
+        self._log_end_offset = log_end_offset
+
+    def on_local_end(self, end_offset: Offset) -> bool:
+        """Learn that this replica holds every record below `end_offset`; return whether the high watermark moved."""
+        self._own_end_offset = max(self._own_end_offset, end_offset)
+        return self._advance()
+
+    def on_follower_fetch(
+        self, follower_id: BrokerId, *, broker_epoch: BrokerEpoch, fetch_offset: Offset, now_ms: int
+    ) -> bool:
+        """Learn that a follower holds every record below `fetch_offset`; return whether the high watermark moved.
+
+        The caller has resolved divergence and checked the leader epoch.
+        """
+        follower = self.followers.get(follower_id)
+        if follower is None:
+            return False  # Not an assigned replica: its fetch says nothing.
+        assert fetch_offset <= self._log_end_offset
+        if fetch_offset >= self._log_end_offset:
+            follower.last_caught_up_ms = now_ms
+        elif fetch_offset >= follower.last_fetch_leader_end != UNKNOWN_OFFSET:
+            # It has what the log held at its previous fetch: then, it was caught up.
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        follower.last_fetch_leader_end = self._log_end_offset
+        follower.last_fetch_ms = now_ms
+        follower.broker_epoch = broker_epoch
+        follower.end_offset = fetch_offset
+        return self._advance()
+
+    def on_state(self, state: PartitionState, now_ms: int) -> bool:
+        """Learn newer metadata of this leader epoch: it settles what was pending."""
+        if state.partition_epoch <= self.state.partition_epoch:
+            return False
+        self.state = state
+        self.pending_isr = None
+        self._know_followers(now_ms)
+        return self._advance()
+
+    def propose_isr(self, eligible: Mapping[BrokerId, BrokerEpoch], now_ms: int) -> frozenset[BrokerId] | None:
+        """Return the ISR that should be in force, if it is another one; it counts as pending from now on.
+
+        Args:
+            eligible: brokers that the controller would accept (unfenced, not shutting down), with their epochs.
+        """
+        if self.pending_isr is not None:
+            return None
+        isr = frozenset(self.state.isr)
+        lagging = {member for member in isr if member != self.broker_id and self._out_of_sync(member, now_ms)}
+        joining = {member for member in self.followers if member not in isr and self._may_join(member, eligible)}
+        # Shrinking first: removal lets writes go on, and only one change is in flight at a time.
+        proposed = isr - lagging if lagging else isr | joining
+        if proposed == isr:
+            return None
+        self.pending_isr = proposed
+        return proposed
+
+    def on_proposal_refused(self) -> None:
+        """Learn that the controller certainly did not accept the proposal."""
+        self.pending_isr = None
+
+    def _know_followers(self, now_ms: int) -> None:
+        others = [replica for replica in self.state.replicas if replica != self.broker_id]
+        # In-sync replicas get the whole lag time from here: a new leader has not heard of them yet.
+        fresh = Follower(last_fetch_ms=now_ms, last_caught_up_ms=now_ms)
+        self.followers = {
+            replica: self.followers.get(replica)
+            or Follower(last_fetch_ms=fresh.last_fetch_ms, last_caught_up_ms=fresh.last_caught_up_ms)
+            for replica in others
+        }
+
+    def _out_of_sync(self, member: BrokerId, now_ms: int) -> bool:
+        follower = self.followers.get(member)
+        if follower is None:
+            return True
+        if now_ms - follower.last_fetch_ms > self._limits.silence_max_ms:
+            return True
+        behind = follower.end_offset < self._log_end_offset
+        return behind and now_ms - follower.last_caught_up_ms > self._limits.lag_time_max_ms
+
+    def _may_join(self, member: BrokerId, eligible: Mapping[BrokerId, BrokerEpoch]) -> bool:
+        follower = self.followers[member]
+        return (
+            eligible.get(member) == follower.broker_epoch
+            and follower.end_offset >= self.high_watermark
+            and follower.end_offset >= self.epoch_start_offset
+        )
+
+    def _advance(self) -> bool:
+        if self.under_min_isr:
+            return False
+        ends = [
+            self._own_end_offset if member == self.broker_id else self._end_of(member) for member in self.maximal_isr
+        ]
+        lowest = min(ends)
+        if lowest <= self.high_watermark:
+            return False
+        self.high_watermark = lowest
+        return True
+
+    def _end_of(self, member: BrokerId) -> Offset:
+        follower = self.followers.get(member)
+        return follower.end_offset if follower else UNKNOWN_OFFSET

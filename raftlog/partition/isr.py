@@ -1,0 +1,169 @@
+"""Keeps the ISR true: asks every leader core for changes and takes them to the controller.
+
+One change of a partition is in flight at a time. While its outcome is unknown it is sent again, unchanged: the
+partition epoch makes that a compare-and-swap, so it cannot take effect twice. The core counts both ISRs until metadata
+settles it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPartition
+from raftlog.partition.replica import Replica
+from raftlog.runtime import Clock
+from raftlog.wire.controller import (
+    AlterPartition,
+    AlterPartitionResult,
+    AlterPartitionsRequest,
+    AlterPartitionsResponse,
+    IsrMember,
+)
+
+_log = logging.getLogger(__name__)
+CHECK_INTERVAL_MS = 200
+RETRY_MS = 100
+_REFUSED = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST}
+"""After these the controller has certainly not accepted the change, and no newer metadata may come to say so."""
+
+
+class AlterPartitionPort(Protocol):
+    """The way to the active controller."""
+
+    async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
+        """Propose new ISRs."""
+        ...
+
+
+class IsrKeeper:
+    """Run it for as long as the broker leads anything."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
+        leaders: Callable[[], Iterable[Replica]],
+        brokers: Callable[[], Mapping[BrokerId, BrokerRegistration]],
+        controller: AlterPartitionPort,
+        clock: Clock,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._leaders = leaders
+        self._brokers = brokers
+        self._controller = controller
+        self._clock = clock
+        self._hint = asyncio.Event()
+        self._in_flight: dict[TopicIdPartition, AlterPartition] = {}
+        self._doubtful: set[TopicIdPartition] = set()
+        """Changes that were sent without an answer: an earlier copy may still arrive, and be accepted, late."""
+        self.shrinks = 0
+        self.expands = 0
+
+    def hint(self) -> None:
+        """Say that some ISR may have to change now."""
+        self._hint.set()
+
+    async def run(self) -> None:
+        """Check for ever: at each hint, and at least each `CHECK_INTERVAL_MS`."""
+        while True:
+            try:
+                async with asyncio.timeout(CHECK_INTERVAL_MS / 1000):
+                    await self._hint.wait()
+            except TimeoutError:
+                pass
+            self._hint.clear()
+            await self.check()
+
+    async def check(self) -> None:
+        """Propose what has to change, and take in the answers."""
+        leaders = {replica.assignment.key: replica for replica in self._leaders()}
+        self._forget_settled(leaders)
+        for key, replica in leaders.items():
+            self._propose(key, replica)
+        if not self._in_flight:
+            return
+        changes = tuple(self._in_flight.values())
+        request = AlterPartitionsRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), partitions=changes
+        )
+        try:
+            response = await self._controller.alter_partitions(request)
+        except RaftlogError as error:
+            _log.warning("cannot change %d ISRs yet: %s", len(changes), error.message)
+            self._doubtful.update(self._in_flight)
+            await asyncio.sleep(RETRY_MS / 1000)
+            return
+        for result in response.partitions:
+            self._settle(leaders, result)
+
+    def _forget_settled(self, leaders: Mapping[TopicIdPartition, Replica]) -> None:
+        for key, change in list(self._in_flight.items()):
+            replica = leaders.get(key)
+            settled = (
+                replica is None
+                or replica.core is None
+                or replica.core.pending_isr is None
+                or replica.state.partition_epoch != change.partition_epoch
+            )
+            if settled:
+                self._done(key)
+
+    def _propose(self, key: TopicIdPartition, replica: Replica) -> None:
+        core = replica.core
+        if core is None or key in self._in_flight:
+            return
+        eligible = {
+            broker.broker_id: broker.broker_epoch
+            for broker in self._brokers().values()
+            if not broker.fenced and not broker.in_controlled_shutdown
+        }
+        proposed = core.propose_isr(eligible, self._clock.monotonic_ms())
+        if proposed is None:
+            return
+        grows = len(proposed) > len(core.state.isr)
+        self.expands, self.shrinks = self.expands + grows, self.shrinks + (not grows)
+        name = replica.assignment.topic_partition
+        _log.info("%s: ISR %s -> %s proposed", name, sorted(core.state.isr), sorted(proposed))
+        self._in_flight[key] = AlterPartition(
+            topic_id=key.topic_id,
+            partition=key.partition,
+            leader_epoch=core.state.leader_epoch,
+            partition_epoch=core.state.partition_epoch,
+            new_isr=tuple(self._member(member) for member in replica.state.replicas if member in proposed),
+        )
+
+    def _member(self, member: BrokerId) -> IsrMember:
+        known = self._brokers().get(member)
+        epoch = self._broker_epoch() if member == self._broker_id else known.broker_epoch if known else -1
+        return IsrMember(broker_id=member, broker_epoch=epoch)
+
+    def _settle(self, leaders: Mapping[TopicIdPartition, Replica], result: AlterPartitionResult) -> None:
+        key = TopicIdPartition(result.topic_id, result.partition)
+        replica = leaders.get(key)
+        change = self._in_flight.get(key)
+        if replica is None or replica.core is None or change is None:
+            return
+        if result.state is not None and result.state.leader_epoch == replica.state.leader_epoch:
+            replica.apply_state(result.state)
+            self._done(key)
+        elif result.error is not None:
+            error = result.error.to_error()
+            _log.info("%s: ISR change refused: %s", replica.assignment.topic_partition, error.message)
+            if error.code in _REFUSED and key in self._doubtful:
+                # Ask for the ISR in force: once accepted, its new partition epoch shuts out the late copy.
+                unchanged = tuple(self._member(member) for member in replica.state.isr)
+                self._in_flight[key] = replace(change, new_isr=unchanged)
+            elif error.code in _REFUSED:
+                replica.core.on_proposal_refused()
+                self._done(key)
+
+    def _done(self, key: TopicIdPartition) -> None:
+        self._in_flight.pop(key, None)
+        self._doubtful.discard(key)

@@ -1,0 +1,302 @@
+"""One local replica: a log, and the role that the metadata gives it.
+
+A thin shell. `core` decides; this performs: it stamps and appends, starts syncs, and wakes whoever waits. All methods
+run on the event loop, and none awaits between a decision and its effect on the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
+from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
+from raftlog.partition.core.leader import IsrLimits, LeaderCore
+from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.group_commit import GroupCommit
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.waiters import OffsetWaiters, Pulse
+from raftlog.record import stamp, validate_batch
+from raftlog.record.batch import Buffer
+from raftlog.runtime import Clock, Tasks
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendResult:
+    """Where a batch is in the log. `duplicate`: it was there before."""
+
+    base_offset: Offset
+    last_offset: Offset
+    leader_epoch: LeaderEpoch
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    """Whole batches, and the marks at the time."""
+
+    data: bytes
+    high_watermark: Offset
+    log_start_offset: Offset
+    leader_epoch: LeaderEpoch
+
+
+class Replica:
+    """A replica of one partition on this broker.
+
+    Args:
+        producers: rebuilt from the log's headers by whoever opened it.
+        on_isr_hint: called when the ISR may have to change.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        assignment: PartitionAssignment,
+        log: PartitionLog,
+        producers: ProducerStates,
+        topic_defaults: TopicConfig,
+        replication: ReplicationConfig,
+        clock: Clock,
+        tasks: Tasks,
+        on_isr_hint: Callable[[], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self.assignment = assignment
+        self.log = log
+        self.producers = producers
+        self.core: LeaderCore | None = None
+        self.data_pulse = Pulse()
+        """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
+        self.visible_pulse = Pulse()
+        """Fires when consumers may find more."""
+        self._topic_defaults = topic_defaults
+        self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
+        self._clock = clock
+        self._on_isr_hint = on_isr_hint
+        self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
+        self._acknowledged = OffsetWaiters()
+        self._held = OffsetWaiters()
+        self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self._on_storage_failure)
+
+    @property
+    def state(self) -> PartitionState:
+        return self.assignment.state
+
+    @property
+    def config(self) -> TopicConfig:
+        return self.log.config
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.core.high_watermark if self.core else self._follower_high_watermark
+
+    @property
+    def held_end_offset(self) -> Offset:
+        """Every record below it is held here, as firmly as the topic's `flush` asks."""
+        return self.log.durable_end_offset if self.config.flush == "batch" else self.log.log_end_offset
+
+    def apply(self, assignment: PartitionAssignment) -> None:
+        """Take the role that newer metadata gives; older metadata is ignored.
+
+        Raises:
+            StorageError: the new leader epoch could not be made durable: this replica does not lead.
+        """
+        before = self.assignment.state
+        newer = assignment.state.partition_epoch > before.partition_epoch
+        self.log.config = self._topic_defaults.with_overrides(assignment.configs)
+        if newer or self.assignment.configs != assignment.configs:
+            self.assignment = assignment if newer else replace(self.assignment, configs=assignment.configs)
+        if self.state.leader != self.broker_id:
+            self._resign(f"broker {self.state.leader} leads it now, in epoch {self.state.leader_epoch}")
+        elif self.core is None or self.core.state.leader_epoch != self.state.leader_epoch:
+            self._lead()
+        else:
+            self._moved(self.core.on_state(self.state, self._clock.monotonic_ms()))
+            self._refuse_if_under_min_isr()
+
+    def apply_state(self, state: PartitionState) -> None:
+        """Take in a state that the controller answered, ahead of the metadata log."""
+        self.apply(replace(self.assignment, state=state))
+
+    async def append(self, batch: Buffer, *, acks: Acks, timeout_ms: int) -> AppendResult:
+        """Append one batch, and return once it is as safe as `acks` asks.
+
+        Raises:
+            StaleRouteError: this replica does not lead; nothing was appended.
+            InvalidRequestError, FencedError, RetriableError, DiskFullError: nothing was appended.
+            UnknownOutcomeError: appended, but not acknowledged in time.
+        """
+        core = self.require_leader()
+        header = validate_batch(batch, max_message_bytes=self.config.max_message_bytes)
+        if acks == ACKS_ALL:
+            core.require_min_isr()
+        epoch = self.state.leader_epoch
+        if (earlier := self.producers.check(header)) is not None:
+            result = AppendResult(
+                base_offset=earlier.base_offset, last_offset=earlier.last_offset, leader_epoch=epoch, duplicate=True
+            )
+        else:
+            stamped = batch if isinstance(batch, bytearray) else bytearray(batch)
+            base_offset = self.log.log_end_offset
+            stamp(stamped, base_offset=base_offset, leader_epoch=epoch)
+            self.log.append(stamped)
+            header = replace(header, base_offset=base_offset, leader_epoch=epoch)
+            self.producers.on_appended(header)
+            self._appended(core)
+            result = AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
+        await self._wait_for(result, core, acks, timeout_ms)
+        return result
+
+    def read(self, offset: Offset, max_bytes: int) -> ReadResult:
+        """Return batches below the high watermark, for a consumer.
+
+        Raises:
+            StaleRouteError: this replica does not lead.
+            OffsetOutOfRangeError: `offset` is outside the log.
+        """
+        core = self.require_leader()
+        data = self.log.read(offset, max_bytes, limit_offset=core.high_watermark)
+        return ReadResult(
+            data=data,
+            high_watermark=core.high_watermark,
+            log_start_offset=self.log.log_start_offset,
+            leader_epoch=self.state.leader_epoch,
+        )
+
+    def append_fetched(self, batches: bytes) -> None:
+        """Append what the leader sent; it is held once a sync has followed."""
+        position = self.log.log_end_offset
+        self.log.append(batches)
+        for header in self.log.scan_headers(position):
+            self.producers.on_appended(header)
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Cut the log where it diverges from the leader's."""
+        _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
+        self.log.truncate_to(offset)
+        self._after_truncation()
+
+    def start_over_at(self, offset: Offset) -> None:
+        """Drop the log, which the leader no longer continues, and go on at `offset`."""
+        _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
+        self.log.reset_to(offset)
+        self._after_truncation()
+
+    def learn_high_watermark(self, high_watermark: Offset) -> None:
+        """Learn the leader's high watermark, as a follower."""
+        known = min(high_watermark, self.log.log_end_offset)
+        self._follower_high_watermark = max(self._follower_high_watermark, known)
+
+    def on_follower_fetch(self, follower: int, *, broker_epoch: int, fetch_offset: Offset) -> None:
+        """Learn, as leader, how far a follower is."""
+        core = self.require_leader()
+        moved = core.on_follower_fetch(
+            follower, broker_epoch=broker_epoch, fetch_offset=fetch_offset, now_ms=self._clock.monotonic_ms()
+        )
+        self._moved(moved)
+        if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
+            self._on_isr_hint()
+
+    def require_leader(self) -> LeaderCore:
+        """Return the leader's core.
+
+        Raises:
+            StaleRouteError: this replica does not lead; `details` says who does.
+        """
+        if self.core is None:
+            leader, epoch = self.state.leader, self.state.leader_epoch
+            raise StaleRouteError(
+                f"broker {self.broker_id} does not lead {self.assignment.topic_partition}: "
+                + (f"broker {leader} does, in epoch {epoch}" if leader >= 0 else "it has no leader now"),
+                code=ErrorCode.NOT_LEADER_OR_FOLLOWER if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                details={"leader": leader, "leader_epoch": epoch},
+            )
+        return self.core
+
+    def close(self) -> None:
+        """End the role and close the log."""
+        self._resign("the broker is stopping")
+        self.log.close()
+
+    def _lead(self) -> None:
+        self._resign("it leads in a newer epoch")
+        # Durable before the first append: no batch may ever be of an epoch that the table does not know.
+        self.log.epochs.assign(self.state.leader_epoch, self.log.log_end_offset)
+        self.core = LeaderCore(
+            broker_id=self.broker_id,
+            state=self.state,
+            log_end_offset=self.log.log_end_offset,
+            own_end_offset=self.held_end_offset,
+            high_watermark=self._follower_high_watermark,
+            min_insync_replicas=self.config.min_insync_replicas,
+            limits=self._limits,
+            now_ms=self._clock.monotonic_ms(),
+        )
+        _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
+        self._moved(self.core.on_local_end(self.held_end_offset))
+        self._commit.request()
+
+    def _resign(self, why: str) -> None:
+        if self.core is None:
+            return
+        self._follower_high_watermark, self.core = self.core.high_watermark, None
+        outcome = UnknownOutcomeError(
+            f"{self.assignment.topic_partition}: {why}; the batch was appended, but whether it stays is not known",
+            code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        )
+        self._acknowledged.fail(outcome)
+        self._held.fail(outcome)
+        self.data_pulse.fire()
+        self.visible_pulse.fire()
+
+    def _appended(self, core: LeaderCore) -> None:
+        core.on_local_append(self.log.log_end_offset)
+        self.data_pulse.fire()
+        if self.config.flush == "batch":
+            self._commit.request()
+        else:
+            self._moved(core.on_local_end(self.log.log_end_offset))
+            self._held.passed(self.log.log_end_offset)
+
+    async def _wait_for(self, result: AppendResult, core: LeaderCore, acks: Acks, timeout_ms: int) -> None:
+        if acks == ACKS_ALL and core.high_watermark <= result.last_offset:
+            await self._acknowledged.wait(result.last_offset, timeout_ms=timeout_ms)
+        elif acks == 1 and self.held_end_offset <= result.last_offset:
+            await self._held.wait(result.last_offset, timeout_ms=timeout_ms)
+
+    def _on_durable(self, end_offset: Offset) -> None:
+        if self.core is not None and self.config.flush == "batch":
+            self._moved(self.core.on_local_end(end_offset))
+        self._held.passed(end_offset)
+
+    def _on_storage_failure(self, error: StorageError) -> None:
+        _log.error("%s: %s", self.assignment.topic_partition, error.message)
+        outcome = UnknownOutcomeError(f"the leader's disk failed: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT)
+        self._acknowledged.fail(outcome)
+        self._held.fail(outcome)
+
+    def _moved(self, moved: bool) -> None:
+        if moved and self.core is not None:
+            self._acknowledged.passed(self.core.high_watermark)
+            self.visible_pulse.fire()
+            self.data_pulse.fire()
+
+    def _refuse_if_under_min_isr(self) -> None:
+        if self.core is not None and self.core.under_min_isr:
+            self._acknowledged.fail(
+                UnknownOutcomeError(
+                    f"{self.assignment.topic_partition}: appended, then replicas left the ISR: {len(self.state.isr)} "
+                    f"are in sync, acks=all needs {self.core.min_isr}",
+                    code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                )
+            )
+
+    def _after_truncation(self) -> None:
+        self.producers = ProducerStates(self.log.scan_headers())
+        self._follower_high_watermark = min(self._follower_high_watermark, self.log.log_end_offset)
