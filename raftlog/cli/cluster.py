@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from raftlog.cli.shared import bootstrap_option, json_option, print_json, print_table, run
+from raftlog.cli.remote import bootstrap_option
+from raftlog.cli.shared import json_option, print_json, print_table, run
 from raftlog.client import Admin
 from raftlog.wire.metadata import ClusterInfo
 

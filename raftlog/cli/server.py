@@ -11,7 +11,7 @@ import click
 from raftlog.cli.processes import die_with_parent
 from raftlog.cli.shared import failure
 from raftlog.config import NodeConfig
-from raftlog.errors import RaftlogError
+from raftlog.errors import ConfigError, RaftlogError
 
 
 @click.group("server")
@@ -44,11 +44,12 @@ def start(config_path: Path, log_level: str, parent_pid: int | None) -> None:
         level=log_level.upper(), format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
         datefmt="%Y-%m-%dT%H:%M:%S",
     )  # fmt: skip
-    if importlib.util.find_spec("pysyncobj") is None:
-        raise click.ClickException("a node needs more than the command line; install: pip install 'raftlog[server]'")
-    from raftlog.broker.node import run_node  # noqa: PLC0415  (only now is it known that its needs are there)
-
     try:
-        run_node(NodeConfig.load(config_path))
+        config = NodeConfig.load(config_path)
+        if importlib.util.find_spec("pysyncobj") is None:
+            raise ConfigError("a node needs more than the command line; install: pip install 'raftlog[server]'")
+        from raftlog.broker.node import run_node  # noqa: PLC0415  (only now is it known that its needs are there)
+
+        run_node(config)
     except RaftlogError as error:
         raise failure(error) from None

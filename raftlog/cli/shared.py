@@ -1,4 +1,4 @@
-"""What the subcommands share: the bootstrap option, running async work, errors as one line, tables and JSON."""
+"""What the subcommands share: running async work, errors as one line, tables and JSON."""
 
 from __future__ import annotations
 
@@ -21,32 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP = "http://127.0.0.1:9400"
 
 
-def bootstrap_option(function: F) -> F:
-    """Add `--bootstrap`, a list of URLs."""
-    return click.option(
-        "--bootstrap",
-        envvar="RAFTLOG_BOOTSTRAP",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        show_envvar=True,
-        metavar="URL[,URL]",
-        callback=_split_urls,
-        help="Brokers to ask first; any of the cluster will do.",
-    )(function)
-
-
 def json_option(function: F) -> F:
     """Add `--json`, for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")(function)
-
-
-def _split_urls(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
-    urls = [url.strip().rstrip("/") for url in value.split(",") if url.strip()]
-    if not urls or any(not url.startswith("http://") for url in urls):
-        raise click.BadParameter(
-            f"expected http://host:port, several separated by commas, received {value!r}", context, parameter
-        )
-    return urls
 
 
 def run(work: Awaitable[T]) -> T:

@@ -1,0 +1,181 @@
+"""`raftlog consume`: a record is a line of standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import BinaryIO
+
+import click
+
+from raftlog.cli.lines import parse_timestamp, render_json, render_value
+from raftlog.cli.remote import bootstrap_option, require_topic
+from raftlog.cli.shared import run
+from raftlog.client import Consumer
+from raftlog.errors import InvalidRequestError, NotFoundError
+from raftlog.record import Record
+from raftlog.wire.metadata import TopicInfo
+
+POLL_MS = 1_000
+"""The longest wait of one fetch: how late a closed pipe is noticed."""
+_AGO = re.compile(r"^(\d+)(ms|s|m|h|d)$")
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@click.command("consume")
+@click.argument("topic")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record there is. Default: only new records.")
+@click.option("--offset", type=click.IntRange(min=0), help="Start here; of --partition, unless there is only one.")
+@click.option("--since", metavar="TIME", help="Start at a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this one. Default: all.")
+@click.option("--max-records", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when nothing came for so long.")
+@click.option("--format", "format_", type=click.Choice(["value", "json"]), default="value", show_default=True)
+@bootstrap_option
+def command(
+    topic: str,
+    from_beginning: bool,
+    offset: int | None,
+    since: str | None,
+    partition: int | None,
+    max_records: int | None,
+    timeout: float | None,
+    format_: str,
+    bootstrap: list[str],
+) -> None:
+    """Print the records of TOPIC, one a line, until Ctrl-C, --max-records or --timeout.
+
+    With --format json a line is an object: topic, partition, offset, timestamp, key, value, headers.
+    """
+    if sum([from_beginning, offset is not None, since is not None]) > 1:
+        raise click.UsageError("--from-beginning, --offset and --since exclude each other")
+    start: str | int = "earliest" if from_beginning else "latest"
+    if since is not None:
+        start = _parse_since(since, time.time_ns() // 1_000_000)
+    printer = _Printer(sys.stdout.buffer, render_json if format_ == "json" else render_value, max_records)
+    run(_consume(bootstrap, topic, partition, start, offset, printer, timeout))
+
+
+def _parse_since(text: str, now_ms: int) -> int:
+    """Return milliseconds since 1970."""
+    if match := _AGO.match(text):
+        return now_ms - timedelta(**{_UNITS[match[2]]: int(match[1])}) // timedelta(milliseconds=1)
+    try:
+        return int(text) if text.isdecimal() else parse_timestamp(text) // 1000
+    except InvalidRequestError:
+        expected = "ISO 8601, milliseconds since 1970, or a time ago like 90s, 5m, 2h or 1d"
+        raise click.BadParameter(f"expected {expected}, received {text!r}", param_hint="--since") from None
+
+
+async def _consume(
+    bootstrap: list[str],
+    topic: str,
+    partition: int | None,
+    start: str | int,
+    offset: int | None,
+    printer: _Printer,
+    timeout_s: float | None,
+) -> None:
+    partitions = _partitions(await require_topic(bootstrap, topic), partition, offset)
+    with _interruptible(), suppress(asyncio.CancelledError), printer.quiet_when_closed():
+        async with Consumer(bootstrap, topic, partitions=partitions, start=start) as consumer:
+            if offset is not None and partitions is not None:
+                await consumer.seek(topic, partitions[0], offset)
+            await _print_all(consumer, printer, timeout_s)
+
+
+async def _print_all(consumer: Consumer, printer: _Printer, timeout_s: float | None) -> None:
+    quiet_since = time.monotonic()
+    while printer.wanted and not printer.closed():
+        wait_ms = POLL_MS
+        if timeout_s is not None:
+            wait_ms = min(POLL_MS, int(1000 * (quiet_since + timeout_s - time.monotonic())))
+            if wait_ms <= 0:
+                return
+        records = await consumer.fetch(max_wait_ms=wait_ms)
+        if records:
+            printer.print(records)
+            quiet_since = time.monotonic()
+
+
+def _partitions(topic: TopicInfo, partition: int | None, offset: int | None) -> list[int] | None:
+    """Return the partitions to read; None means all, also those to come.
+
+    Raises:
+        NotFoundError: there is no such partition.
+        InvalidRequestError: an offset alone does not say of which partition.
+    """
+    count = len(topic.partitions)
+    if partition is not None:
+        if partition >= count:
+            raise NotFoundError(f"topic {topic.topic!r} has the partitions 0 to {count - 1}, received {partition}")
+        return [partition]
+    if offset is not None:
+        if count > 1:
+            raise click.UsageError(f"--offset needs --partition: {topic.topic} has {count} partitions")
+        return [0]
+    return None
+
+
+class _Printer:
+    """Writes records until it has written as many as were wanted."""
+
+    def __init__(self, out: BinaryIO, render: Callable[[Record], bytes], max_records: int | None) -> None:
+        self._out = out
+        self._render = render
+        self._left = max_records
+
+    @property
+    def wanted(self) -> bool:
+        return self._left is None or self._left > 0
+
+    def print(self, records: Sequence[Record]) -> None:
+        chosen = records if self._left is None else records[: self._left]
+        if self._left is not None:
+            self._left -= len(chosen)
+        self._out.write(b"".join(map(self._render, chosen)))
+        self._out.flush()
+
+    @contextmanager
+    def quiet_when_closed(self) -> Iterator[None]:
+        """Take a broken pipe as the end, and keep the interpreter from complaining of it once more at exit."""
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)
+
+    def closed(self) -> bool:
+        """Tell whether nobody reads us any more (`| head`), without waiting for a write to fail."""
+        try:
+            descriptor = self._out.fileno()
+        except io.UnsupportedOperation:
+            return False
+        poller = select.poll()
+        poller.register(descriptor, 0)
+        return any(events & (select.POLLERR | select.POLLHUP) for _, events in poller.poll(0))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM cancel the reading: to stop it so is its normal end."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(sig, task.cancel)
+    try:
+        yield
+    finally:
+        for sig in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(sig)
