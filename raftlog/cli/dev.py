@@ -158,8 +158,8 @@ def _stop(cluster: LocalCluster) -> None:
 
 def _print_status(nodes: Sequence[NodeStatus]) -> None:
     print_table(
-        ["node", "role", "state", "pid", "clients", "nodes"],
-        [(node.name, node.role, node.state, node.pid or "", node.public, node.internal) for node in nodes],
+        ["node", "state", "pid", "clients", "nodes"],
+        [(node.name, node.state, node.pid or "", node.public, node.internal) for node in nodes],
     )
 
 

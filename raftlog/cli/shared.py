@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 import orjson
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +20,8 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "http://127.0.0.1:9400"
+_WIDEST = 10_000
+"""Columns of a table: a terminal may wrap it, but a URL must stay whole to be copied."""
 
 
 def json_option(function: F) -> F:
@@ -49,12 +52,12 @@ def print_json(document: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print aligned columns; on a terminal with rules, in a pipe bare, so that awk and grep work."""
-    terminal = sys.stdout.isatty()
-    table = Table(*columns, header_style="bold") if terminal else Table(*columns, box=None, pad_edge=False)
+    """Print aligned columns, never cut; on a terminal with a rule, in a pipe bare, so that awk and grep work."""
+    style = box.SIMPLE_HEAD if sys.stdout.isatty() else None
+    table = Table(*columns, box=style, pad_edge=False, show_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    Console(file=sys.stdout, width=None if terminal else 10_000, markup=False, highlight=False).print(table)
+    Console(file=sys.stdout, width=_WIDEST, markup=False, highlight=False).print(table)
 
 
 def plural(count: int, noun: str) -> str:
