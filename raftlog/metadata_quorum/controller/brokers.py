@@ -1,0 +1,103 @@
+"""The broker registry: registration, fencing, unfencing, controlled shutdown.
+
+Sessions are soft state of the active controller's shell, and come in as arguments. A broker process that starts is a
+new incarnation with a new broker epoch, fenced until it has read the metadata log up to its own registration.
+"""
+
+from __future__ import annotations
+
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
+from raftlog.metadata_quorum.controller.decision import Decision
+from raftlog.metadata_quorum.controller.elections import elect_leaderless, take_out
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.records import (
+    BeginControlledShutdown,
+    FenceBroker,
+    Record,
+    RegisterBroker,
+    UnfenceBroker,
+)
+from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration
+from raftlog.wire.controller import HeartbeatRequest, HeartbeatResponse, RegisterBrokerRequest
+
+
+def decide_registration(
+    image: MetadataImage, request: RegisterBrokerRequest, *, cluster_id: str, session_alive: bool
+) -> Decision[BrokerEpoch | None]:
+    """Register a broker process; the response is its epoch, None if that is the offset of this decision.
+
+    Raises:
+        InvalidRequestError: INCONSISTENT_CLUSTER_ID, or DUPLICATE_BROKER_REGISTRATION while another process lives.
+    """
+    if request.cluster_id != cluster_id:
+        raise InvalidRequestError(
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id}, this is cluster {cluster_id}",
+            code=ErrorCode.INCONSISTENT_CLUSTER_ID,
+        )
+    known = image.brokers.get(request.broker_id)
+    if known is not None and known.incarnation_id == request.incarnation_id:
+        return Decision((), known.broker_epoch)
+    if known is not None and session_alive and not known.fenced and not known.in_controlled_shutdown:
+        raise InvalidRequestError(
+            f"another process is registered as broker {request.broker_id} at {known.internal} and is alive; if that "
+            "process has ended, its session will expire in a moment",
+            code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        )
+    register = RegisterBroker(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        public=request.public,
+        internal=request.internal,
+        rack=request.rack,
+        version=request.version,
+    )
+    # The process that had these leaderships is gone, even if nobody has noticed yet: a leader epoch is never led twice.
+    return Decision((*take_out(image, request.broker_id), register), None)
+
+
+def require_current(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> BrokerRegistration:
+    """Return a broker's registration, if `broker_epoch` is its present one.
+
+    Raises:
+        InvalidRequestError: BROKER_ID_NOT_REGISTERED.
+        FencedError: STALE_BROKER_EPOCH.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise InvalidRequestError(f"broker {broker_id} is not registered", code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+    if broker.broker_epoch != broker_epoch:
+        raise FencedError(
+            f"broker {broker_id}: epoch {broker_epoch} was replaced by {broker.broker_epoch}",
+            code=ErrorCode.STALE_BROKER_EPOCH,
+        )
+    return broker
+
+
+def decide_heartbeat(image: MetadataImage, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
+    """Answer a heartbeat: unfence a broker that has caught up, move leaderships away from one that wants to stop."""
+    broker = require_current(image, request.broker_id, request.broker_epoch)
+    if request.want_shutdown:
+        return _decide_shutdown(image, broker)
+    if broker.fenced and request.metadata_offset >= broker.broker_epoch:
+        unfence = UnfenceBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
+        records: tuple[Record, ...] = (unfence, *elect_leaderless(image, broker.broker_id))
+        return Decision(records, HeartbeatResponse(fenced=False))
+    return Decision((), HeartbeatResponse(fenced=broker.fenced))
+
+
+def _decide_shutdown(image: MetadataImage, broker: BrokerRegistration) -> Decision[HeartbeatResponse]:
+    if broker.in_controlled_shutdown:
+        return Decision((), HeartbeatResponse(fenced=broker.fenced, should_shut_down=True))
+    begin = BeginControlledShutdown(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
+    # What cannot move (it is the last in-sync replica) becomes leaderless and waits for it.
+    records: tuple[Record, ...] = (*take_out(image, broker.broker_id), begin)
+    return Decision(records, HeartbeatResponse(fenced=broker.fenced, should_shut_down=False))
+
+
+def decide_fence(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> Decision[None]:
+    """Fence a broker that lost its session: out of the ISRs, new leaders, then the fence, in one decision."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch or broker.fenced:
+        return Decision((), None)
+    fence = FenceBroker(broker_id=broker_id, broker_epoch=broker_epoch)
+    return Decision((*take_out(image, broker_id), fence), None)

@@ -1,0 +1,116 @@
+"""One controller, put together: Raft engine, state machine, HTTP listener."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from aiohttp import web
+
+from raftlog.config import NodeConfig
+from raftlog.errors import ConfigError
+from raftlog.metadata_quorum.active_controller import Controller
+from raftlog.metadata_quorum.http import ControllerRoutes
+from raftlog.metadata_quorum.quorum import PySyncObjQuorum
+from raftlog.metadata_quorum.seam import Quorum
+from raftlog.model import Address
+from raftlog.runtime import SystemClock, Tasks
+
+_log = logging.getLogger(__name__)
+MIN_KEY_BYTES = 32
+_PROBE_TIMEOUT_S = 0.5
+
+
+class ControllerNode:
+    """A controller process's part. The caller owns the data folder.
+
+    Args:
+        quorum: another engine, for tests; made from `config` when None.
+    """
+
+    def __init__(self, config: NodeConfig, data_dir: Path, *, quorum: Quorum | None = None) -> None:
+        self._config = config
+        self._tasks = Tasks(f"controller node {config.node_id}")
+        self.controller = Controller(
+            node_id=config.node_id,
+            cluster_id=config.cluster_id,
+            config=config.controller,
+            broker_defaults=config.broker,
+            clock=SystemClock(),
+            is_gone=self._is_gone,
+        )
+        self.quorum = quorum or self._make_quorum(data_dir)
+        self.controller.attach(self.quorum)
+        voters = {voter.node_id: voter.internal for voter in config.quorum.voters}
+        self.routes = ControllerRoutes(self.controller, voters, self._tasks)
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, *, serve: bool = True) -> None:
+        """Serve, recover, and join the quorum; without `serve`, a broker in the same process serves `routes`.
+
+        Raises:
+            ConfigError: a port is in use.
+        """
+        address = self._config.listeners.internal
+        assert address is not None
+        try:
+            if serve:
+                self._runner = web.AppRunner(self.routes.application(), handler_cancellation=True, access_log=None)
+                await self._runner.setup()
+                await web.TCPSite(self._runner, address.host, address.port, reuse_address=True).start()
+            await self.controller.start()
+            await self.quorum.start()
+        except OSError as error:
+            await self.close()
+            raise ConfigError(
+                f"controller {self._config.node_id} cannot listen on {address} or its quorum address: "
+                f"{error.strerror or error}; is another process using the port?"
+            ) from error
+        _log.info("controller %d serves brokers at %s", self._config.node_id, address)
+
+    async def close(self) -> None:
+        """Stop serving, and leave the quorum."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._tasks.close()
+        await self.controller.close()
+        await self.quorum.close()
+
+    def _make_quorum(self, data_dir: Path) -> Quorum:
+        config = self._config
+        own = next(voter for voter in config.quorum.voters if voter.node_id == config.node_id)
+        return PySyncObjQuorum(
+            node_id=config.node_id,
+            voters=config.quorum.voters,
+            listen=config.quorum.listen or own.quorum,
+            key=_read_key(config.quorum.key_file),
+            cluster_id=config.cluster_id,
+            data_dir=data_dir / "quorum",
+            state_machine=self.controller,
+            dial=config.dial,
+            snapshot_min_entries=config.controller.snapshot_min_entries,
+        )
+
+    async def _is_gone(self, address: Address) -> bool:
+        """Tell whether a connection is refused: then nothing listens, so the process that did has ended."""
+        dialled = Address.parse(self._config.dial.get(str(address), str(address)))
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(dialled.host, dialled.port)
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return False
+
+
+def _read_key(path: str) -> bytes:
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"quorum.key_file: cannot read {path}: {error.strerror}") from error
+    if len(key) < MIN_KEY_BYTES:
+        raise ConfigError(f"quorum.key_file: {path} holds {len(key)} bytes, expected at least {MIN_KEY_BYTES}")
+    return key

@@ -1,0 +1,148 @@
+"""The controllers' HTTP listener: what brokers ask. Handlers decode, call, encode."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, RaftlogError, RetriableError
+from raftlog.metadata_quorum.active_controller import Controller
+from raftlog.model import Address, ControllerId
+from raftlog.runtime import Tasks
+from raftlog.wire import media, paths
+from raftlog.wire.codec import decode_json, encode_json
+from raftlog.wire.controller import (
+    AlterPartitionsRequest,
+    HeartbeatRequest,
+    ProducerIdBlockRequest,
+    RegisterBrokerRequest,
+)
+from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+MAX_WATCH_MS = 30_000
+MAX_BODY_BYTES = 8 << 20
+
+
+class ControllerRoutes:
+    """The handlers of one controller.
+
+    Args:
+        voters: where each controller's HTTP listener is, for callers that asked the wrong one.
+        tasks: owns decisions, which go on when their caller hangs up.
+    """
+
+    def __init__(self, controller: Controller, voters: dict[ControllerId, Address], tasks: Tasks) -> None:
+        self._controller = controller
+        self._voters = voters
+        self._tasks = tasks
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application; a broker in the same process may add its own routes."""
+        app = web.Application(middlewares=[self._errors], client_max_size=MAX_BODY_BYTES)
+        app.router.add_get(paths.LIVEZ, self.livez)
+        app.router.add_get(paths.READYZ, self.readyz)
+        app.router.add_get(paths.CONTROLLER, self.describe)
+        app.router.add_get(paths.METADATA_WATCH, self.watch)
+        self._add(app, paths.REGISTER_BROKER, RegisterBrokerRequest, self._controller.register)
+        self._add(app, paths.HEARTBEAT, HeartbeatRequest, self._controller.heartbeat)
+        self._add(app, paths.ALTER_PARTITIONS, AlterPartitionsRequest, self._controller.alter_partitions)
+        self._add(app, paths.PRODUCER_ID_BLOCK, ProducerIdBlockRequest, self._controller.producer_ids)
+        self._add(app, paths.CREATE_TOPIC, CreateTopicRequest, self._create_topic)
+        self._add(app, paths.DELETE_TOPIC, DeleteTopicRequest, self._delete_topic)
+        return app
+
+    async def livez(self, _: web.Request) -> web.Response:
+        """Answer as long as the process serves at all."""
+        return _json({"status": "alive"})
+
+    async def readyz(self, _: web.Request) -> web.Response:
+        """Answer 200 once this controller knows an active one and has applied its epoch."""
+        info = self._describe()
+        if info.controller_id < 0:
+            raise RetriableError("no active controller is known", code=ErrorCode.QUORUM_NOT_AVAILABLE)
+        return _json({"status": "ready", "controller_id": info.controller_id})
+
+    async def describe(self, _: web.Request) -> web.Response:
+        """Say who the active controller is, as far as this one knows."""
+        return _json(self._describe())
+
+    def _describe(self) -> ControllerInfo:
+        controller, image = self._controller, self._controller.image
+        known = controller.leader is not None and image.controller_id == controller.leader
+        address = self._voters.get(image.controller_id) if known else None
+        return ControllerInfo(
+            controller_id=image.controller_id if known else -1,
+            controller_epoch=image.controller_epoch,
+            url=f"http://{address}" if address else "",
+            metadata_offset=image.offset,
+            voters=tuple(sorted(self._voters)),
+        )
+
+    async def watch(self, request: web.Request) -> web.Response:
+        """Long-poll the metadata log. A broker that hangs up here is looked at: its process may have ended."""
+        after = _number(request, "after_offset", -1)
+        wait = max(0, min(_number(request, "max_wait_ms", 500), MAX_WATCH_MS))
+        broker_id = _number(request, "broker_id", -1)
+        try:
+            return _json(await self._controller.publisher.updates(after, max_wait_ms=wait))
+        except asyncio.CancelledError:
+            if broker_id >= 0 and self._controller.is_active:
+                self._tasks.spawn(self._controller.suspect(broker_id), name=f"suspect broker {broker_id}")
+            raise
+
+    async def _create_topic(self, request: CreateTopicRequest) -> object:
+        await self._controller.create_topic(request)
+        return {"topic": request.topic, "metadata_offset": self._controller.image.offset}
+
+    async def _delete_topic(self, request: DeleteTopicRequest) -> object:
+        await self._controller.delete_topic(request)
+        return {"topic": request.topic, "metadata_offset": self._controller.image.offset}
+
+    def _add(
+        self, app: web.Application, path: str, cls: type[T], act: Callable[[T], Coroutine[Any, Any, object]]
+    ) -> None:
+        async def handle(request: web.Request) -> web.Response:
+            command = decode_json(cls, await request.read())
+            # Shielded: a decision whose caller has hung up must still be seen through.
+            return _json(await asyncio.shield(self._tasks.spawn(act(command), name=path)))
+
+        app.router.add_post(path, handle)
+
+    @web.middleware
+    async def _errors(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except RaftlogError as error:
+            self._say_who(error)
+            return _json({"error": error.to_wire()}, status=error.http_status)
+        except web.HTTPException as error:
+            wrong = NotFoundError(f"{request.method} {request.path}: {error.reason}", code=ErrorCode.NOT_FOUND)
+            return _json({"error": wrong.to_wire()}, status=error.status)
+        except Exception:  # noqa: BLE001  (the caller gets an answer, the log gets the traceback)
+            _log.exception("%s %s failed", request.method, request.path)
+            return _json({"error": RaftlogError("the controller failed; its log says why").to_wire()}, status=500)
+
+    def _say_who(self, error: RaftlogError) -> None:
+        if error.code is ErrorCode.NOT_CONTROLLER:
+            address = self._voters.get(error.details.get("controller_id", -1))
+            error.details["internal"] = str(address) if address else ""
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=encode_json(value), status=status, content_type=media.JSON)
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidRequestError(f"{name}: expected an integer, received {text!r}") from None
