@@ -1,0 +1,172 @@
+"""The quorum's seam on PySyncObj: proposals and leadership, in terms of our own types and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pysyncobj import FAIL_REASON
+
+from raftlog.config import VoterConfig
+from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
+from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, RaftEngine
+from raftlog.metadata_quorum.raft.transport import RaftTransport
+from raftlog.metadata_quorum.seam import StateMachine
+from raftlog.model import Address, ControllerId
+
+_log = logging.getLogger(__name__)
+TICK_S = 0.01
+
+
+def stop_process(reason: str) -> None:
+    """End the process at once: going on could break a promise that was made already."""
+    _log.critical("the metadata quorum cannot go on: %s", reason)
+    logging.shutdown()
+    os._exit(70)
+
+
+class PySyncObjQuorum:
+    """One voter of the metadata quorum; see `seam.Quorum`."""
+
+    def __init__(
+        self,
+        *,
+        node_id: ControllerId,
+        voters: Sequence[VoterConfig],
+        listen: Address,
+        key: bytes,
+        cluster_id: str,
+        data_dir: Path,
+        state_machine: StateMachine,
+        dial: Mapping[str, str],
+        snapshot_min_entries: int = 20_000,
+        fatal: Callable[[str], None] = stop_process,
+    ) -> None:
+        self._node_id = node_id
+        self._names = {str(voter.quorum): voter.node_id for voter in voters}
+        self._name = next(name for name, voter_id in self._names.items() if voter_id == node_id)
+        self._machine = state_machine
+        self._announced: tuple[ControllerId | None, int] = (None, -1)
+        self._wire = RaftTransport(
+            name=self._name,
+            names=list(self._names),
+            listen=listen,
+            key=key,
+            cluster_id=cluster_id,
+            dial=dial,
+            wake=self._wake,
+        )
+        self._data_dir = data_dir
+        self._snapshot_min_entries = snapshot_min_entries
+        self._fatal = fatal
+        self._engine: RaftEngine | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tick_due = False
+
+    @property
+    def node_id(self) -> ControllerId:
+        return self._node_id
+
+    @property
+    def leader(self) -> ControllerId | None:
+        return self._announced[0]
+
+    @property
+    def applied_index(self) -> int:
+        return self._engine.last_applied if self._engine else -1
+
+    async def start(self) -> None:
+        """Recover from disk, listen and take part.
+
+        Raises:
+            StorageError: the journal is damaged.
+            OSError: the quorum's address is in use.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._engine = RaftEngine(
+            name=self._name,
+            folder=self._data_dir,
+            wire=self._wire,
+            state_machine=self._machine,
+            now=time.monotonic,
+            fatal=self._fatal,
+            snapshot_min_entries=self._snapshot_min_entries,
+        )
+        await self._wire.start()
+        self._on_timer()
+
+    async def close(self) -> None:
+        """Stop taking part; proposals under way become unknown."""
+        if self._timer is not None:
+            self._timer.cancel()
+        engine, self._engine = self._engine, None
+        await self._wire.close()
+        if engine is not None:
+            engine.stop()
+
+    async def propose(self, payload: bytes, *, timeout_ms: int) -> int:
+        """Commit an entry; return its index once it is applied here. See `seam.Quorum.propose`."""
+        engine = self._engine
+        if engine is None or self.leader != self._node_id:
+            raise StaleRouteError(f"controller {self._node_id} does not lead the quorum", code=ErrorCode.NOT_CONTROLLER)
+        if len(payload) > MAX_COMMAND_BYTES:
+            raise RaftlogError(f"a command has at most {MAX_COMMAND_BYTES} bytes, received {len(payload)}")
+        outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        engine.propose(payload, lambda index, reason: _settle(outcome, index, reason))
+        self._wake()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await outcome
+        except TimeoutError:
+            raise UnknownOutcomeError(f"not committed within {timeout_ms} ms; it may be later") from None
+
+    def _wake(self) -> None:
+        if not self._tick_due and self._loop is not None:
+            self._tick_due = True
+            self._loop.call_soon(self._tick)
+
+    def _on_timer(self) -> None:
+        assert self._loop is not None
+        self._timer = self._loop.call_later(TICK_S, self._on_timer)
+        self._tick()
+
+    def _tick(self) -> None:
+        self._tick_due = False
+        if self._engine is None:
+            return
+        self._engine.tick()
+        self._announce(self._engine)
+
+    def _announce(self, engine: RaftEngine) -> None:
+        """Tell the state machine who leads; being elected again in a later term is news too."""
+        name = engine.leader_name
+        leader = None if name is None else self._names.get(name)
+        now: tuple[Any, int] = (leader, engine.term if leader == self._node_id else -1)
+        if now != self._announced:
+            self._announced = now
+            self._machine.leadership_changed(leader)
+
+
+def _settle(outcome: asyncio.Future[int], index: int | None, reason: int) -> None:
+    if outcome.done():
+        return
+    if reason == FAIL_REASON.SUCCESS:
+        assert index is not None
+        outcome.set_result(index)
+    elif reason == FAIL_REASON.QUEUE_FULL:
+        outcome.set_exception(OverloadedError("too many proposals are waiting; nothing was done"))
+    elif reason in (FAIL_REASON.NOT_LEADER, FAIL_REASON.MISSING_LEADER, FAIL_REASON.DISCARDED):
+        # Discarded: another leader's entry was committed in its place, so it never will be.
+        outcome.set_exception(
+            StaleRouteError(
+                "this controller no longer leads the quorum; nothing was done", code=ErrorCode.NOT_CONTROLLER
+            )
+        )
+    else:
+        outcome.set_exception(UnknownOutcomeError(f"the quorum lost track of a proposal (reason {reason})"))

@@ -1,0 +1,258 @@
+"""PySyncObj's core with our guard, journal, snapshots and transport; one event loop, no thread, no fork, no pickle.
+
+It reaches into the core by name-mangled names, so the version is pinned exactly, and the fuzzer runs with the tests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pysyncobj.syncobj as core_module
+from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
+from pysyncobj.journal import Journal
+from pysyncobj.node import Node
+
+from raftlog.metadata_quorum.raft.guard import Guard, Message
+from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.metadata_quorum.raft.snapshots import Snapshots
+from raftlog.metadata_quorum.seam import StateMachine
+
+_log = logging.getLogger(__name__)
+BATCH_BYTES = 1 << 20
+MAX_COMMAND_BYTES = 512 << 10
+QUEUE_SIZE = 10_000
+_REGULAR = b"\x00"
+_LEADER = 2
+_FOLLOWER = 0
+_PRE_VOTE_RETRY_S = 0.002
+
+_stock_create_journal = core_module.createJournal
+core_module.createJournal = lambda file: file if isinstance(file, Journal) else _stock_create_journal(file)
+
+
+class Wire(Protocol):
+    """The transport, as the engine uses it."""
+
+    @property
+    def nodes(self) -> list[Node]: ...
+
+    def send(self, node: Node, message: Message) -> bool: ...
+
+
+class GuardedWire:
+    """What the core takes for its transport: the guard stands before the real one."""
+
+    def __init__(self, wire: Any) -> None:
+        self._wire = wire
+        self.guard: Guard | None = None
+        self.deliver: Callable[[Node, Message], None] | None = None
+
+    def send(self, node: Node, message: Message) -> bool:
+        assert self.guard is not None
+        return self.guard.send(node, message)
+
+    def setOnMessageReceivedCallback(self, callback: Callable[[Node, Message], None] | None) -> None:  # noqa: N802
+        self.deliver = callback
+        self._wire.setOnMessageReceivedCallback(None if callback is None else self._received)
+
+    def _received(self, node: Node, message: Message) -> None:
+        if self.guard is not None and isinstance(message, dict):
+            self.guard.receive(node, message)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wire, name)
+
+
+class RaftEngine(SyncObj):  # type: ignore[misc]
+    """One voter.
+
+    Args:
+        wire: a `RaftTransport`, or the simulator's.
+        now: the clock that the core reads too.
+        fatal: called with a reason when the process must not go on; it does not return in production.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        folder: Path,
+        wire: Any,
+        state_machine: StateMachine,
+        now: Callable[[], float],
+        fatal: Callable[[str], None],
+        election_timeout_s: tuple[float, float] = (0.35, 0.7),
+        snapshot_min_entries: int = 20_000,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._machine = state_machine
+        self._fatal = fatal
+        self._now = now
+        self._folder = folder
+        self._journal = RaftJournal(folder / "raft.journal")
+        self._wire = wire
+        self._guard: Guard | None = None
+        self._pre_votes: tuple[int, set[str], float] | None = None
+        self._announced: tuple[int, int] = (0, 0)
+        guarded = GuardedWire(wire)
+        conf = SyncObjConf(
+            autoTick=False,
+            appendEntriesUseBatch=True,
+            appendEntriesBatchSizeBytes=BATCH_BYTES,
+            appendEntriesPeriod=0.05,
+            raftMinTimeout=election_timeout_s[0],
+            raftMaxTimeout=election_timeout_s[1],
+            leaderFallbackTimeout=election_timeout_s[0],
+            connectionTimeout=1.0,
+            commandsQueueSize=QUEUE_SIZE,
+            commandsWaitLeader=False,
+            dynamicMembershipChange=False,
+            useFork=False,
+            journalFile=self._journal,
+            fullDumpFile=str(folder / "snapshot"),
+            logCompactionMinEntries=snapshot_min_entries,
+            logCompactionMinTime=10**9,
+        )
+        super().__init__(Node(name), wire.nodes, conf, transport=guarded, nodeClass=Node)
+        self._SyncObj__serializer = Snapshots(
+            folder / "snapshot", machine=state_machine, journal=self._journal, fatal=fatal
+        )
+        self._deliver = guarded.deliver
+        self._guard = guarded.guard = Guard(self, fatal=fatal)
+
+    # What the guard sees.
+
+    @property
+    def term(self) -> int:
+        return int(self.raftCurrentTerm)
+
+    @property
+    def commit_index(self) -> int:
+        return int(self.raftCommitIndex)
+
+    @property
+    def last_applied(self) -> int:
+        return int(self.raftLastApplied)
+
+    @property
+    def is_leader(self) -> bool:
+        return bool(self._isLeader())
+
+    @property
+    def min_election_timeout_s(self) -> float:
+        return float(self.conf.raftMinTimeout)
+
+    def log(self) -> RaftJournal:
+        return self._journal
+
+    def now(self) -> float:
+        return self._now()
+
+    def sync(self) -> None:
+        """Make the journal durable; after a failed fsync nobody knows what is, so the process stops."""
+        try:
+            self._journal.sync()
+        except OSError as error:
+            self._fatal(f"cannot write the Raft journal: {error}")
+
+    def receive(self, node: Node, message: Message) -> None:
+        assert self._deliver is not None
+        self._deliver(node, message)
+
+    def transmit(self, node: Node, message: Message) -> bool:
+        return bool(self._wire.send(node, message))
+
+    def is_voter(self, node: Node) -> bool:
+        return node in self._SyncObj__otherNodes
+
+    def fail_forwarded(self, request_id: object) -> None:
+        callback = self._SyncObj__commandsWaitingReply.pop(request_id, None)
+        if callback is not None:
+            callback(None, FAIL_REASON.NOT_LEADER)
+
+    def adopt_term(self, term: int) -> None:
+        self._SyncObj__setCurrentTerm(term, None)
+        self._SyncObj__setState(_FOLLOWER)
+        self._SyncObj__raftLeader = None
+
+    def on_pre_vote(self, voter: str, term: int) -> None:
+        if self._pre_votes is not None and self._pre_votes[0] == term:
+            self._pre_votes[1].add(voter)
+            if self._has_majority(self._pre_votes[1]):
+                self._SyncObj__raftElectionDeadline = 0
+
+    # What the seam asks.
+
+    @property
+    def leader_name(self) -> str | None:
+        """Who leads: this voter only once its own term's no-op is applied (S6)."""
+        if self.is_leader:
+            noop = self._SyncObj__noopIDx
+            return str(self.selfNode.id) if noop is not None and self.last_applied >= noop else None
+        leader = self._getLeader()
+        return None if leader is None or leader == self.selfNode else str(leader.id)
+
+    def propose(self, payload: bytes, callback: Callable[[int | None, int], None]) -> None:
+        """Append a command; `callback(index, FAIL_REASON.SUCCESS)` once it is committed and applied."""
+        assert len(payload) <= MAX_COMMAND_BYTES
+        self._applyCommand(_REGULAR + payload, callback)
+
+    def tick(self) -> None:
+        """Let time pass: elections, heartbeats, commits, applying. Cheap when there is nothing to do."""
+        self.doTick(0.0)
+        if self.is_leader:
+            # Group commit: all commands since the last tick are one fsync and one message to each follower.
+            state = (self._journal[-1][1], self.commit_index)
+            if state != self._announced:
+                self._announced = state
+                self.sync()
+                self._SyncObj__sendAppendEntries()
+
+    def stop(self) -> None:
+        """Release files; the wire is its owner's."""
+        self._journal.close()
+
+    # What the core asks.
+
+    def _onTick(self, timeToWait: float = 0.0) -> None:  # noqa: N802, N803
+        self._pre_vote_gate()
+        super()._onTick(timeToWait)
+
+    def _pre_vote_gate(self) -> None:
+        """Hold an election back until a majority says that it would vote: a voter that was cut off disturbs nobody."""
+        now = self._now()
+        if self._SyncObj__raftState == _LEADER or self._SyncObj__raftElectionDeadline >= now:
+            return
+        others = self._SyncObj__otherNodes
+        if not others or self._guard is None:
+            return
+        term = self.term + 1
+        if self._pre_votes is not None and self._pre_votes[0] == term and self._has_majority(self._pre_votes[1]):
+            self._pre_votes = None
+            return  # The core runs the election now.
+        if self._pre_votes is None or self._pre_votes[0] != term or now > self._pre_votes[2]:
+            self._pre_votes = (term, set(), now + self.min_election_timeout_s / 2)
+            self._SyncObj__raftLeader = None
+            last = self._journal[-1]
+            question = {"type": "pre_vote", "term": term, "last_log_index": last[1], "last_log_term": last[2]}
+            for node in others:
+                self.transmit(node, dict(question))
+        self._SyncObj__raftElectionDeadline = now + _PRE_VOTE_RETRY_S  # type: ignore[assignment]
+
+    def _has_majority(self, others: set[str]) -> bool:
+        voters = len(self._SyncObj__otherNodes) + 1
+        return len(others) + 1 > voters // 2
+
+    def _SyncObj__doApplyCommand(self, command: bytes) -> int:  # noqa: N802
+        """Apply one entry, instead of the core, which would unpickle it."""
+        index = self.last_applied + 1
+        if command[:1] == _REGULAR:
+            try:
+                self._machine.apply(index, bytes(command[1:]))
+            except Exception as error:  # noqa: BLE001  (D2: the core would apply it again, for ever)
+                _log.critical("applying entry %d failed", index, exc_info=error)
+                self._fatal(f"the state machine failed at entry {index}: {error!r}")
+        return index

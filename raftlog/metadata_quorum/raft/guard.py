@@ -1,0 +1,226 @@
+"""Makes PySyncObj's core obey Raft, from outside: every message passes here on its way in and out.
+
+The core (0.3.17, unmodified) loses acknowledged commands under ordinary faults. Each guard below names the fault that
+it prevents; the names S1-S6 are those of docs/adr/0004. Nothing here is a protocol of its own: it is what the Raft
+paper's figure 2 and section 9.6 of Ongaro's thesis (pre-vote) ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from raftlog.metadata_quorum.raft.journal import Entry
+
+Message = dict[str, Any]
+
+
+class Core(Protocol):
+    """What the guard sees of the engine, and asks of it."""
+
+    term: int
+    commit_index: int
+    last_applied: int
+    is_leader: bool
+    min_election_timeout_s: float
+
+    def log(self) -> Any: ...
+
+    def now(self) -> float: ...
+
+    def sync(self) -> None: ...
+
+    def receive(self, node: Any, message: Message) -> None:
+        """Hand a message to PySyncObj's core."""
+        ...
+
+    def transmit(self, node: Any, message: Message) -> bool:
+        """Put a message on the wire."""
+        ...
+
+    def is_voter(self, node: Any) -> bool: ...
+
+    def fail_forwarded(self, request_id: object) -> None: ...
+
+    def adopt_term(self, term: int) -> None:
+        """Become a follower of a later term."""
+        ...
+
+    def on_pre_vote(self, voter: str, term: int) -> None: ...
+
+
+class Guard:
+    """Between one core and its transport."""
+
+    def __init__(self, core: Core, *, fatal: Callable[[str], None]) -> None:
+        self._core = core
+        self._fatal = fatal
+        self.last_heard_of_leader = float("-inf")
+        self._sent = 0
+        """Numbers each append_entries; the answer repeats it."""
+        self._answering = 0
+        self._reset_floor: dict[str, int] = {}
+        self._votes: tuple[int, set[str]] = (0, set())
+        self._ack_cap: int | None = None
+        self._installing = False
+        self._snapshots_out: dict[str, list[int]] = {}
+        self._snapshot_in: tuple[tuple[str, int, int], int] | None = None
+
+    # Outgoing.
+
+    def send(self, node: Any, message: Message) -> bool:
+        """Complete and check one of the core's messages, make everything it promises durable, and send it."""
+        kind = message["type"]
+        if kind == "apply_command":
+            # Never forward: a deposed controller's command must not commit under its successor.
+            self._core.fail_forwarded(message.get("request_id"))
+            return False
+        if kind == "next_node_idx" and not self._complete_ack(message):
+            return False
+        if kind == "append_entries":
+            self._number(node, message)
+        # Terms, votes, entries and acks: nothing leaves before what it promises is on disk.
+        self._core.sync()
+        return self._core.transmit(node, message)
+
+    def _complete_ack(self, message: Message) -> bool:
+        core = self._core
+        # S2: the core's acks carry no term, so an ack of an earlier term could commit entries of this one.
+        message["term"] = core.term
+        message["seq"] = self._answering
+        if self._installing and message["success"]:
+            # S5: the core acknowledges a snapshot even when it could not load it.
+            log = core.log()
+            if not (len(log) == 2 and log[-1][1] == core.last_applied):
+                return False
+        if message["reset"]:
+            # Back up to what is surely common, instead of one entry for each round trip.
+            surely = max(core.commit_index, core.last_applied) + 1
+            message["next_node_idx"] = min(message["next_node_idx"], surely)
+        if self._ack_cap is not None and message["success"]:
+            # S1, S3: acknowledge what this message proved to match, not this log's own end.
+            message["next_node_idx"] = min(message["next_node_idx"], self._ack_cap)
+        return True
+
+    def _number(self, node: Any, message: Message) -> None:
+        assert "transmission" not in message, "a command is larger than a batch; propose() refuses those"
+        self._sent += 1
+        message["seq"] = self._sent
+        chunk = message.get("serialized")
+        if not chunk:
+            return
+        # S5: the core's snapshot chunks have no identity: give each its snapshot's number, its own, and the index.
+        if chunk[1]:
+            self._snapshots_out[node.id] = [self._sent, 0, self._core.log()[1][1]]
+        if (identity := self._snapshots_out.get(node.id)) is not None:
+            message["snapshot"] = tuple(identity)
+            identity[1] += 1
+
+    # Incoming.
+
+    def receive(self, node: Any, message: Message) -> None:
+        """Check one message, and hand to the core what a correct core would act upon."""
+        handler = getattr(self, f"_on_{message.get('type')}", None)
+        if handler is None or not self._core.is_voter(node):
+            return
+        checked = handler(node, message)
+        if checked is None:
+            return
+        try:
+            self._core.receive(node, checked)
+        finally:
+            self._ack_cap, self._installing = None, False
+
+    def _on_request_vote(self, _: Any, message: Message) -> Message:
+        return message
+
+    def _on_response_vote(self, node: Any, message: Message) -> Message | None:
+        if self._votes[0] != message["term"]:
+            self._votes = (message["term"], set())
+        if node.id in self._votes[1]:
+            return None  # The core counts answers, not voters: a repeated one would be a second vote.
+        self._votes[1].add(node.id)
+        return message
+
+    def _on_next_node_idx(self, node: Any, message: Message) -> Message | None:
+        if message.get("term") != self._core.term:
+            return None  # S2.
+        if message["reset"]:
+            # One reset for each probe round: every pipelined batch would otherwise send everything again.
+            if message["seq"] <= self._reset_floor.get(node.id, 0):
+                return {**message, "reset": False, "success": False}
+            self._reset_floor[node.id] = self._sent
+        return message
+
+    def _on_append_entries(self, node: Any, message: Message) -> Message | None:
+        core = self._core
+        if message["term"] < core.term:
+            # The core says nothing: a deposed leader would go on for ever behind its queue.
+            core.transmit(node, {"type": "stale_term", "term": core.term})
+            return None
+        self.last_heard_of_leader = core.now()
+        self._answering = message.get("seq", 0)
+        if "transmission" in message:
+            return None
+        if "prevLogIdx" in message:
+            return self._trim(message)
+        # S1: a snapshot message has not checked this log, so it must not commit anything in it.
+        message = {**message, "commit_index": 0}
+        if message.get("serialized") and not self._is_next_chunk(node, message):
+            message["serialized"] = None
+        self._installing = bool(message.get("serialized"))
+        return message
+
+    def _on_stale_term(self, _: Any, message: Message) -> None:
+        if message["term"] > self._core.term:
+            self._core.adopt_term(message["term"])
+
+    def _on_pre_vote(self, node: Any, message: Message) -> None:
+        """Say whether this voter would vote: not while it hears a leader, not for a shorter log."""
+        core = self._core
+        last = core.log()[-1]
+        up_to_date = (message["last_log_term"], message["last_log_index"]) >= (last[2], last[1])
+        leaderless = core.now() - self.last_heard_of_leader >= core.min_election_timeout_s and not core.is_leader
+        if up_to_date and leaderless and message["term"] > core.term:
+            core.transmit(node, {"type": "pre_vote_ok", "term": message["term"]})
+
+    def _on_pre_vote_ok(self, node: Any, message: Message) -> None:
+        self._core.on_pre_vote(node.id, message["term"])
+
+    def _is_next_chunk(self, node: Any, message: Message) -> bool:
+        identity = message.get("snapshot")
+        if identity is None:
+            return False
+        number, chunk, last_included = identity
+        _, first, last = message["serialized"]
+        key = (node.id, message["term"], number)
+        if first and last_included > self._core.last_applied:  # Never install what is not ahead of this log.
+            self._snapshot_in = (key, 0)
+        if self._snapshot_in != (key, chunk):
+            self._snapshot_in = None  # Lost or foreign: wait for the next first chunk.
+            return False
+        self._snapshot_in = None if last else (key, chunk + 1)
+        return bool(not last or last_included > self._core.last_applied)
+
+    def _trim(self, message: Message) -> Message:
+        """Leave out entries that this log has already: the core would cut the log before adding them again (S3)."""
+        log, previous = self._core.log(), message["prevLogIdx"]
+        entries: list[Entry] = list(message.get("entries") or ())
+        first, last = log[0][1], log[-1][1]
+        # S1: commit at most up to the last entry of this message; this log's own end may be another leader's.
+        message = {**message, "entries": entries, "commit_index": min(message["commit_index"], previous + len(entries))}
+        if previous < first or previous > last or log[previous - first][2] != message["prevLogTerm"]:
+            return message  # The core refuses it, and asks the leader to back up.
+        same = 0
+        while same < len(entries) and previous + 1 + same <= last:
+            if log[previous + 1 + same - first][2] != entries[same][2]:
+                break
+            same += 1
+        if same == len(entries):
+            self._ack_cap = previous + len(entries) + 1
+            return {**message, "prevLogIdx": last, "prevLogTerm": log[-1][2], "entries": []}
+        at = previous + same
+        if at < last and at < self._core.last_applied:
+            self._fatal(f"the leader's log contradicts applied entries after index {at}")
+            return {**message, "entries": [], "commit_index": 0}
+        return {**message, "prevLogIdx": at, "prevLogTerm": log[at - first][2], "entries": entries[same:]}

@@ -1,0 +1,218 @@
+"""The Raft log on disk: entries, term and vote, in one file of checksummed records.
+
+    file   = magic, record*
+    record = u32 length of body | u32 CRC-32C of body | body
+    body   = 'E' index term command | 'T' number of entries kept | 'M' term vote | 'C' commit index
+
+Everything is buffered until `sync`, which the engine calls before every message it sends: nothing is promised that is
+not on disk. A torn tail (a crash in the middle of a write) is cut; damage with sound records after it is bit rot, and
+is refused, because what follows was acknowledged. Rewriting (after a snapshot) is crash-atomic.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+from pysyncobj.journal import Journal
+
+from raftlog.errors import StorageError
+
+MAGIC = b"RLRAFT01"
+MAX_RECORD_BYTES = 64 << 20
+_FRAME = struct.Struct("<II")
+_ENTRY = struct.Struct("<QQ")
+_TERM = struct.Struct("<Q")
+
+Entry = tuple[bytes, int, int]
+"""PySyncObj's order: command, index, term."""
+
+
+class RaftJournal(Journal):  # type: ignore[misc]
+    """PySyncObj's journal interface (camel case is its own) over our file.
+
+    Raises:
+        StorageError: on construction, when the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: list[Entry] = []
+        self._term = 0
+        self._vote: str | None = None
+        self._commit_index = 1
+        self._commit_noted = 1
+        self._buffer: list[bytes] = []
+        if path.exists():
+            self._recover()
+        else:
+            self._rewrite()
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    # What the engine asks for.
+
+    def sync(self) -> None:
+        """Make everything so far durable.
+
+        Raises:
+            OSError: it is not known what is on disk; the process must stop.
+        """
+        if not self._buffer:
+            return
+        data = b"".join(self._buffer)
+        self._buffer = []
+        if os.write(self._file, data) != len(data):
+            raise OSError(f"{self._path}: short write")
+        os.fdatasync(self._file)
+
+    def trim_to_snapshot(self, previous: Entry, last: Entry) -> None:
+        """Drop entries that a snapshot covers, keeping the acknowledged ones after it.
+
+        A crash between writing the snapshot and trimming leaves both whole; the core would clear the log (S4).
+        """
+        if not self._entries or not self._entries[0][1] <= previous[1] < last[1] <= self._entries[-1][1]:
+            return
+        at = previous[1] - self._entries[0][1]
+        if at and self._entries[at] == previous and self._entries[at + 1] == last:
+            self.deleteEntriesTo(at)
+
+    # PySyncObj's interface.
+
+    def add(self, command: bytes, idx: int, term: int) -> None:
+        assert not self._entries or idx == self._entries[-1][1] + 1
+        self._entries.append((bytes(command), idx, term))
+        self._buffer.append(_record(b"E" + _ENTRY.pack(idx, term) + command))
+
+    def clear(self) -> None:
+        self.deleteEntriesFrom(0)
+
+    def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803
+        del self._entries[entryFrom:]
+        self._buffer.append(_record(b"T" + _TERM.pack(entryFrom)))
+
+    def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
+        self._entries = self._entries[entryTo:]
+        self._rewrite()
+        os.close(self._file)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self._entries[item]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803
+        self._commit_index = raftCommitIndex
+
+    def getRaftCommitIndex(self) -> int:  # noqa: N802
+        return min(self._commit_index, self._entries[-1][1]) if self._entries else 1
+
+    def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
+        """Remember term and vote, durably at once: a vote that is forgotten can be given twice."""
+        self._term, self._vote = term, votedForNodeId
+        self._buffer.append(self._term_record())
+        self.sync()
+
+    def getCurrentTerm(self) -> int:  # noqa: N802
+        return self._term
+
+    def getVotedForNodeId(self) -> str | None:  # noqa: N802
+        return self._vote
+
+    def onOneSecondTimer(self) -> None:  # noqa: N802
+        """Note the commit index now and then: only a hint, so that a restart applies sooner."""
+        if self._commit_index != self._commit_noted:
+            self._commit_noted = self._commit_index
+            self._buffer.append(self._commit_record())
+            self.sync()
+
+    def close(self) -> None:
+        """Sync and close the file."""
+        if self._file >= 0:
+            self.sync()
+            os.close(self._file)
+            self._file = -1
+
+    def _destroy(self) -> None:
+        self.close()
+
+    # The file.
+
+    def _term_record(self) -> bytes:
+        return _record(b"M" + _TERM.pack(self._term) + (self._vote or "").encode())
+
+    def _commit_record(self) -> bytes:
+        return _record(b"C" + _TERM.pack(self._commit_index))
+
+    def _rewrite(self) -> None:
+        beside = self._path.with_suffix(".new")
+        records = [_record(b"E" + _ENTRY.pack(index, term) + command) for command, index, term in self._entries]
+        with beside.open("wb") as file:
+            file.write(b"".join([MAGIC, self._term_record(), self._commit_record(), *records]))
+            file.flush()
+            os.fsync(file.fileno())
+        # A snapshot that was renamed just before must be durable before the entries that it covers disappear.
+        _fsync_folder(self._path.parent)
+        beside.replace(self._path)
+        _fsync_folder(self._path.parent)
+        self._buffer = []
+
+    def _recover(self) -> None:
+        data = self._path.read_bytes()
+        if not data.startswith(MAGIC):
+            raise StorageError(f"{self._path} is no Raft journal: it begins with {data[:8]!r}")
+        at = len(MAGIC)
+        while (body := _body_at(data, at)) is not None:
+            self._replay(body)
+            at += _FRAME.size + len(body)
+        if at == len(data):
+            return
+        if (later := _sound_record_after(data, at)) is not None:
+            raise StorageError(
+                f"{self._path} is damaged at byte {at}, and a sound record follows at byte {later}: this is no torn "
+                "write. Restore the file, or remove this controller's data folder and let it join again as new"
+            )
+        with self._path.open("r+b") as file:
+            file.truncate(at)
+            os.fsync(file.fileno())
+
+    def _replay(self, body: bytes) -> None:
+        kind, rest = body[:1], body[1:]
+        if kind == b"E":
+            index, term = _ENTRY.unpack_from(rest)
+            self._entries.append((rest[_ENTRY.size :], index, term))
+        elif kind == b"T":
+            del self._entries[_TERM.unpack(rest)[0] :]
+        elif kind == b"M":
+            self._term, self._vote = _TERM.unpack_from(rest)[0], rest[_TERM.size :].decode() or None
+        elif kind == b"C":
+            self._commit_index = self._commit_noted = _TERM.unpack(rest)[0]
+
+
+def _record(body: bytes) -> bytes:
+    return _FRAME.pack(len(body), google_crc32c.value(body)) + body
+
+
+def _body_at(data: bytes, at: int) -> bytes | None:
+    if at + _FRAME.size > len(data):
+        return None
+    length, crc = _FRAME.unpack_from(data, at)
+    body = data[at + _FRAME.size : at + _FRAME.size + length]
+    sound = 0 < length <= MAX_RECORD_BYTES and len(body) == length and body[:1] in b"ETMC"
+    return body if sound and google_crc32c.value(body) == crc else None
+
+
+def _sound_record_after(data: bytes, at: int) -> int | None:
+    return next((later for later in range(at + 1, len(data)) if _body_at(data, later) is not None), None)
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,140 @@
+"""Snapshots of the state machine: written, loaded, and sent in chunks, without fork and without swallowed errors.
+
+Takes the place of PySyncObj's own serializer, whose method names it keeps. One file, replaced atomically:
+
+    magic | u32 CRC-32C of body | u64 length of body | body = (state, last applied entry, the entry before it)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+from pysyncobj.config import SERIALIZER_STATE
+
+from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
+from raftlog.metadata_quorum.raft.journal import Entry, RaftJournal
+from raftlog.metadata_quorum.seam import StateMachine
+
+_log = logging.getLogger(__name__)
+CHUNK_BYTES = 256 << 10
+_MAGIC = b"RLSNAP01"
+_HEAD = struct.Struct("<IQ")
+_RETRY_ENTRIES = 1_000
+"""After a failure (a full disk), wait for this many more entries before the next attempt."""
+
+
+class Snapshots:
+    """The snapshot file of one voter."""
+
+    def __init__(
+        self, path: Path, *, machine: StateMachine, journal: RaftJournal, fatal: Callable[[str], None]
+    ) -> None:
+        self._path = path
+        self._machine = machine
+        self._journal = journal
+        self._fatal = fatal
+        self._result: tuple[int, int] | None = None
+        self._retry_after = 0
+        self._outgoing: dict[Any, tuple[bytes, int]] = {}
+        self._incoming: bytearray | None = None
+
+    def serialize(self, data: tuple[Any, Entry, Entry, Any], id: int) -> None:  # noqa: A002
+        """Write a snapshot at the entry that was applied last; `checkSerializing` tells the result."""
+        _, last, previous, _ = data
+        if id < self._retry_after:
+            return
+        body = encode((self._machine.take_snapshot(), tuple(last), tuple(previous)))
+        try:
+            self._replace(_MAGIC + _HEAD.pack(google_crc32c.value(body), len(body)) + body)
+        except OSError as error:
+            _log.error("cannot write %s: %s; the journal keeps growing", self._path, error)
+            self._retry_after = id + _RETRY_ENTRIES
+            return
+        self._outgoing.clear()
+        self._result = (SERIALIZER_STATE.SUCCESS, id)
+
+    def checkSerializing(self) -> tuple[int, int | None]:  # noqa: N802
+        result, self._result = self._result, None
+        return result or (SERIALIZER_STATE.NOT_SERIALIZING, None)
+
+    def deserialize(self) -> tuple[None, Entry, Entry, tuple[()]]:
+        """Verify and load the file. The core swallows what is raised here, so damage ends the process instead."""
+        try:
+            state, last, previous = self._read()
+            self._machine.load_snapshot(last[1], state)
+        except Exception as error:
+            self._fatal(f"cannot load the snapshot {self._path}: {error!r}")
+            raise
+        self._journal.trim_to_snapshot(previous, last)
+        return None, last, previous, ()
+
+    def getTransmissionData(self, peer: Any) -> tuple[bytes, bool, bool] | None:  # noqa: N802
+        """Return the next chunk for a peer: (data, is first, is last)."""
+        try:
+            content, position = self._outgoing.get(peer) or (self._path.read_bytes(), 0)
+        except OSError as error:
+            _log.error("cannot read %s to send it: %s", self._path, error)
+            return None
+        chunk = content[position : position + CHUNK_BYTES]
+        end = position + len(chunk)
+        if end == len(content):
+            self._outgoing.pop(peer, None)
+        else:
+            self._outgoing[peer] = (content, end)
+        return chunk, position == 0, end == len(content)
+
+    def setTransmissionData(self, chunk: tuple[bytes, bool, bool]) -> bool:  # noqa: N802
+        """Take in a chunk; return whether the snapshot is complete, verified and on disk. The guard orders them."""
+        data, first, last = chunk
+        if first:
+            self._incoming = bytearray()
+        if self._incoming is None:
+            return False
+        self._incoming += data
+        if not last:
+            return False
+        content, self._incoming = bytes(self._incoming), None
+        try:
+            _body(content)
+            self._replace(content)
+        except (OSError, MessageFormatError) as error:
+            _log.error("a snapshot from the leader was not taken: %s", error)
+            return False
+        return True
+
+    def cancelTransmisstion(self, peer: Any) -> None:  # noqa: N802  (spelt so by PySyncObj)
+        self._outgoing.pop(peer, None)
+
+    def _read(self) -> tuple[bytes, Entry, Entry]:
+        state, last, previous = decode(_body(self._path.read_bytes()))
+        return state, last, previous
+
+    def _replace(self, content: bytes) -> None:
+        beside = self._path.with_name(self._path.name + ".new")
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _body(content: bytes) -> bytes:
+    start = len(_MAGIC) + _HEAD.size
+    if not content.startswith(_MAGIC) or len(content) < start:
+        raise MessageFormatError(f"no snapshot: it begins with {content[:8]!r}")
+    crc, length = _HEAD.unpack_from(content, len(_MAGIC))
+    body = content[start:]
+    if len(body) != length or google_crc32c.value(body) != crc:
+        raise MessageFormatError(f"a damaged snapshot: {len(body)} of {length} bytes, or a wrong checksum")
+    return body
