@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+    )
     from pyspark.sql.types import StructType
 
 
@@ -40,3 +45,15 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         from pyspark_raftlog.stream import RaftlogStreamReader
 
         return RaftlogStreamReader(parse_options(self.options).for_stream(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from pyspark_raftlog.sink import parse_sink_options
+        from pyspark_raftlog.writer import RaftlogWriter
+
+        return RaftlogWriter(parse_sink_options(self.options, overwrite=overwrite), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from pyspark_raftlog.sink import parse_sink_options
+        from pyspark_raftlog.writer import RaftlogStreamWriter
+
+        return RaftlogStreamWriter(parse_sink_options(self.options, overwrite=overwrite), schema)

@@ -10,14 +10,26 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from aiohttp import web
-from raftlog.record.arrow import build_batch
-from raftlog.record.batch import parse_header, stamp
-from raftlog.record.model import NewRecord
 
-from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError
+from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError
+from raftlog.record.arrow import build_batch, read_records
+from raftlog.record.batch import BatchHeader, parse_header, stamp
+from raftlog.record.model import NewRecord, Record
+from raftlog.record.validate import validate_batch
 from raftlog.wire import media, paths
-from raftlog.wire.codec import decode_json, encode_frame, encode_json
-from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult, OffsetResponse
+from raftlog.wire.codec import decode_frame, decode_json, encode_frame, encode_json, split_parts
+from raftlog.wire.data import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResult,
+    OffsetResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceResult,
+    ProducerIdResponse,
+)
 from raftlog.wire.errors import WireError
 from raftlog.wire.metadata import BrokerInfo, ClientMetadata, PartitionInfo, TopicInfo
 
@@ -30,16 +42,29 @@ class FakePartition:
     batches: list[bytes] = field(default_factory=list)
     log_start_offset: int = 0
     high_watermark: int = 0
+    next_sequences: dict[int, int] = field(default_factory=dict)
 
     def append(self, records: Sequence[NewRecord]) -> None:
         timed = [
             record if record.timestamp else record._replace(timestamp=self._timestamp_us(i))
             for i, record in enumerate(records)
         ]
-        batch = build_batch(timed)
+        self.store(build_batch(timed), len(records))
+
+    def store(self, batch: bytearray, count: int) -> None:
         stamp(batch, base_offset=self.high_watermark, leader_epoch=0)
         self.batches.append(bytes(batch))
-        self.high_watermark += len(records)
+        self.high_watermark += count
+
+    def is_duplicate(self, header: BatchHeader) -> bool:
+        """Check that sequences continue, and say whether this one was stored before."""
+        expected = self.next_sequences.get(header.producer_id, 0)
+        assert header.base_sequence <= expected, (header, expected)
+        self.next_sequences[header.producer_id] = max(expected, header.base_sequence + header.record_count)
+        return header.base_sequence < expected
+
+    def records(self, topic: str = "", partition: int = 0) -> list[Record]:
+        return [record for batch in self.batches for record in read_records(batch, topic=topic, partition=partition)]
 
     def _timestamp_us(self, i: int) -> int:
         return FIRST_TIMESTAMP_MS * 1000 + (self.high_watermark + i) * 1_000_000
@@ -49,11 +74,14 @@ class FakePartition:
             raise OffsetOutOfRangeError(
                 f"offset {offset} is outside of [{self.log_start_offset}, {self.high_watermark}]"
             )
-        taken = b""
+        taken: list[bytes] = []
         for batch in self.batches:
-            if parse_header(batch).next_offset > offset and (not taken or len(taken) + len(batch) <= max_bytes):
-                taken += batch
-        return taken
+            if parse_header(batch).next_offset > offset:
+                max_bytes -= len(batch)
+                if taken and max_bytes < 0:
+                    break
+                taken.append(batch)
+        return b"".join(taken)
 
 
 class FakeLog:
@@ -66,6 +94,9 @@ class FakeLog:
         """Each answers one request, first come, first failed."""
         self.requests: list[str] = []
         self.leaderless = False
+        self.lose_answers = 0
+        """So many produce requests take effect, and their answers are lost."""
+        self._producers = 100
         self._news: asyncio.Event
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -110,6 +141,9 @@ class FakeLog:
         damaged[-1] ^= 1
         batches[-1] = bytes(damaged)
 
+    def records(self, topic: str) -> list[Record]:
+        return [record for i, log in enumerate(self.topics[topic]) for record in log.records(topic, i)]
+
     def _wake(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
@@ -120,6 +154,8 @@ class FakeLog:
         app.router.add_get(paths.METADATA, self._metadata)
         app.router.add_get(paths.OFFSETS, self._offsets)
         app.router.add_post(paths.FETCH, self._fetch)
+        app.router.add_post(paths.PRODUCERS, self._producer_id)
+        app.router.add_post(paths.PRODUCE, self._produce)
         self._runner = web.AppRunner(app, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -193,6 +229,28 @@ class FakeLog:
         head = FetchResponse(partitions=tuple(result for result, _ in parts))
         body = b"".join(bytes(piece) for piece in encode_frame(head, [data for _, data in parts]))
         return web.Response(body=body, content_type=media.FRAME)
+
+    async def _producer_id(self, request: web.Request) -> web.Response:
+        self._producers += 1
+        answer = ProducerIdResponse(producer_id=self._producers)
+        return web.Response(body=encode_json(answer), content_type=media.JSON)
+
+    async def _produce(self, request: web.Request) -> web.Response:
+        head, body = decode_frame(ProduceRequest, await request.read())
+        parts = split_parts(body, [asked.length for asked in head.partitions])
+        results = [self._store(asked, part) for asked, part in zip(head.partitions, parts, strict=True)]
+        if self.lose_answers:
+            self.lose_answers -= 1
+            raise UnknownOutcomeError("the answer is lost")
+        return web.Response(body=encode_json(ProduceResponse(partitions=tuple(results))), content_type=media.JSON)
+
+    def _store(self, asked: ProducePartition, part: memoryview) -> ProduceResult:
+        log, batch = self._log(asked.topic, asked.partition), bytearray(part)
+        header = validate_batch(batch, max_message_bytes=8 << 20)
+        duplicate = log.is_duplicate(header)
+        if not duplicate:
+            log.store(batch, header.record_count)
+        return ProduceResult(topic=asked.topic, partition=asked.partition, duplicate=duplicate)
 
     def _read(self, asked: FetchPartition) -> tuple[FetchResult, bytes]:
         try:

@@ -1,0 +1,148 @@
+"""What may be written: the sink's options, its columns, and how rows become record batches. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from pyspark_raftlog.murmur2 import partition_for_key
+from pyspark_raftlog.options import ConnectionOptions, Given
+from pyspark_raftlog.parsing import parse_bootstrap, parse_count, parse_dial
+from raftlog.errors import ConfigError
+from raftlog.model import TopicPartition
+from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
+
+BATCH_BYTES = 512 << 10
+"""How large a record batch may grow; a single larger record goes alone."""
+SINK_OPTIONS = ("bootstrap", "dial", "topic", "timeoutMs")
+SINK_COLUMNS = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+}
+Routed: TypeAlias = tuple[TopicPartition, pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions(ConnectionOptions):
+    """Everything a write needs to know."""
+
+    topic: str | None = None
+    """Beats the column `topic`."""
+
+
+def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
+    """Check every option of a write.
+
+    Raises:
+        ConfigError: names the option, or says that a topic cannot be overwritten.
+    """
+    if overwrite:
+        raise ConfigError("a topic cannot be overwritten: use mode('append'), or delete and create the topic")
+    given = Given(raw, SINK_OPTIONS, not_ours=("checkpointLocation",))  # Spark hands its own to the sink.
+    return SinkOptions(
+        bootstrap=given.required("bootstrap", parse_bootstrap),
+        dial=given.take("dial", parse_dial, {}),
+        topic=given.take("topic", str, None),
+        timeout_ms=given.take("timeoutMs", parse_count, 120_000),
+    )
+
+
+def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, str]:
+    """Map the columns that the sink uses to the names they have in the frame. Others are ignored, as by Kafka's sink.
+
+    Raises:
+        ConfigError: `value` is missing, no topic is named, or a type does not fit.
+    """
+    columns: dict[str, str] = {}
+    for item in schema.fields:
+        name, kind = item.name.lower(), item.dataType.simpleString()
+        if name not in SINK_COLUMNS:
+            continue
+        if kind not in SINK_COLUMNS[name]:
+            raise ConfigError(f"column {item.name!r} is {kind}; the sink takes {' or '.join(SINK_COLUMNS[name])}")
+        columns[name] = item.name
+    if "value" not in columns:
+        raise ConfigError(f"the sink needs a column 'value', received {', '.join(schema.names)}")
+    if options.topic is None and "topic" not in columns:
+        raise ConfigError("no topic: set the option 'topic', or add a column 'topic'")
+    return columns
+
+
+@dataclass
+class Router:
+    """Decides where rows go: the column `partition`, else the key, else the next partition in turn."""
+
+    columns: dict[str, str]
+    topic: str | None
+    partitions: Mapping[str, int]
+    """How many partitions each topic has that was seen so far."""
+    turn: int = 0
+
+    def topics_of(self, rows: pa.RecordBatch) -> list[str]:
+        """Return the topics that rows go to.
+
+        Raises:
+            ConfigError: a row names none.
+        """
+        if self.topic is not None:
+            return [self.topic]
+        topics = pc.unique(rows.column(self.columns["topic"])).to_pylist()
+        if None in topics:
+            raise ConfigError("column 'topic' holds null, and the option 'topic' is not set")
+        return sorted(topics)
+
+    def route(self, rows: pa.RecordBatch, *, now_us: int) -> Iterator[Routed]:
+        """Yield the rows of each partition, in order, by the log's own schema."""
+        for topic in self.topics_of(rows):
+            mine = rows if self.topic is not None else rows.filter(pc.equal(rows.column(self.columns["topic"]), topic))
+            targets = self._partitions_of(mine, topic)
+            records = self._records(mine, now_us)
+            for number in pc.unique(targets).to_pylist():
+                yield TopicPartition(topic, number), records.filter(pc.equal(targets, number))
+
+    def _partitions_of(self, rows: pa.RecordBatch, topic: str) -> pa.Array:
+        count = self.partitions[topic]
+        if "partition" in self.columns:
+            targets = rows.column(self.columns["partition"])
+            if targets.null_count or pc.min(targets).as_py() < 0 or pc.max(targets).as_py() >= count:
+                raise ConfigError(f"column 'partition' must hold 0 to {count - 1} for topic {topic!r}, without nulls")
+            return targets
+        self.turn += 1
+        keyless = pa.scalar(self.turn % count, pa.int32())
+        if "key" not in self.columns:
+            return pa.repeat(keyless, rows.num_rows)
+        keys = _binary(rows.column(self.columns["key"])).dictionary_encode()
+        by_key = pa.array([partition_for_key(key, count) for key in keys.dictionary.to_pylist()], pa.int32())
+        return by_key.take(keys.indices).fill_null(keyless)
+
+    def _records(self, rows: pa.RecordBatch, now_us: int) -> pa.RecordBatch:
+        def column(name: str, kind: pa.DataType) -> pa.Array:
+            if name not in self.columns:
+                return pa.nulls(rows.num_rows, kind)
+            return rows.column(self.columns[name]).cast(kind)
+
+        stamps = pa.repeat(pa.scalar(now_us, pa.int64()), rows.num_rows).view(SCHEMA.field("timestamp").type)
+        columns = [stamps, column("key", pa.binary()), column("value", pa.binary()), column("headers", HEADERS_TYPE)]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _binary(column: pa.Array) -> pa.Array:
+    return column.cast(pa.binary())
+
+
+def cut(rows: pa.RecordBatch, limit_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
+    """Yield pieces of at most `limit_bytes`, or of one row."""
+    if rows.nbytes <= limit_bytes or rows.num_rows == 1:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from cut(rows.slice(0, half), limit_bytes)
+    yield from cut(rows.slice(half), limit_bytes)

@@ -1,0 +1,62 @@
+"""Writes through a real Spark session, against a broker in a thread."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_frame_is_appended_to_a_topic(spark, log):
+    log.create("out", partitions=3)
+    frame = spark.range(1000).selectExpr(
+        "cast(id % 10 as string) key",
+        "cast(id as string) value",
+        "array(named_struct('key', 'n', 'value', cast('1' as binary))) headers",
+    )
+
+    frame.write.format("raftlog").option("bootstrap", log.url).option("topic", "out").mode("append").save()
+
+    records = log.records("out")
+    assert sorted(int(record.value) for record in records) == list(range(1000))
+    assert {record.headers for record in records} == {(("n", b"1"),)}
+    homes = {(record.key, record.partition) for record in records}
+    assert len(homes) == 10
+
+
+def test_what_was_written_is_read_back(spark, log):
+    log.create("out", partitions=2)
+    frame = spark.createDataFrame([(None, b"a"), (b"k", b"b")], "key binary, value binary")
+    frame.write.format("raftlog").options(bootstrap=log.url, topic="out").mode("append").save()
+
+    back = spark.read.format("raftlog").options(bootstrap=log.url, subscribe="out").load()
+
+    assert {(row.key, row.value) for row in back.collect()} == {(None, b"a"), (b"k", b"b")}
+
+
+def test_a_stream_is_copied_to_a_topic(spark, log, tmp_path):
+    log.create("in", partitions=2)
+    log.create("out")
+    log.append("in", [b"%d" % n for n in range(50)], 1)
+    source = spark.readStream.format("raftlog").options(bootstrap=log.url, subscribe="in", startingOffsets="earliest")
+
+    query = (
+        source.schema("value binary").load().writeStream.format("raftlog").options(bootstrap=log.url, topic="out")
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+
+    assert [record.value for record in log.records("out")] == [b"%d" % n for n in range(50)]
+
+
+def test_mistakes_say_what_to_do(spark, log):
+    log.create("out")
+    writer = spark.range(1).selectExpr("cast(id as string) value").write.format("raftlog").option("bootstrap", log.url)
+
+    with pytest.raises(AnalysisException, match="no topic: set the option 'topic'"):
+        writer.mode("append").save()
+    with pytest.raises(PySparkException, match="cannot be overwritten"):
+        writer.option("topic", "out").mode("overwrite").save()
+    with pytest.raises(PySparkException, match="no such topic: tuo"):
+        writer.option("topic", "tuo").option("timeoutMs", "200").mode("append").save()
