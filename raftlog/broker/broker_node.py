@@ -1,0 +1,159 @@
+"""One broker, put together: data folder, replicas, metadata, life cycle, listeners."""
+
+from __future__ import annotations
+
+import logging
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.controller_channel import ControllerChannel
+from raftlog.broker.http import Handler, InflightLimits, errors, read_json
+from raftlog.broker.lifecycle import BrokerLifecycle
+from raftlog.broker.metadata_listener import MetadataListener
+from raftlog.broker.metrics import Metrics
+from raftlog.broker.producer_ids import ProducerIds
+from raftlog.broker.routes.cluster import ClusterRoutes
+from raftlog.broker.routes.fetch import FetchRoutes
+from raftlog.broker.routes.produce import ProduceRoutes
+from raftlog.config import NodeConfig
+from raftlog.errors import ConfigError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import Address, BrokerEpoch
+from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.partition.storage.data_dir import DataDir
+from raftlog.runtime import SystemClock, Tasks
+from raftlog.transport import HttpSession
+from raftlog.wire import media, paths
+from raftlog.wire.codec import encode_frame
+from raftlog.wire.replication import ReplicaFetchRequest
+
+_log = logging.getLogger(__name__)
+_DRAIN_S = 1.0
+"""How long requests under way may take when the broker stops."""
+
+
+class BrokerNode:
+    """A broker process's part. The caller owns the data folder."""
+
+    def __init__(self, config: NodeConfig, data_dir: DataDir) -> None:
+        self._config = config
+        self._tasks = Tasks(f"broker node {config.node_id}")
+        self._session = HttpSession(dial=config.dial)
+        self._runners: list[web.AppRunner] = []
+        channel = ControllerChannel([voter.internal for voter in config.quorum.voters], self._session)
+        self.listener = MetadataListener(broker_id=config.node_id, channel=channel, on_image=self._on_image)
+        self.lifecycle = BrokerLifecycle(
+            config,
+            channel=channel,
+            metadata_offset=lambda: self.listener.offset,
+            on_registered=self._on_registered,
+        )
+        self.replicas = ReplicaManager(
+            broker_id=config.node_id,
+            data_dir=data_dir,
+            topic_defaults=config.topic,
+            replication=config.replication,
+            session=self._session,
+            controller=channel,
+            clock=SystemClock(),
+            checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
+            retention_check_interval_ms=config.broker.retention_check_interval_ms,
+        )
+        self.context = BrokerContext(
+            config=config,
+            replicas=self.replicas,
+            listener=self.listener,
+            lifecycle=self.lifecycle,
+            channel=channel,
+            producer_ids=ProducerIds(
+                broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
+            ),
+            session=self._session,
+            clock=SystemClock(),
+            metrics=Metrics(),
+        )
+
+    async def start(self, *, internal: web.Application | None = None) -> None:
+        """Listen, then find the controllers. Serves `/livez` at once, and `/readyz` when it is unfenced.
+
+        Args:
+            internal: the application of a controller in the same process, which shares the internal listener.
+
+        Raises:
+            ConfigError: a port is in use.
+        """
+        listeners = self._config.listeners
+        assert listeners.public is not None
+        assert listeners.internal is not None
+        await self._serve(self._public_application(), listeners.public, "public")
+        inner = internal or web.Application(middlewares=[errors], client_max_size=self._config.broker.max_request_bytes)
+        inner.router.add_post(paths.REPLICA_FETCH, self._replica_fetch)
+        if internal is None:
+            inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
+        await self._serve(inner, listeners.internal, "internal")
+        await self.replicas.start()
+        self._tasks.spawn(self.listener.run(), name="metadata")
+        self._tasks.spawn(self.lifecycle.run(), name="life cycle")
+        _log.info("broker %d serves clients at %s", self._config.node_id, listeners.public)
+
+    async def close(self) -> None:
+        """Hand leaderships over, stop serving, sync and checkpoint every log."""
+        await self.lifecycle.shut_down()
+        for runner in self._runners:
+            await runner.cleanup()
+        await self._tasks.close()
+        await self.replicas.close()
+        await self._session.close()
+
+    def _public_application(self) -> web.Application:
+        config = self._config.broker
+        limits = InflightLimits(max_requests=config.max_inflight_requests, max_bytes=config.max_inflight_bytes)
+        app = web.Application(
+            middlewares=[self._count, errors, limits.middleware], client_max_size=config.max_request_bytes
+        )
+        for routes in (ClusterRoutes(self.context), ProduceRoutes(self.context), FetchRoutes(self.context)):
+            routes.add_to(app)
+        return app
+
+    async def _serve(self, app: web.Application, address: Address, name: str) -> None:
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_DRAIN_S, handler_cancellation=True)
+        await runner.setup()
+        self._runners.append(runner)
+        try:
+            await web.TCPSite(runner, address.host, address.port, reuse_address=True).start()
+        except OSError as error:
+            for started in self._runners:
+                await started.cleanup()
+            await self._session.close()
+            raise ConfigError(
+                f"broker {self._config.node_id} cannot listen on {address} (listeners.{name}): "
+                f"{error.strerror or error}; end the program that has the port, or choose another"
+            ) from error
+
+    async def _replica_fetch(self, request: web.Request) -> web.Response:
+        """Serve a follower's pull."""
+        response, parts = await self.replicas.replica_fetch(await read_json(request, ReplicaFetchRequest))
+        body = b"".join(encode_frame(response, parts))
+        return web.Response(body=body, headers={"Content-Type": media.FRAME})
+
+    @web.middleware
+    async def _count(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        resource = request.match_info.route.resource
+        self.context.metrics.requests[resource.canonical if resource else "unknown", response.status] += 1
+        return response
+
+    def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
+        self.replicas.broker_epoch = broker_epoch
+        # The image that holds the registration may have come before the answer to it.
+        self._tasks.spawn(self._on_image(self.listener.image), name="apply metadata")
+
+    async def _on_image(self, image: MetadataImage) -> None:
+        """Follow metadata, but only that which knows this incarnation: older one would revive old leaderships."""
+        own = image.brokers.get(self._config.node_id)
+        if own is None or own.broker_epoch != self.replicas.broker_epoch:
+            return
+        await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
+        if self.lifecycle.fenced:
+            self.lifecycle.hasten()

@@ -1,0 +1,119 @@
+"""A broker's way to the active controller: found by asking, followed when it moves, bounded by deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnreachableError
+from raftlog.model import Address
+from raftlog.transport import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.controller import (
+    AlterPartitionsRequest,
+    AlterPartitionsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    MetadataUpdate,
+    ProducerIdBlock,
+    ProducerIdBlockRequest,
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+)
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+RETRY_MS = 50
+ATTEMPT_TIMEOUT_MS = 3_000
+WATCH_WAIT_MS = 1_000
+
+
+class ControllerChannel:
+    """Talks to whichever controller is active.
+
+    Args:
+        controllers: the internal listeners of all voters.
+    """
+
+    def __init__(self, controllers: Sequence[Address], session: HttpSession) -> None:
+        self._controllers = list(controllers)
+        self._session = session
+        self._active: Address | None = None
+        self._next = 0
+
+    async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
+        return await self._call(RegisterBrokerResponse, paths.REGISTER_BROKER, request, timeout_ms=5_000)
+
+    async def heartbeat(self, request: HeartbeatRequest, *, timeout_ms: int) -> HeartbeatResponse:
+        return await self._call(HeartbeatResponse, paths.HEARTBEAT, request, timeout_ms=timeout_ms)
+
+    async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
+        return await self._call(AlterPartitionsResponse, paths.ALTER_PARTITIONS, request, timeout_ms=3_000)
+
+    async def producer_ids(self, request: ProducerIdBlockRequest) -> ProducerIdBlock:
+        return await self._call(ProducerIdBlock, paths.PRODUCER_ID_BLOCK, request, timeout_ms=5_000)
+
+    async def administer(self, path: str, request: object, *, timeout_ms: int) -> int:
+        """Create or delete a topic; return the metadata offset at which it is done."""
+        answer = await self._call(dict[str, Any], path, request, timeout_ms=timeout_ms)
+        return int(answer["metadata_offset"])
+
+    async def watch(self, after_offset: int, *, broker_id: int) -> MetadataUpdate:
+        """Long-poll the metadata log at the active controller, or at any other while none is known."""
+        address = self._active or self._rotate()
+        query = {"after_offset": after_offset, "max_wait_ms": WATCH_WAIT_MS, "broker_id": broker_id}
+        try:
+            return await self._session.call(
+                MetadataUpdate, "GET", address, paths.METADATA_WATCH, timeout_ms=2 * WATCH_WAIT_MS, query=query
+            )
+        except RaftlogError:
+            self._forget(address)
+            raise
+
+    async def _call(self, cls: type[T], path: str, message: object, *, timeout_ms: int) -> T:
+        """Ask until the active controller answers, or time is up.
+
+        A request whose outcome is unknown is not sent again here: its sender knows whether it may be.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        while True:
+            address = self._active or self._rotate()
+            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
+            try:
+                answer = await self._session.call(
+                    cls, "POST", address, path, timeout_ms=max(1, min(left_ms, ATTEMPT_TIMEOUT_MS)), message=message
+                )
+            except (StaleRouteError, UnreachableError, RetriableError) as error:
+                self._learn_from(address, error)
+                if not _may_repeat(error) or left_ms <= RETRY_MS:
+                    raise
+                await asyncio.sleep(RETRY_MS / 1000)
+            else:
+                self._active = address
+                return answer
+
+    def _learn_from(self, address: Address, error: RaftlogError) -> None:
+        if error.code is ErrorCode.QUORUM_NOT_AVAILABLE:
+            return  # It is the one, and will be ready in a moment.
+        self._forget(address)
+        if error.code is ErrorCode.NOT_CONTROLLER and (known := error.details.get("internal")):
+            self._active = Address.parse(str(known))
+
+    def _forget(self, address: Address) -> None:
+        if self._active == address:
+            self._active = None
+
+    def _rotate(self) -> Address:
+        self._next = (self._next + 1) % len(self._controllers)
+        return self._controllers[self._next]
+
+
+def _may_repeat(error: RaftlogError) -> bool:
+    """Nothing was done: it did not arrive, or a controller that does not decide refused it."""
+    return isinstance(error, UnreachableError) or error.code in (
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.QUORUM_NOT_AVAILABLE,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    )

@@ -1,0 +1,140 @@
+"""What every handler of a broker shares: reading requests strictly, answering, and turning errors into bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from aiohttp import web
+
+from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, OverloadedError, RaftlogError
+from raftlog.wire import media
+from raftlog.wire.codec import decode_json, encode_json
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+RETRY_AFTER_S = "1"
+_CODE_OF_STATUS = {413: ErrorCode.MESSAGE_TOO_LARGE, 415: ErrorCode.UNSUPPORTED_MEDIA_TYPE, 404: ErrorCode.NOT_FOUND}
+
+
+def json_response(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    """Answer plain data or a wire type as JSON."""
+    return web.Response(body=encode_json(value), status=status, content_type=media.JSON, headers=headers)
+
+
+def error_response(error: RaftlogError, headers: dict[str, str] | None = None) -> web.Response:
+    """Answer an error in the one form that errors have."""
+    more = dict(headers or {})
+    if error.http_status in (429, 503):
+        more["Retry-After"] = RETRY_AFTER_S
+    return json_response({"error": error.to_wire()}, status=error.http_status, headers=more)
+
+
+@web.middleware
+async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn whatever a handler raises into an error body."""
+    try:
+        return await handler(request)
+    except RaftlogError as error:
+        return error_response(error)
+    except web.HTTPException as answer:
+        if answer.status < 400:
+            raise
+        code = _CODE_OF_STATUS.get(answer.status, ErrorCode.INVALID_REQUEST)
+        refusal = InvalidRequestError(f"{request.method} {request.path}: {answer.reason}", code=code)
+        allow = {"Allow": answer.headers["Allow"]} if "Allow" in answer.headers else {}
+        return json_response({"error": refusal.to_wire()}, status=answer.status, headers=allow)
+    except asyncio.CancelledError:
+        raise
+    except Exception:  # noqa: BLE001  (the caller gets an answer, the log gets the traceback)
+        _log.exception("%s %s failed", request.method, request.path)
+        return error_response(RaftlogError("the broker failed to handle the request; its log says why"))
+
+
+async def read_json(request: web.Request, cls: type[T]) -> T:
+    """Decode a JSON body.
+
+    Raises:
+        InvalidRequestError: another content type, or a body that does not fit.
+    """
+    if request.content_type not in (media.JSON, "application/octet-stream", "application/x-www-form-urlencoded"):
+        raise InvalidRequestError(
+            f"Content-Type: expected {media.JSON}, received {request.content_type}",
+            code=ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+        )
+    return decode_json(cls, await request.read())
+
+
+def check_query(request: web.Request, *allowed: str) -> None:
+    """Refuse query names that a path does not know: a misspelt one would be ignored in silence.
+
+    Raises:
+        InvalidRequestError: lists those that are known.
+    """
+    if unknown := [name for name in request.query if name not in allowed]:
+        raise InvalidRequestError(
+            f"query: unknown name {unknown[0]!r}; known names are {', '.join(sorted(allowed)) or 'none'}"
+        )
+
+
+def query_number(request: web.Request, name: str, default: int, *, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
+    """Return an integer of the query.
+
+    Raises:
+        InvalidRequestError: it is none, or out of range.
+    """
+    text = request.query.get(name)
+    if text is None:
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        raise InvalidRequestError(f"{name}: expected an integer, received {text!r}") from None
+    if not at_least <= number <= at_most:
+        raise InvalidRequestError(f"{name}: expected {at_least} to {at_most}, received {number}")
+    return number
+
+
+def path_partition(request: web.Request) -> tuple[str, int]:
+    """Return the topic and partition of a path.
+
+    Raises:
+        NotFoundError: the partition is no number.
+    """
+    text = request.match_info["partition"]
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise NotFoundError(f"partition: expected a number from 0, received {text!r}")
+    return request.match_info["topic"], int(text)
+
+
+def deadline_ms(request: web.Request, limit_ms: int) -> int:
+    """Return how long the caller will wait, at most `limit_ms`."""
+    text = request.headers.get(media.DEADLINE_MS, "")
+    return max(1, min(int(text), limit_ms)) if text.isascii() and text.isdigit() else limit_ms
+
+
+class InflightLimits:
+    """Bounds what requests hold in memory at once; beyond, they are answered 429."""
+
+    def __init__(self, *, max_requests: int, max_bytes: int) -> None:
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+        self.requests = 0
+        self.bytes = 0
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Count a request while it is handled."""
+        size = request.content_length or 0
+        if self.requests >= self._max_requests or self.bytes + size > self._max_bytes:
+            raise OverloadedError(
+                f"{self.requests} requests with {self.bytes} bytes are being handled; slow down and send it again"
+            )
+        self.requests, self.bytes = self.requests + 1, self.bytes + size
+        try:
+            return await handler(request)
+        finally:
+            self.requests, self.bytes = self.requests - 1, self.bytes - size

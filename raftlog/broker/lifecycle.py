@@ -1,0 +1,146 @@
+"""A broker's life as the controllers see it: registered, unfenced by heartbeats, in controlled shutdown, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from raftlog.broker.controller_channel import ControllerChannel
+from raftlog.config import NodeConfig
+from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, RaftlogError
+from raftlog.model import BrokerEpoch, Offset
+from raftlog.runtime import new_uuid_hex
+from raftlog.version import VERSION
+from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
+
+_log = logging.getLogger(__name__)
+RETRY_S = 0.2
+SHUTDOWN_TIMEOUT_S = 5.0
+
+
+class BrokerLifecycle:
+    """Registers once, then heartbeats for ever.
+
+    Args:
+        metadata_offset: how far this broker has read the metadata log.
+        on_registered: told the broker epoch, before the first heartbeat.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        channel: ControllerChannel,
+        metadata_offset: Callable[[], Offset],
+        on_registered: Callable[[BrokerEpoch], None],
+    ) -> None:
+        self.broker_epoch: BrokerEpoch = -1
+        self.fenced = True
+        self.fatal: asyncio.Future[RaftlogError] = asyncio.get_running_loop().create_future()
+        """Done when the controllers refuse this broker for good."""
+        self._config = config
+        self._channel = channel
+        self._metadata_offset = metadata_offset
+        self._on_registered = on_registered
+        self._incarnation_id = new_uuid_hex()
+        self._wants_shutdown = False
+        self._may_stop = asyncio.Event()
+        self._sooner = asyncio.Event()
+
+    async def run(self) -> None:
+        """Register, then heartbeat for ever."""
+        await self._register()
+        while self.broker_epoch >= 0:
+            self._sooner.clear()
+            try:
+                await self._heartbeat()
+            except FencedError as error:
+                if error.code is not ErrorCode.STALE_BROKER_EPOCH:
+                    raise
+                self._give_up(error)
+                return
+            except RaftlogError as error:
+                _log.warning("no heartbeat: %s", error.message)
+            await self._pause()
+
+    def hasten(self) -> None:
+        """Send the next heartbeat now: there is something to tell."""
+        self._sooner.set()
+
+    async def shut_down(self) -> None:
+        """Let the controllers move leaderships away; return when this broker may stop, or waiting is no use."""
+        if self.broker_epoch < 0:
+            return
+        self._wants_shutdown = True
+        self.hasten()
+        try:
+            async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
+                await self._may_stop.wait()
+        except TimeoutError:
+            _log.warning("stopping without a controlled shutdown: no controller agreed within %g s", SHUTDOWN_TIMEOUT_S)
+
+    async def _register(self) -> None:
+        request = RegisterBrokerRequest(
+            cluster_id=self._config.cluster_id,
+            broker_id=self._config.node_id,
+            incarnation_id=self._incarnation_id,
+            public=self._config.public,
+            internal=self._config.internal,
+            rack=self._config.rack,
+            version=VERSION,
+        )
+        said = ""
+        while self.broker_epoch < 0:
+            try:
+                response = await self._channel.register(request)
+            except InvalidRequestError as error:
+                if error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                    self._give_up(error)
+                    return
+                said = _say_once(said, error)
+            except RaftlogError as error:
+                said = _say_once(said, error)
+            else:
+                self.broker_epoch = response.broker_epoch
+                self._on_registered(response.broker_epoch)
+                _log.info("registered as broker %d in epoch %d", self._config.node_id, response.broker_epoch)
+                return
+            await asyncio.sleep(RETRY_S)
+
+    async def _heartbeat(self) -> None:
+        interval_ms = self._config.broker.broker_heartbeat_interval_ms
+        answer = await self._channel.heartbeat(
+            HeartbeatRequest(
+                broker_id=self._config.node_id,
+                broker_epoch=self.broker_epoch,
+                metadata_offset=self._metadata_offset(),
+                want_shutdown=self._wants_shutdown,
+            ),
+            timeout_ms=2 * interval_ms,
+        )
+        if answer.fenced != self.fenced:
+            _log.info("%s", "fenced by the controllers" if answer.fenced else "unfenced: serving")
+        self.fenced = answer.fenced
+        if answer.should_shut_down:
+            self._may_stop.set()
+        elif self._wants_shutdown:
+            self._sooner.set()
+
+    async def _pause(self) -> None:
+        interval = 0.05 if self.fenced else self._config.broker.broker_heartbeat_interval_ms / 1000
+        try:
+            async with asyncio.timeout(interval):
+                await self._sooner.wait()
+        except TimeoutError:
+            return
+
+    def _give_up(self, error: RaftlogError) -> None:
+        if not self.fatal.done():
+            self.fatal.set_result(ConfigError(error.message, code=error.code, details=error.details))
+
+
+def _say_once(said: str, error: RaftlogError) -> str:
+    if error.message != said:
+        _log.warning("not registered yet: %s", error.message)
+    return error.message

@@ -1,0 +1,87 @@
+"""Keeps this broker's metadata image up to date, and lets its replicas follow it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from raftlog.broker.controller_channel import ControllerChannel
+from raftlog.errors import RaftlogError
+from raftlog.metadata_quorum.image import MetadataImage, image_from_plain, replay
+from raftlog.metadata_quorum.records import record_from_plain
+from raftlog.model import BrokerId, Offset
+from raftlog.wire.controller import MetadataUpdate
+
+_log = logging.getLogger(__name__)
+RETRY_S = 0.1
+
+
+class MetadataListener:
+    """Run it from the broker's start on.
+
+    Args:
+        on_image: called with each newer image, one at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        channel: ControllerChannel,
+        on_image: Callable[[MetadataImage], Awaitable[None]],
+    ) -> None:
+        self.image = MetadataImage()
+        self.offset: Offset = -1
+        """How far the metadata log was read; entries without effect make it exceed `image.offset`."""
+        self._broker_id = broker_id
+        self._channel = channel
+        self._on_image = on_image
+        self._moved: set[tuple[Offset, asyncio.Future[None]]] = set()
+        self._reachable = True
+
+    async def run(self) -> None:
+        """Listen for ever."""
+        while True:
+            try:
+                update = await self._channel.watch(self.offset, broker_id=self._broker_id)
+            except RaftlogError as error:
+                if self._reachable:
+                    _log.warning("no news from the controllers: %s", error.message)
+                self._reachable = False
+                await asyncio.sleep(RETRY_S)
+                continue
+            self._reachable = True
+            await self._take(update)
+
+    async def until(self, offset: Offset, *, timeout_ms: int) -> bool:
+        """Wait until the metadata log was applied up to `offset`; return whether it was in time."""
+        if self.offset >= offset:
+            return True
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (offset, future)
+        self._moved.add(entry)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._moved.discard(entry)
+        return True
+
+    async def _take(self, update: MetadataUpdate) -> None:
+        image, before = self.image, self.image
+        if update.snapshot is not None:
+            image = image_from_plain(update.snapshot)
+        for entry in update.entries:
+            if entry.offset > image.offset:
+                records = [record_from_plain(record) for record in entry.records]
+                image = replay(image, entry.offset, [record for record in records if record is not None])
+        self.image = image
+        if image is not before:
+            await self._on_image(image)
+        self.offset = max(self.offset, update.end_offset)
+        for offset, future in list(self._moved):
+            if offset <= self.offset and not future.done():
+                future.set_result(None)

@@ -1,0 +1,52 @@
+"""A handful of counters and gauges in Prometheus' text format 0.0.4."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from raftlog.partition.replica_manager import ReplicaManager
+
+CONTENT_TYPE = "text/plain; version=0.0.4"
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What this broker has done since it started."""
+
+    records_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    requests: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """By route and status."""
+
+
+def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
+    """Return every metric as text."""
+    cores = [replica.core for replica in replicas.replicas if replica.core is not None]
+    behind = sum(len(core.state.isr) < len(core.state.replicas) for core in cores)
+    lines = [
+        *_metric("raftlog_records_in_total", "counter", "Records appended here as leader.", [("", metrics.records_in)]),
+        *_metric("raftlog_bytes_in_total", "counter", "Batch bytes appended here as leader.", [("", metrics.bytes_in)]),
+        *_metric("raftlog_bytes_out_total", "counter", "Batch bytes sent to consumers.", [("", metrics.bytes_out)]),
+        *_metric("raftlog_partitions", "gauge", "Replicas on this broker.", [("", len(list(replicas.replicas)))]),
+        *_metric("raftlog_partitions_led", "gauge", "Partitions that this broker leads.", [("", len(cores))]),
+        *_metric("raftlog_under_replicated_partitions", "gauge", "Led, with a replica out of sync.", [("", behind)]),
+        *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
+        *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
+        *_metric(
+            "raftlog_requests_total",
+            "counter",
+            "HTTP requests, by route and status.",
+            ((f'{{route="{route}",status="{status}"}}', count) for (route, status), count in metrics.requests.items()),
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[str, int]]) -> Iterable[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in samples:
+        yield f"{name}{labels} {value}"

@@ -1,0 +1,73 @@
+"""One read, in the form that the reader accepts: raw batches, an Arrow stream, JSON or NDJSON."""
+
+from __future__ import annotations
+
+import orjson
+import pyarrow as pa
+
+from raftlog.broker.json_records import record_to_json
+from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.model import Offset
+from raftlog.partition.replica import ReadResult
+from raftlog.record import READ_SCHEMA, iter_batches, read_records, to_arrow_with_offsets, verify_payload_crc
+from raftlog.wire import media
+from raftlog.wire.codec import encode_json
+
+_FORMATS = (media.JSON, media.NDJSON, media.ARROW_STREAM, media.BATCHES)
+
+
+def negotiate(accept: str) -> str:
+    """Return the first media type of an Accept header that is offered; JSON when anything will do.
+
+    Raises:
+        InvalidRequestError: none is offered; the message lists what is.
+    """
+    for item in accept.split(","):
+        wanted = item.split(";")[0].strip().lower()
+        if wanted in ("", "*/*", "application/*", "text/html"):
+            return media.JSON
+        if wanted in _FORMATS:
+            return wanted
+    raise InvalidRequestError(
+        f"Accept: expected one of {', '.join(_FORMATS)}, received {accept!r}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
+    )
+
+
+def next_offset(data: bytes, offset: Offset) -> Offset:
+    """Return where a reader of `data`, who asked for `offset`, goes on."""
+    end = offset
+    for header, _ in iter_batches(data):
+        end = header.next_offset
+    return end
+
+
+def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: Offset) -> bytes:
+    """Encode whole batches; records below `offset`, which the first batch may hold, are left out (not of raw ones)."""
+    if form == media.BATCHES:
+        return read.data
+    if form == media.ARROW_STREAM:
+        return _arrow_stream(read.data, offset)
+    records = [
+        record_to_json(record)
+        for record in read_records(read.data, topic=topic, partition=partition, from_offset=offset)
+    ]
+    if form == media.NDJSON:
+        return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+    return encode_json(
+        {
+            "records": records,
+            "next_offset": next_offset(read.data, offset),
+            "high_watermark": read.high_watermark,
+            "log_start_offset": read.log_start_offset,
+        }
+    )
+
+
+def _arrow_stream(data: bytes, offset: Offset) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, READ_SCHEMA) as writer:
+        for header, batch in iter_batches(data):
+            if header.next_offset > offset and not header.is_control:
+                verify_payload_crc(header, batch)
+                writer.write_batch(to_arrow_with_offsets(header, batch, from_offset=offset))
+    return bytes(memoryview(sink.getvalue()))

@@ -1,0 +1,129 @@
+"""Fetching: one partition in any form, several as a frame, and offsets by time. All long-polled."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import check_query, json_response, path_partition, query_number, read_json
+from raftlog.broker.render import negotiate, next_offset, render
+from raftlog.broker.routes.leading import redirect_to_leader
+from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.model import Offset
+from raftlog.partition.replica import ReadResult, Replica
+from raftlog.wire import media, paths
+from raftlog.wire.codec import encode_frame
+from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, OffsetResponse
+
+
+class FetchRoutes:
+    """Handlers that read."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    def add_to(self, app: web.Application) -> None:
+        """Register every path."""
+        app.router.add_get(paths.RECORDS, self.records)
+        app.router.add_post(paths.FETCH, self.fetch)
+        app.router.add_get(paths.OFFSETS, self.offsets)
+
+    async def records(self, request: web.Request) -> web.Response:
+        """Read one partition from an offset; another broker redirects to the leader."""
+        check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation")
+        topic, partition = path_partition(request)
+        form = negotiate(request.headers.get("Accept", ""))
+        self._check_isolation(request)
+        if not self._context.leads(topic, partition):
+            return redirect_to_leader(self._context, request, topic, partition)
+        config = self._context.config.broker
+        offset = self._offset(request, self._context.replicas.leader(topic, partition))
+        max_bytes = query_number(request, "max_bytes", 1 << 20, at_least=1, at_most=config.fetch_max_bytes)
+        fetch = FetchRequest(
+            partitions=(FetchPartition(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes),),
+            max_wait_ms=query_number(request, "max_wait_ms", 0, at_most=config.fetch_max_wait_ms),
+            min_bytes=query_number(request, "min_bytes", 1),
+            max_bytes=max_bytes,
+        )
+        ((result, data),) = await self._context.replicas.fetch(fetch)
+        if result.error is not None:
+            raise result.error.to_error()
+        self._context.metrics.bytes_out += len(data)
+        read = ReadResult(
+            data=data,
+            high_watermark=result.high_watermark,
+            log_start_offset=result.log_start_offset,
+            leader_epoch=result.leader_epoch,
+        )
+        body = render(form, read, topic=topic, partition=partition, offset=offset)
+        return web.Response(body=body, headers={"Content-Type": form, **_marks(read, next_offset(data, offset))})
+
+    async def fetch(self, request: web.Request) -> web.Response:
+        """Read several partitions that this broker leads; the answer is a frame of raw batches."""
+        check_query(request)
+        asked = await read_json(request, FetchRequest)
+        config = self._context.config.broker
+        if asked.max_wait_ms > config.fetch_max_wait_ms or asked.max_bytes > config.fetch_max_bytes:
+            raise InvalidRequestError(
+                f"max_wait_ms is at most {config.fetch_max_wait_ms} and max_bytes {config.fetch_max_bytes}, "
+                f"received {asked.max_wait_ms} and {asked.max_bytes}"
+            )
+        pairs = await self._context.replicas.fetch(asked)
+        self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
+        head = FetchResponse(partitions=tuple(result for result, _ in pairs))
+        body = b"".join(encode_frame(head, [data for _, data in pairs]))
+        return web.Response(body=body, headers={"Content-Type": media.FRAME})
+
+    async def offsets(self, request: web.Request) -> web.Response:
+        """Translate earliest, latest or a time (ms since 1970) into an offset."""
+        check_query(request, "at")
+        topic, partition = path_partition(request)
+        at = request.query.get("at", "latest")
+        if not self._context.leads(topic, partition):
+            return redirect_to_leader(self._context, request, topic, partition)
+        replica = self._context.replicas.leader(topic, partition)
+        if at not in ("earliest", "latest") and not at.removeprefix("-").isdigit():
+            raise InvalidRequestError(
+                f"at: expected earliest, latest or milliseconds since 1970, received {at!r}",
+                code=ErrorCode.INVALID_TIMESTAMP,
+            )
+        return json_response(
+            OffsetResponse(
+                topic=topic,
+                partition=partition,
+                offset=_offset_at(replica, at),
+                leader_epoch=replica.state.leader_epoch,
+                log_start_offset=replica.log.log_start_offset,
+                high_watermark=replica.high_watermark,
+            )
+        )
+
+    def _offset(self, request: web.Request, replica: Replica) -> Offset:
+        text = request.query.get("offset", "earliest")
+        if text in ("earliest", "latest"):
+            return _offset_at(replica, text)
+        return query_number(request, "offset", 0)
+
+    @staticmethod
+    def _check_isolation(request: web.Request) -> None:
+        text = request.query.get("isolation", "read_uncommitted")
+        if text not in ("read_committed", "read_uncommitted"):
+            raise InvalidRequestError(f"isolation: expected read_committed or read_uncommitted, received {text!r}")
+
+
+def _offset_at(replica: Replica, at: str) -> Offset:
+    if at == "earliest":
+        return replica.log.log_start_offset
+    if at == "latest":
+        return replica.high_watermark
+    found = replica.log.offset_for_timestamp(int(at) * 1_000, limit_offset=replica.high_watermark)
+    return replica.high_watermark if found is None else found
+
+
+def _marks(read: ReadResult, following: Offset) -> dict[str, str]:
+    return {
+        media.HIGH_WATERMARK: str(read.high_watermark),
+        media.LOG_START_OFFSET: str(read.log_start_offset),
+        media.LEADER_EPOCH: str(read.leader_epoch),
+        media.NEXT_OFFSET: str(following),
+    }

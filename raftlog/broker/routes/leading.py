@@ -1,0 +1,26 @@
+"""Sending a caller to the broker that leads a partition."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import json_response
+from raftlog.errors import StaleRouteError
+
+
+def redirect_to_leader(context: BrokerContext, request: web.Request, topic: str, partition: int) -> web.Response:
+    """Answer 307 with the leader's URL, and an error body for clients that do not follow redirects.
+
+    Raises:
+        NotFoundError: there is no such topic or partition.
+        StaleRouteError: it has no leader now.
+    """
+    address = context.leader_address(topic, partition)
+    leader = context.partition(topic, partition).leader
+    error = StaleRouteError(
+        f"broker {context.config.node_id} does not lead {topic}-{partition}: broker {leader} at {address} does",
+        details={"leader": leader, "url": f"http://{address}"},
+    )
+    location = {"Location": f"http://{address}{request.rel_url.raw_path_qs}"}
+    return json_response({"error": error.to_wire()}, status=307, headers=location)

@@ -1,0 +1,183 @@
+"""Producing: raw batches to the leader, frames of batches, and JSON to any broker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from dataclasses import replace
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import check_query, deadline_ms, json_response, path_partition, query_number, read_json
+from raftlog.broker.json_records import record_from_json
+from raftlog.broker.routes.leading import redirect_to_leader
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.model import ACKS_ALL, Acks
+from raftlog.record import NewRecord, build_batch
+from raftlog.record.batch import Buffer
+from raftlog.record.partitioner import partition_for_key
+from raftlog.wire import media, paths
+from raftlog.wire.codec import decode_frame, encode_frame, split_parts
+from raftlog.wire.data import JsonProduceRequest, ProducePartition, ProduceRequest, ProduceResponse, ProduceResult
+from raftlog.wire.errors import WireError
+
+_ACKS: dict[str, Acks] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0}
+
+
+class ProduceRoutes:
+    """Handlers that append."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    def add_to(self, app: web.Application) -> None:
+        """Register every path."""
+        app.router.add_post(paths.BATCHES, self.batches)
+        app.router.add_post(paths.PRODUCE, self.produce)
+        app.router.add_post(paths.TOPIC_RECORDS, self.records)
+
+    async def batches(self, request: web.Request) -> web.Response:
+        """Append one raw batch to a partition that this broker leads; another broker redirects to the leader."""
+        check_query(request, "acks", "timeout_ms")
+        topic, partition = path_partition(request)
+        acks, timeout_ms = self._acks(request), self._timeout_ms(request)
+        if not self._context.leads(topic, partition):
+            return redirect_to_leader(self._context, request, topic, partition)
+        result = await self._append(topic, partition, bytearray(await request.read()), acks, timeout_ms)
+        return json_response(result)
+
+    async def produce(self, request: web.Request) -> web.Response:
+        """Append a frame of batches, one for each partition; each has a result of its own."""
+        check_query(request)
+        head, body = decode_frame(ProduceRequest, await request.read())
+        batches = split_parts(body, [asked.length for asked in head.partitions])
+        timeout_ms = min(head.timeout_ms, deadline_ms(request, self._context.config.broker.request_timeout_ms))
+        results = await asyncio.gather(
+            *(
+                self._result_of(asked, batch, _ACKS[head.acks], timeout_ms)
+                for asked, batch in zip(head.partitions, batches, strict=True)
+            )
+        )
+        return json_response(ProduceResponse(partitions=tuple(results)))
+
+    async def records(self, request: web.Request) -> web.Response:
+        """Append JSON records, whichever broker leads; answer each record's partition and offset."""
+        check_query(request, "acks", "timeout_ms")
+        topic = request.match_info["topic"]
+        acks, timeout_ms = self._acks(request), self._timeout_ms(request)
+        partitions = len(self._context.topic(topic).partitions)
+        command = await read_json(request, JsonProduceRequest)
+        if not command.records:
+            raise InvalidRequestError("records: expected at least one record, received none")
+        chosen = self._choose(topic, command, partitions)
+        grouped: dict[int, list[NewRecord]] = defaultdict(list)
+        for partition, record in chosen:
+            grouped[partition].append(record)
+        results = dict(
+            zip(
+                grouped,
+                await asyncio.gather(
+                    *(self._forward(topic, p, build_batch(records), acks, timeout_ms) for p, records in grouped.items())
+                ),
+                strict=True,
+            )
+        )
+        return _records_response([partition for partition, _ in chosen], results)
+
+    def _choose(self, topic: str, command: JsonProduceRequest, partitions: int) -> list[tuple[int, NewRecord]]:
+        now_us, unkeyed = self._context.clock.wall_us(), random.randrange(partitions)  # noqa: S311  (spreads load, hides nothing)
+        chosen = []
+        for number, asked in enumerate(command.records):
+            record = record_from_json(asked, number=number, now_us=now_us)
+            if asked.partition is not None:
+                self._context.partition(topic, asked.partition)
+                partition = asked.partition
+            else:
+                partition = unkeyed if record.key is None else partition_for_key(record.key, partitions)
+            chosen.append((partition, record))
+        return chosen
+
+    async def _forward(
+        self, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
+    ) -> ProduceResult:
+        asked = ProducePartition(topic=topic, partition=partition, length=len(batch))
+        try:
+            if self._context.leads(topic, partition):
+                return await self._append(topic, partition, batch, acks, timeout_ms)
+            text = next(text for text, value in _ACKS.items() if value == acks)
+            head = ProduceRequest(acks=text, timeout_ms=timeout_ms, partitions=(asked,))  # type: ignore[arg-type]
+            response = await self._context.session.call(
+                ProduceResponse,
+                "POST",
+                self._context.leader_address(topic, partition),
+                paths.PRODUCE,
+                timeout_ms=timeout_ms,
+                body=encode_frame(head, [batch]),
+                content_type=media.FRAME,
+            )
+            return response.partitions[0]
+        except RaftlogError as error:
+            return ProduceResult(topic=topic, partition=partition, error=WireError.of(error))
+
+    async def _result_of(
+        self, asked: ProducePartition, batch: memoryview, acks: Acks, timeout_ms: int
+    ) -> ProduceResult:
+        try:
+            return await self._append(
+                asked.topic, asked.partition, bytearray(batch), acks, timeout_ms, topic_id=asked.topic_id
+            )
+        except RaftlogError as error:
+            return ProduceResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error))
+
+    async def _append(
+        self, topic: str, partition: int, batch: Buffer, acks: Acks, timeout_ms: int, *, topic_id: str = ""
+    ) -> ProduceResult:
+        self._context.partition(topic, partition)
+        metrics = self._context.metrics
+        done = await self._context.replicas.produce(
+            topic, partition, batch, acks=acks, timeout_ms=timeout_ms, topic_id=topic_id
+        )
+        if not done.duplicate:
+            metrics.records_in += done.last_offset - done.base_offset + 1
+            metrics.bytes_in += len(batch)
+        result = ProduceResult(
+            topic=topic,
+            partition=partition,
+            base_offset=done.base_offset,
+            last_offset=done.last_offset,
+            duplicate=done.duplicate,
+            leader_epoch=done.leader_epoch,
+        )
+        return replace(result, base_offset=-1, last_offset=-1) if acks == 0 else result
+
+    def _acks(self, request: web.Request) -> Acks:
+        text = request.query.get("acks", "all")
+        if text not in _ACKS:
+            raise InvalidRequestError(
+                f"acks: expected all, 1 or 0, received {text!r}", code=ErrorCode.INVALID_REQUIRED_ACKS
+            )
+        return _ACKS[text]
+
+    def _timeout_ms(self, request: web.Request) -> int:
+        limit = self._context.config.broker.request_timeout_ms
+        return query_number(request, "timeout_ms", deadline_ms(request, limit), at_least=1, at_most=limit)
+
+
+def _records_response(partitions: list[int], results: dict[int, ProduceResult]) -> web.Response:
+    """Answer one entry for each record, in order; the status is that of the first error, if any."""
+    next_offsets = {partition: result.base_offset for partition, result in results.items()}
+    offsets: list[dict[str, object]] = []
+    first: RaftlogError | None = None
+    for partition in partitions:
+        error = results[partition].error
+        if error is not None:
+            first = first or error.to_error()
+            offsets.append({"partition": partition, "error": error})
+            continue
+        offsets.append({"partition": partition, "offset": next_offsets[partition]})
+        next_offsets[partition] += next_offsets[partition] >= 0
+    if first is None:
+        return json_response({"offsets": offsets})
+    return json_response({"error": first.to_wire(), "offsets": offsets}, status=first.http_status)
