@@ -50,18 +50,23 @@ class Tasks:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Run `work` until it ends or the owner closes; an escaped exception is logged with its traceback."""
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str, awaited: bool = False) -> asyncio.Task[Any]:
+        """Run `work` until it ends or the owner closes.
+
+        An escaped exception is logged with its traceback, unless somebody awaits the task and will see it.
+        """
         if self._closed:
             work.close()
             raise RuntimeError(f"{self._owner} is closed: cannot start {name}")
         task = asyncio.create_task(work, name=f"{self._owner}:{name}")
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._tasks.discard)
+        if not awaited:
+            task.add_done_callback(self._report)
         return task
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+    @staticmethod
+    def _report(task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("task %s failed", task.get_name(), exc_info=error)
 

@@ -12,7 +12,12 @@ from raftlog.metadata_quorum.controller_node import ControllerNode
 from raftlog.partition.storage.data_dir import DataDir
 
 
-async def run_node(config: NodeConfig) -> None:
+def run_node(config: NodeConfig) -> None:
+    """Run one node in the foreground; see `serve`."""
+    asyncio.run(serve(config))
+
+
+async def serve(config: NodeConfig) -> None:
     """Run until SIGTERM or SIGINT.
 
     Raises:

@@ -110,7 +110,7 @@ class ControllerRoutes:
         async def handle(request: web.Request) -> web.Response:
             command = decode_json(cls, await request.read())
             # Shielded: a decision whose caller has hung up must still be seen through.
-            return _json(await asyncio.shield(self._tasks.spawn(act(command), name=path)))
+            return _json(await asyncio.shield(self._tasks.spawn(act(command), name=path, awaited=True)))
 
         app.router.add_post(path, handle)
 
