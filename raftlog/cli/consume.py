@@ -12,23 +12,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import BinaryIO
 
 import click
 
-from raftlog.cli.lines import parse_timestamp, render_json, render_value
+from raftlog.cli.lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, require_topic
 from raftlog.cli.shared import run
 from raftlog.client import Consumer
-from raftlog.errors import InvalidRequestError, NotFoundError
+from raftlog.errors import NotFoundError
 from raftlog.record import Record
 from raftlog.wire.metadata import TopicInfo
 
 POLL_MS = 1_000
 """The longest wait of one fetch: how late a closed pipe is noticed."""
 _AGO = re.compile(r"^(\d+)(ms|s|m|h|d)$")
-_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @click.command("consume")
@@ -66,14 +67,18 @@ def command(
 
 
 def _parse_since(text: str, now_ms: int) -> int:
-    """Return milliseconds since 1970."""
+    """Return milliseconds since 1970; a time without a zone is UTC."""
     if match := _AGO.match(text):
-        return now_ms - timedelta(**{_UNITS[match[2]]: int(match[1])}) // timedelta(milliseconds=1)
+        return now_ms - int(match[1]) * _UNIT_MS[match[2]]
+    if text.isdecimal():
+        return int(text)
     try:
-        return int(text) if text.isdecimal() else parse_timestamp(text) // 1000
-    except InvalidRequestError:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
         expected = "ISO 8601, milliseconds since 1970, or a time ago like 90s, 5m, 2h or 1d"
         raise click.BadParameter(f"expected {expected}, received {text!r}", param_hint="--since") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 async def _consume(
@@ -112,7 +117,7 @@ def _partitions(topic: TopicInfo, partition: int | None, offset: int | None) -> 
 
     Raises:
         NotFoundError: there is no such partition.
-        InvalidRequestError: an offset alone does not say of which partition.
+        click.UsageError: an offset alone does not say of which partition.
     """
     count = len(topic.partitions)
     if partition is not None:

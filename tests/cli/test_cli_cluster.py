@@ -85,7 +85,9 @@ def test_the_cluster_is_described(raftlog, cluster: LocalCluster):
 
 def test_json_goes_in_and_comes_out(raftlog):
     raftlog("topics", "create", "json", "--partitions", "3")
-    lines = [{"key": f"k{i}", "value": f"v{i}", "headers": {"n": str(i)}, "partition": i} for i in range(3)]
+    lines = [
+        {"key": f"k{i}", "value": f"v{i}", "headers": [{"key": "n", "value": str(i)}], "partition": i} for i in range(3)
+    ]
     raftlog("produce", "json", "--format", "json", stdin="\n".join(map(json.dumps, lines)))
     text = raftlog("consume", "json", "--from-beginning", "--max-records", "3", "--format", "json").stdout
     read = sorted(map(json.loads, text.splitlines()), key=lambda record: record["partition"])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftlog.cli.line_reader import chunk_reader, read_lines
-from raftlog.cli.lines import LineRecord, parse_json, parse_timestamp, parse_value, render_json, render_value
+from raftlog.cli.lines import LineRecord, parse_json, parse_value, render_json, render_value
 from raftlog.errors import InvalidRequestError
 from raftlog.record import Record
 
@@ -42,8 +42,8 @@ def test_a_json_line():
         (b"[]", "expected an object, received"),
         (b'{"valu": 1}', "valu: unknown name; known names are headers, key"),
         (b'{"value": "$", "value_encoding": "base64"}', "value: expected base64, received '\\$'"),
-        (b'{"headers": [1]}', r"headers\[0\]: expected an object with key and value, received 1"),
-        (b'{"timestamp": "noon"}', "timestamp: expected milliseconds since 1970 or ISO 8601, received 'noon'"),
+        (b'{"headers": [1]}', r"headers\[0\]: expected .*, received 1"),
+        (b'{"timestamp": "noon"}', "timestamp: expected milliseconds or ISO 8601, received 'noon'"),
     ],
 )
 def test_a_bad_json_line(line: bytes, message: str):
@@ -51,17 +51,12 @@ def test_a_bad_json_line(line: bytes, message: str):
         parse_json(line)
 
 
-def test_timestamps():
-    assert parse_timestamp("1970-01-01T00:00:01") == parse_timestamp("1970-01-01T01:00:01+01:00") == 1_000_000
-    assert parse_timestamp(1) == 1000
-
-
 def test_printed_records():
     assert render_value(record()) == b"v\n"
     assert render_value(record(value=None)) == b"null\n"
     assert orjson.loads(render_json(record(key=b"\xff", headers=(("h", b"x"),)))) == {
-        "topic": "t", "partition": 1, "offset": 7, "timestamp": "2023-11-14T22:13:20.123456Z",
-        "key": "/w==", "key_encoding": "base64", "value": "v", "headers": {"h": "x"},
+        "topic": "t", "partition": 1, "offset": 7, "timestamp": 1_700_000_000_123,
+        "key": "/w==", "key_encoding": "base64", "value": "v", "headers": [{"key": "h", "value": "x"}],
     }  # fmt: skip
 
 
@@ -72,13 +67,13 @@ _BYTES = st.none() | st.binary() | st.text().map(str.encode)
     key=_BYTES,
     value=_BYTES,
     headers=st.lists(st.tuples(st.text(), _BYTES)).map(tuple),
-    timestamp=st.integers(-(2**63), 2**63 - 1),
+    timestamp=st.integers(0, 253_402_300_799_999_999),
 )
 def test_what_is_consumed_can_be_produced_again(key, value, headers, timestamp):
     original = record(key=key, value=value, headers=headers, timestamp=timestamp)
     again = parse_json(render_json(original).removesuffix(b"\n"))
     assert (again.key, again.value, again.headers, again.partition) == (key, value, headers, 1)
-    assert again.timestamp_us in {timestamp, timestamp // 1000 * 1000}  # The second: years that ISO 8601 cannot say.
+    assert again.timestamp_us == timestamp // 1000 * 1000  # The HTTP API's form is in milliseconds.
 
 
 async def _collect(chunks: list[bytes]) -> list[bytes]:

@@ -210,8 +210,8 @@ def test_timeout_stops_when_nothing_comes():
     assert result.exit_code == 0
     lines = [orjson.loads(line) for line in result.stdout.splitlines()]
     assert lines[4] == {
-        "topic": "t", "partition": 0, "offset": 4, "timestamp": "1970-01-01T00:00:01.000000Z",
-        "key": "k", "value": "v4", "headers": {},
+        "topic": "t", "partition": 0, "offset": 4, "timestamp": 1000,
+        "key": "k", "value": "v4", "headers": [],
     }  # fmt: skip
     assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "latest"})]
 
