@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -206,11 +207,20 @@ def test_a_foreign_data_folder_is_refused(cluster: LocalCluster, tmp_path: Path)
         cluster.wait_ready(60, names=["broker-2"])
 
 
-def test_a_node_whose_port_is_taken_says_so(cluster: LocalCluster):
-    done = subprocess.run(
-        [*RAFTLOG, "server", "start", "--config", str(cluster.node("broker-1").config_path)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "data_dir", "message"),
+    [
+        ("broker-1", "data", "is in use by another process"),
+        ("broker-1", "other", r"127\.0\.0\.1:\d+.* in use"),
+        ("controller-101", "other", r"127\.0\.0\.1:\d+.* in use"),
+    ],
+)
+def test_what_another_node_has_is_refused(cluster: LocalCluster, name: str, data_dir: str, message: str):
+    node = cluster.node(name)
+    config = node.folder / "again.toml"
+    config.write_text(node.config_path.read_text().replace('data_dir = "data"', f'data_dir = "{data_dir}"'))
+    command = [*RAFTLOG, "server", "start", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
+    assert re.search(message, done.stderr), done.stderr
     assert "Traceback" not in done.stderr
-    assert "in use" in done.stderr
