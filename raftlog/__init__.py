@@ -1,1 +1,71 @@
-"""raftlog: a Raft-based replicated log without ZooKeeper."""
+"""raftlog: a Raft-based replicated log without ZooKeeper, for Python and Spark."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raftlog.client import Admin, Consumer, Producer, RecordMetadata
+    from raftlog.errors import (
+        ConfigError,
+        CorruptBatchError,
+        ErrorCode,
+        FencedError,
+        InvalidRequestError,
+        NotFoundError,
+        OffsetOutOfRangeError,
+        OverloadedError,
+        RaftlogError,
+        RetriableError,
+        UnknownOutcomeError,
+    )
+    from raftlog.model import TopicPartition
+    from raftlog.record import Record
+
+_EXPORTS = {
+    "raftlog.client": ("Admin", "Consumer", "Producer", "RecordMetadata"),
+    "raftlog.errors": (
+        "ConfigError",
+        "CorruptBatchError",
+        "ErrorCode",
+        "FencedError",
+        "InvalidRequestError",
+        "NotFoundError",
+        "OffsetOutOfRangeError",
+        "OverloadedError",
+        "RaftlogError",
+        "RetriableError",
+        "UnknownOutcomeError",
+    ),
+    "raftlog.model": ("TopicPartition",),
+    "raftlog.record": ("Record",),
+}
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
+
+__all__ = [
+    "Admin",
+    "ConfigError",
+    "Consumer",
+    "CorruptBatchError",
+    "ErrorCode",
+    "FencedError",
+    "InvalidRequestError",
+    "NotFoundError",
+    "OffsetOutOfRangeError",
+    "OverloadedError",
+    "Producer",
+    "RaftlogError",
+    "Record",
+    "RecordMetadata",
+    "RetriableError",
+    "TopicPartition",
+    "UnknownOutcomeError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that `import raftlog` costs nothing."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'raftlog' has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)

@@ -1,0 +1,204 @@
+"""How a client finds its way: bootstrap URLs, cluster metadata, and calls that any broker can answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from raftlog.client.core.backoff import backoff_ms
+from raftlog.errors import (
+    ConfigError,
+    ErrorCode,
+    NotFoundError,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
+from raftlog.model import Address
+from raftlog.transport import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.metadata import ClientMetadata, PartitionInfo, TopicInfo
+
+T = TypeVar("T")
+DEFAULT_PORT = 9400
+METADATA_MAX_AGE_S = 30.0
+ATTEMPT_TIMEOUT_MS = 3_000
+"""A broker that does not answer a question any broker can answer is passed over after this long."""
+
+
+def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[Address]:
+    """Read `http://host:port` URLs, in a list or separated by commas.
+
+    Raises:
+        ConfigError: there is none, or one is no such URL.
+    """
+    texts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
+    addresses = [_parse_url(text.strip()) for text in texts if text.strip()]
+    if not addresses:
+        raise ConfigError(f"bootstrap: expected at least one URL such as http://127.0.0.1:9400, received {bootstrap!r}")
+    return addresses
+
+
+def _parse_url(text: str) -> Address:
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    try:
+        port = parts.port or DEFAULT_PORT
+    except ValueError:
+        port = -1
+    if parts.scheme != "http" or not parts.hostname or port < 0 or parts.path not in ("", "/"):
+        raise ConfigError(f"bootstrap: expected a URL such as http://127.0.0.1:9400, received {text!r}")
+    return Address(parts.hostname, port)
+
+
+class Connection:
+    """One client's session and metadata.
+
+    Args:
+        dial: addresses to dial in place of others (see docs/adr/0003).
+    """
+
+    def __init__(
+        self, bootstrap: str | Sequence[str], *, timeout_ms: int, dial: Mapping[str, str] | None = None
+    ) -> None:
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self.session = HttpSession(dial=dial)
+        self.timeout_ms = timeout_ms
+        self._brokers: dict[int, Address] = {}
+        self._topics: dict[str, TopicInfo] = {}
+        self._metadata_offset = -1
+        self._refreshing = asyncio.Lock()
+        self._refreshed_at: dict[str, float] = {}
+        self._turn = random.randrange(1 << 16)  # noqa: S311  (spreads clients over brokers, hides nothing)
+
+    async def close(self) -> None:
+        await self.session.close()
+
+    def known(self, topic: str) -> TopicInfo | None:
+        """Return what is known of a topic, however old."""
+        return self._topics.get(topic)
+
+    def leader(self, topic: str, partition: int) -> Address | None:
+        """Return where a partition's leader is, as far as is known."""
+        info = self._partition(topic, partition)
+        return self._brokers.get(info.leader) if info else None
+
+    def forget_leader_of(self, topics: Iterable[str]) -> None:
+        """Note that a route was wrong: metadata of these topics is asked for again before it is used."""
+        for topic in topics:
+            self._refreshed_at.pop(topic, None)
+
+    def is_stale(self, topic: str) -> bool:
+        age = asyncio.get_running_loop().time() - self._refreshed_at.get(topic, float("-inf"))
+        return age > METADATA_MAX_AGE_S
+
+    async def topic(self, topic: str) -> TopicInfo:
+        """Return a topic, asking for it if it is not known or what is known is old.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        if self.is_stale(topic):
+            await self.refresh([topic])
+        info = self._topics.get(topic)
+        if info is None:
+            raise NotFoundError(
+                f"there is no topic {topic!r}; create it with Admin.create_topic or raftlog topics create"
+            )
+        return info
+
+    async def refresh(self, topics: Sequence[str]) -> None:
+        """Ask for metadata of some topics; those that do not exist become unknown."""
+        async with self._refreshing:
+            wanted = [topic for topic in topics if self.is_stale(topic)]
+            if not wanted:
+                return
+            metadata = await self._newest_metadata(f"{paths.METADATA}?{'&'.join(f'topic={name}' for name in wanted)}")
+            self._brokers = {broker.broker_id: _parse_url(broker.url) for broker in metadata.brokers}
+            found = {info.topic: info for info in metadata.topics}
+            for topic in wanted:
+                self._refreshed_at[topic] = asyncio.get_running_loop().time()
+                if topic in found:
+                    self._topics[topic] = found[topic]
+                else:
+                    self._topics.pop(topic, None)
+
+    async def _newest_metadata(self, path: str) -> ClientMetadata:
+        """Ask until a broker's metadata is not older than what was seen: one that is cut off knows old leaders."""
+        for _ in range(2 * (len(self._brokers) + len(self._bootstrap))):
+            metadata = await self.ask_any(ClientMetadata, "GET", path)
+            if metadata.metadata_offset >= self._metadata_offset:
+                self._metadata_offset = metadata.metadata_offset
+                return metadata
+        raise RetriableError("every broker that answers has older metadata than was seen before")
+
+    async def ask_any(self, cls: type[T], method: str, path: str, *, repeatable: bool = True, **request: Any) -> T:
+        """Ask one broker after another until one answers or time is up.
+
+        Args:
+            repeatable: the request may be sent again although an earlier one may have taken effect.
+        """
+        deadline = asyncio.get_running_loop().time() + self.timeout_ms / 1000
+        attempt = 0
+        while True:
+            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
+            limit_ms = min(left_ms, ATTEMPT_TIMEOUT_MS) if repeatable else left_ms
+            try:
+                return await self.session.call(
+                    cls, method, self._next_address(), path, timeout_ms=max(1, limit_ms), **request
+                )
+            except UnknownOutcomeError as error:
+                failure: RaftlogError = error
+                may_repeat = repeatable
+            except (UnreachableError, StaleRouteError, RetriableError) as error:
+                failure, may_repeat = error, True
+            attempt += 1
+            wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
+            if not may_repeat or left_ms <= wait_ms:
+                raise failure
+            await asyncio.sleep(wait_ms / 1000)
+
+    async def at_leader(self, cls: type[T], method: str, topic: str, partition: int, path: str, **request: Any) -> T:
+        """Ask a partition's leader, following it when it moves, until time is up."""
+        deadline = asyncio.get_running_loop().time() + self.timeout_ms / 1000
+        attempt = 0
+        while True:
+            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
+            try:
+                address = await self.require_leader(topic, partition)
+                return await self.session.call(cls, method, address, path, timeout_ms=max(1, left_ms), **request)
+            except RetriableError as error:
+                self.forget_leader_of([topic])
+                attempt += 1
+                wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
+                if left_ms <= wait_ms:
+                    raise error from None
+                await asyncio.sleep(wait_ms / 1000)
+
+    async def require_leader(self, topic: str, partition: int) -> Address:
+        """Return where a partition's leader is.
+
+        Raises:
+            NotFoundError: there is no such topic or partition.
+            StaleRouteError: LEADER_NOT_AVAILABLE.
+        """
+        info = await self.topic(topic)
+        if not 0 <= partition < len(info.partitions):
+            raise NotFoundError(f"topic {topic!r} has partitions 0 to {len(info.partitions) - 1}, received {partition}")
+        address = self.leader(topic, partition)
+        if address is None:
+            raise StaleRouteError(f"{topic}-{partition} has no leader now", code=ErrorCode.LEADER_NOT_AVAILABLE)
+        return address
+
+    def _partition(self, topic: str, partition: int) -> PartitionInfo | None:
+        info = self._topics.get(topic)
+        return info.partitions[partition] if info and 0 <= partition < len(info.partitions) else None
+
+    def _next_address(self) -> Address:
+        known = list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+        self._turn += 1
+        return known[self._turn % len(known)]

@@ -1,0 +1,201 @@
+"""The consumer's background half: one long-polled fetch at each leader, at most one answer ahead of the reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from raftlog.client.connection import Connection
+from raftlog.errors import CorruptBatchError, RaftlogError
+from raftlog.model import Address, Offset, TopicPartition
+from raftlog.record import Record, iter_batches, read_records, to_arrow_with_offsets, verify_payload_crc
+from raftlog.runtime import Tasks
+from raftlog.transport.session import PeerAnswerError
+from raftlog.wire import paths
+from raftlog.wire.codec import split_parts
+from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult
+
+ANSWER_MARGIN_MS = 5_000
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Whole batches of one partition; the first may begin below `position`."""
+
+    partition: TopicPartition
+    data: bytes | memoryview
+    position: Offset
+    next_position: Offset
+    _records: list[Record] | None = None
+
+    def records(self) -> list[Record]:
+        """Decode every record from `position` on, checking both checksums.
+
+        Raises:
+            CorruptBatchError: a checksum is wrong.
+        """
+        if self._records is None:
+            topic, partition = self.partition
+            self._records = read_records(self.data, topic=topic, partition=partition, from_offset=self.position)
+        return self._records
+
+    def take(self, count: int) -> list[Record]:
+        """Remove and return the first `count` records."""
+        records = self.records()
+        taken, self._records = records[:count], records[count:]
+        self.position = self._records[0].offset if self._records else self.next_position
+        return taken
+
+    def arrow(self) -> list[pa.RecordBatch]:
+        """Return every record from `position` on as Arrow, checking both checksums."""
+        batches = []
+        for header, batch in iter_batches(self.data):
+            if header.next_offset > self.position and not header.is_control:
+                verify_payload_crc(header, batch)
+                batches.append(to_arrow_with_offsets(header, batch, from_offset=self.position))
+        return batches
+
+
+@dataclass(slots=True)
+class _Position:
+    """Where fetching a partition goes on. A seek makes a new one, so that late answers to the old one are dropped."""
+
+    offset: Offset
+    high_watermark: Offset = -1
+
+
+@dataclass(slots=True)
+class Failure:
+    """What a partition's fetch was answered, for the consumer to decide on."""
+
+    partition: TopicPartition
+    error: RaftlogError
+
+
+@dataclass(slots=True)
+class Fetcher:
+    """Keeps chunks ready for the reader.
+
+    `failures` holds errors that only the consumer can decide on; routes that moved are followed without asking.
+    """
+
+    connection: Connection
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    chunks: deque[Chunk] = field(default_factory=deque)
+    failures: deque[Failure] = field(default_factory=deque)
+    positions: dict[TopicPartition, _Position] = field(default_factory=dict)
+    _asked: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: Tasks = field(default_factory=lambda: Tasks("consumer"))
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    def seek(self, partition: TopicPartition, offset: Offset) -> None:
+        """Go on elsewhere; what was fetched ahead is dropped."""
+        self.positions[partition] = _Position(offset)
+        self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
+
+    async def wait(self, max_wait_ms: int) -> None:
+        """Start what can be started, and wait until something has arrived or time is up."""
+        deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
+        while not self.chunks and not self.failures:
+            self._arrived.clear()
+            await self._start_fetches()
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            try:
+                # Not longer than this at once: a leader may have become known meanwhile.
+                async with asyncio.timeout(min(left, 0.2)):
+                    await self._arrived.wait()
+            except TimeoutError:
+                continue
+
+    async def _start_fetches(self) -> None:
+        """Ask each leader that is not being asked for the partitions that have nothing ready."""
+        await self.connection.refresh(sorted({partition.topic for partition in self.positions}))
+        ready = {chunk.partition for chunk in self.chunks}
+        wanted: dict[Address, list[TopicPartition]] = defaultdict(list)
+        for partition in self.positions:
+            address = self.connection.leader(*partition)
+            if address is None:
+                self.connection.forget_leader_of([partition.topic])
+            elif partition not in ready and address not in self._asked:
+                wanted[address].append(partition)
+        for address, partitions in wanted.items():
+            self._asked[address] = self._tasks.spawn(self._ask(address, partitions), name=f"fetch from {address}")
+
+    async def _ask(self, address: Address, partitions: list[TopicPartition]) -> None:
+        asked = {partition: self.positions[partition] for partition in partitions}
+        request = FetchRequest(
+            partitions=tuple(
+                FetchPartition(
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    offset=position.offset,
+                    max_bytes=self.partition_max_bytes,
+                    topic_id=self._topic_id(partition),
+                )
+                for partition, position in asked.items()
+            ),
+            max_wait_ms=self.max_wait_ms,
+            min_bytes=self.min_bytes,
+            max_bytes=self.max_bytes,
+        )
+        try:
+            response, body = await self.connection.session.call_frame(
+                FetchResponse,
+                "POST",
+                address,
+                paths.FETCH,
+                timeout_ms=self.max_wait_ms + ANSWER_MARGIN_MS,
+                message=request,
+            )
+            parts = split_parts(body, [result.length for result in response.partitions], error=PeerAnswerError)
+        except RaftlogError as error:
+            if not error.retriable:
+                self.failures.extend(Failure(partition, error) for partition in partitions)
+                return
+            self.connection.forget_leader_of({partition.topic for partition in partitions})
+            await asyncio.sleep(0.05)
+            return
+        finally:
+            self._asked.pop(address, None)
+            self._arrived.set()
+        for result, part in zip(response.partitions, parts, strict=True):
+            partition = TopicPartition(result.topic, result.partition)
+            if partition in asked and self.positions.get(partition) is asked[partition]:
+                self._take(partition, result, part)
+
+    def _take(self, partition: TopicPartition, result: FetchResult, part: memoryview) -> None:
+        if result.error is not None:
+            self._on_error(partition, result.error.to_error())
+            return
+        position = self.positions[partition]
+        position.high_watermark = result.high_watermark
+        if not part:
+            return
+        try:
+            following = max(header.next_offset for header, _ in iter_batches(part))
+        except CorruptBatchError as error:
+            self.failures.append(Failure(partition, error))
+            return
+        self.chunks.append(Chunk(partition, part, position.offset, following))
+        position.offset = following
+
+    def _on_error(self, partition: TopicPartition, error: RaftlogError) -> None:
+        if error.retriable:
+            self.connection.forget_leader_of([partition.topic])
+        else:
+            self.failures.append(Failure(partition, error))
+
+    def _topic_id(self, partition: TopicPartition) -> str:
+        info = self.connection.known(partition.topic)
+        return info.topic_id if info else ""
