@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +18,7 @@ POLL_S = 0.05
 
 
 class ChaosCluster:
-    """Three controllers and three brokers behind Toxiproxy. As an async context manager: starts and stops everything."""
+    """Three controllers and three brokers behind Toxiproxy. Use as an async context manager."""
 
     def __init__(self, folder: Path) -> None:
         names = LocalCluster(folder, port=0).names
@@ -103,7 +102,5 @@ class ChaosCluster:
 
 
 def _behind(info: TopicInfo) -> list[str]:
-    partitions: Iterable = info.partitions
-    return [
-        f"{info.topic}-{p.partition}: isr {p.isr} of {p.replicas}" for p in partitions if len(p.isr) < len(p.replicas)
-    ]
+    behind = [part for part in info.partitions if len(part.isr) < len(part.replicas)]
+    return [f"{info.topic}-{part.partition}: isr {part.isr} of {part.replicas}" for part in behind]

@@ -47,7 +47,7 @@ class Run:
 
 
 async def isolate_leader_then_kill_all_but_one(run: Run) -> None:
-    """Cut a leader off from every other node (clients still reach it), heal; then kill N-1 replicas at once, restart."""
+    """Cut a leader off from all nodes (clients still reach it), heal; then kill N-1 replicas at once, restart."""
     cluster, history = run.cluster, run.history
     await run.workload.more_acknowledged(200, within_s=30)
     if bypasses := cluster.bypasses():

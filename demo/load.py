@@ -28,7 +28,7 @@ class LoadResult:
 
 
 class FailoverClock:
-    """Watches acknowledgements: when does a partition of the killed leader answer again?"""
+    """Watches acknowledgements, for the first one of a partition that the killed leader led."""
 
     def __init__(self) -> None:
         self._killed_at: float | None = None

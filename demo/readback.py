@@ -37,7 +37,7 @@ async def read_back(bootstrap: str, flights: Flights, *, progress: Callable[[int
     figures: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     async with raftlog.Consumer(bootstrap, TOPIC, start="earliest") as consumer:
         ends = await consumer.end_offsets()
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
+        while any(consumer.position(*partition) < end for partition, end in ends.items()):
             table = await consumer.fetch_arrow()
             for key, value in zip(table.column("key").to_pylist(), table.column("value").to_pylist(), strict=True):
                 flight = orjson.loads(value)

@@ -21,6 +21,7 @@ from raftlog.cli.lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, require_topic
 from raftlog.cli.shared import run
 from raftlog.client import Consumer
+from raftlog.client.consumer import Start
 from raftlog.errors import NotFoundError
 from raftlog.record import Record
 from raftlog.wire.metadata import TopicInfo
@@ -59,7 +60,7 @@ def command(
     """
     if sum([from_beginning, offset is not None, since is not None]) > 1:
         raise click.UsageError("--from-beginning, --offset and --since exclude each other")
-    start: str | int = "earliest" if from_beginning else "latest"
+    start: Start = "earliest" if from_beginning else "latest"
     if since is not None:
         start = _parse_since(since, time.time_ns() // 1_000_000)
     printer = _Printer(sys.stdout.buffer, render_json if format_ == "json" else render_value, max_records)
@@ -85,7 +86,7 @@ async def _consume(
     bootstrap: list[str],
     topic: str,
     partition: int | None,
-    start: str | int,
+    start: Start,
     offset: int | None,
     printer: _Printer,
     timeout_s: float | None,

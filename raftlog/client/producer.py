@@ -224,15 +224,15 @@ class Producer:
                     await self._connection.topic(topic)
                 except RaftlogError as error:
                     failures[topic] = error
-            ready = [w for w in self._unrouted if w.topic in failures or self._connection.known(w.topic) is not None]
-            self._unrouted = [waiting for waiting in self._unrouted if waiting not in ready]
-            for waiting in ready:
-                self._unrouted_bytes -= record_bytes(waiting.record)
-                if waiting.topic in failures:
-                    if not waiting.delivery.done():
-                        waiting.delivery.set_exception(failures[waiting.topic])
-                else:
+            waiting_now, self._unrouted, self._unrouted_bytes = self._unrouted, [], 0
+            for waiting in waiting_now:
+                if waiting.topic not in failures and self._connection.known(waiting.topic) is not None:
                     self._route(waiting.topic, waiting.partition, waiting.record, waiting.delivery)
+                elif waiting.topic not in failures:  # It came while the others were asked for.
+                    self._unrouted.append(waiting)
+                    self._unrouted_bytes += record_bytes(waiting.record)
+                elif not waiting.delivery.done():
+                    waiting.delivery.set_exception(failures[waiting.topic])
 
 
 def _observe(delivery: Delivery) -> None:

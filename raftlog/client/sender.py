@@ -253,9 +253,7 @@ class Sender:
 
     def _fatal(self, batch: Batch, error: RaftlogError) -> RaftlogError:
         if batch.may_be_appended:
-            return UnknownOutcomeError(
-                f"an earlier attempt may be in the log, the last one was refused: {error.message}"
-            )
+            return UnknownOutcomeError(f"an earlier attempt may be in the log; the last was refused: {error.message}")
         if error.code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
             message = f"a batch of {len(batch.records)} records: {error.message}; lower batch_bytes"
             return InvalidRequestError(message, code=error.code, details=error.details)
