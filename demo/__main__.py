@@ -81,14 +81,14 @@ class Demo:
         info = await admin.describe_topic(TOPIC)
         leader = info.partitions[0].leader
         led = frozenset(part.partition for part in info.partitions if part.leader == leader)
-        await asyncio.to_thread(self.cluster.kill, f"broker-{leader}")
         clock.killed(led)
+        await asyncio.to_thread(self.cluster.kill, f"broker-{leader}")
         console.print(f"  killed broker-{leader}, which led partitions {sorted(led)}")
 
     async def _kill_controller(self, admin: raftlog.Admin) -> None:
         active = (await admin.controller()).controller_id
-        await asyncio.to_thread(self.cluster.kill, f"controller-{active}")
         killed = time.perf_counter()
+        await asyncio.to_thread(self.cluster.kill, f"controller-{active}")
         console.print(f"  killed controller-{active}, the active one")
         asyncio.get_running_loop().create_task(self._time_controller(active, killed))
 

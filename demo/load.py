@@ -36,12 +36,14 @@ class FailoverClock:
         self.failover_ms: float | None = None
 
     def killed(self, partitions: frozenset[int]) -> None:
-        """Start measuring: the leader of `partitions` has just been killed."""
+        """Start measuring: the leader of `partitions` is killed now."""
         self._killed_at, self._partitions = time.perf_counter(), partitions
 
-    def acknowledged(self, partition: int) -> None:
-        """Stop at the first acknowledgement of a partition that had to change its leader."""
-        if self._killed_at is not None and self.failover_ms is None and partition in self._partitions:
+    def acknowledged(self, partition: int, sent_at: float) -> None:
+        """Stop at the first acknowledgement of a record that was sent after the kill: a new leader gave it."""
+        if self._killed_at is None or self.failover_ms is not None or partition not in self._partitions:
+            return
+        if sent_at > self._killed_at:
             self.failover_ms = (time.perf_counter() - self._killed_at) * 1000
 
 
@@ -71,10 +73,10 @@ async def load(
 
 
 def _send_chunk(producer: raftlog.Producer, flights: Flights, start: int, clock: FailoverClock) -> list[Any]:
-    futures = []
+    futures, sent_at = [], time.perf_counter()
     for key, value in zip(flights.keys[start : start + CHUNK], flights.values[start : start + CHUNK], strict=True):
         future = producer.send_nowait(TOPIC, value, key=key)
-        future.add_done_callback(lambda done: done.exception() or clock.acknowledged(done.result().partition))
+        future.add_done_callback(lambda done: done.exception() or clock.acknowledged(done.result().partition, sent_at))
         futures.append(future)
     return futures
 

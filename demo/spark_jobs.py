@@ -19,6 +19,7 @@ def start_session(folder: Path) -> SparkSession:
         SparkSession.builder.master("local[2]")
         .appName("raftlog demo")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))

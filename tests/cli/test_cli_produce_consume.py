@@ -180,7 +180,7 @@ class FakeConsumer:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    def seek(self, *where: Any) -> None:
+    async def seek(self, *where: Any) -> None:
         self.calls.append(("seek", *where))
 
     async def fetch(self, *, max_wait_ms: int) -> list[Record]:
@@ -214,6 +214,12 @@ def test_timeout_stops_when_nothing_comes():
         "key": "k", "value": "v4", "headers": [],
     }  # fmt: skip
     assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "latest"})]
+
+
+def test_an_offset_is_of_one_partition():
+    assert invoke("consume", "three", "--partition", "2", "--offset", "7", "--max-records", "1").exit_code == 0
+    assert invoke("consume", "t", "--offset", "8", "--max-records", "1").exit_code == 0
+    assert [call[1:] for call in FakeConsumer.calls if call[0] == "seek"] == [("three", 2, 7), ("t", 0, 8)]
 
 
 def test_ctrl_c_is_a_normal_end():
