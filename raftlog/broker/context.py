@@ -10,9 +10,10 @@ from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.config import NodeConfig
-from raftlog.errors import ErrorCode, NotFoundError, StaleRouteError
+from raftlog.errors import ErrorCode, NotFoundError, RetriableError, StaleRouteError
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
-from raftlog.model import Address, PartitionState
+from raftlog.model import Address, PartitionState, TopicId
+from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.runtime import Clock
 from raftlog.transport import HttpSession
@@ -34,26 +35,42 @@ class BrokerContext:
 
     @property
     def image(self) -> MetadataImage:
+        """Return the newest metadata.
+
+        Raises:
+            RetriableError: this broker has none yet, so it must not say what exists.
+        """
+        if self.listener.offset < 0:
+            raise RetriableError(f"broker {self.config.node_id} has no metadata yet: no controller has answered it")
         return self.listener.image
 
-    def topic(self, name: str) -> TopicImage:
+    def topic(self, name: str, topic_id: TopicId = "") -> TopicImage:
         """Return a topic.
+
+        Args:
+            topic_id: given by callers who know that the topic exists: this broker may not have heard of it yet.
 
         Raises:
             NotFoundError: there is none of that name.
+            StaleRouteError: UNKNOWN_TOPIC_ID, not known here yet, or deleted and recreated.
         """
         topic = self.image.topic(name)
+        if topic_id and (topic is None or topic.topic_id != topic_id):
+            raise StaleRouteError(
+                f"topic {name!r} with id {topic_id} is not known here, not yet or no longer",
+                code=ErrorCode.UNKNOWN_TOPIC_ID,
+            )
         if topic is None:
             raise NotFoundError(f"there is no topic {name!r}; create it with POST /v1/topics or raftlog topics create")
         return topic
 
-    def partition(self, name: str, partition: int) -> PartitionState:
-        """Return a partition's state.
+    def partition(self, name: str, partition: int, topic_id: TopicId = "") -> PartitionState:
+        """Return a partition's state; see `topic`.
 
         Raises:
             NotFoundError: there is no such topic or partition.
         """
-        topic = self.topic(name)
+        topic = self.topic(name, topic_id)
         state = topic.partitions.get(partition)
         if state is None:
             raise NotFoundError(
@@ -78,6 +95,17 @@ class BrokerContext:
                 details={"isr": list(state.isr)},
             )
         return broker.public
+
+    def leader(self, name: str, partition: int, topic_id: TopicId = "") -> Replica:
+        """Return the replica of a partition that this broker leads.
+
+        Raises:
+            NotFoundError: there is no such topic or partition.
+            StaleRouteError: this broker does not lead it.
+            StorageError: its disk refused.
+        """
+        self.partition(name, partition, topic_id)
+        return self.replicas.leader(name, partition, topic_id)
 
     def leads(self, name: str, partition: int) -> bool:
         """Tell whether this broker leads a partition, by its metadata."""

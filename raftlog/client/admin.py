@@ -91,7 +91,8 @@ class Admin:
         Raises:
             NotFoundError: there is none of that name.
         """
-        return await self._connection.ask_any(TopicInfo, "GET", paths.fill(paths.TOPIC, topic=topic))
+        self._connection.forget_leader_of([topic])
+        return await self._connection.topic(topic)
 
     async def describe_cluster(self) -> ClusterInfo:
         """Return the cluster's id, active controller and brokers."""

@@ -27,6 +27,7 @@ from raftlog.wire.metadata import ClientMetadata, PartitionInfo, TopicInfo
 T = TypeVar("T")
 DEFAULT_PORT = 9400
 METADATA_MAX_AGE_S = 30.0
+UNKNOWN_TOPIC_GRACE_S = 0.5
 ATTEMPT_TIMEOUT_MS = 3_000
 """A broker that does not answer a question any broker can answer is passed over after this long."""
 
@@ -102,9 +103,13 @@ class Connection:
         Raises:
             NotFoundError: there is none of that name.
         """
-        if self.is_stale(topic):
+        deadline = asyncio.get_running_loop().time() + UNKNOWN_TOPIC_GRACE_S
+        await self.refresh([topic])
+        while (info := self._topics.get(topic)) is None and asyncio.get_running_loop().time() < deadline:
+            # It may have been created a moment ago: the broker that was asked has not heard of it yet.
+            await asyncio.sleep(0.05)
+            self.forget_leader_of([topic])
             await self.refresh([topic])
-        info = self._topics.get(topic)
         if info is None:
             raise NotFoundError(
                 f"there is no topic {topic!r}; create it with Admin.create_topic or raftlog topics create"

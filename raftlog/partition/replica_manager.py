@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, NotFoundError, RaftlogError, StaleRouteError, StorageError
+from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
     BrokerEpoch,
@@ -129,8 +129,7 @@ class ReplicaManager:
         """Return the replica of a partition that this broker leads.
 
         Raises:
-            NotFoundError: UNKNOWN_TOPIC_OR_PARTITION, as far as this broker knows.
-            StaleRouteError: it does not lead it, or the topic was deleted and recreated.
+            StaleRouteError: it does not lead it, has not opened it yet, or the topic was deleted and recreated.
             StorageError: its disk refused.
         """
         replica = self._by_name.get((topic, partition))
@@ -138,7 +137,7 @@ class ReplicaManager:
             for assignment, error in self._offline.values():
                 if assignment.topic_partition == (topic, partition):
                     raise error
-            raise NotFoundError(f"broker {self.broker_id} has no replica of {topic}-{partition}")
+            raise StaleRouteError(f"broker {self.broker_id} has no replica of {topic}-{partition}, or not yet")
         if topic_id not in ("", replica.assignment.topic_id):
             raise StaleRouteError(
                 f"{topic} was deleted and recreated: its id is {replica.assignment.topic_id}, received {topic_id}",

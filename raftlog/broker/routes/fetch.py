@@ -11,6 +11,7 @@ from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
 from raftlog.partition.replica import ReadResult, Replica
+from raftlog.partition.serving import serve_fetch
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, OffsetResponse
@@ -37,7 +38,7 @@ class FetchRoutes:
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         config = self._context.config.broker
-        offset = self._offset(request, self._context.replicas.leader(topic, partition))
+        offset = self._offset(request, self._context.leader(topic, partition))
         max_bytes = query_number(request, "max_bytes", 1 << 20, at_least=1, at_most=config.fetch_max_bytes)
         fetch = FetchRequest(
             partitions=(FetchPartition(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes),),
@@ -45,7 +46,7 @@ class FetchRoutes:
             min_bytes=query_number(request, "min_bytes", 1),
             max_bytes=max_bytes,
         )
-        ((result, data),) = await self._context.replicas.fetch(fetch)
+        ((result, data),) = await serve_fetch(self._context.leader, fetch)
         if result.error is not None:
             raise result.error.to_error()
         self._context.metrics.bytes_out += len(data)
@@ -68,7 +69,7 @@ class FetchRoutes:
                 f"max_wait_ms is at most {config.fetch_max_wait_ms} and max_bytes {config.fetch_max_bytes}, "
                 f"received {asked.max_wait_ms} and {asked.max_bytes}"
             )
-        pairs = await self._context.replicas.fetch(asked)
+        pairs = await serve_fetch(self._context.leader, asked)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
         body = b"".join(encode_frame(head, [data for _, data in pairs]))
@@ -81,7 +82,7 @@ class FetchRoutes:
         at = request.query.get("at", "latest")
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
-        replica = self._context.replicas.leader(topic, partition)
+        replica = self._context.leader(topic, partition)
         if at not in ("earliest", "latest") and not at.removeprefix("-").isdigit():
             raise InvalidRequestError(
                 f"at: expected earliest, latest or milliseconds since 1970, received {at!r}",

@@ -134,11 +134,9 @@ class ProduceRoutes:
     async def _append(
         self, topic: str, partition: int, batch: Buffer, acks: Acks, timeout_ms: int, *, topic_id: str = ""
     ) -> ProduceResult:
-        self._context.partition(topic, partition)
         metrics = self._context.metrics
-        done = await self._context.replicas.produce(
-            topic, partition, batch, acks=acks, timeout_ms=timeout_ms, topic_id=topic_id
-        )
+        replica = self._context.leader(topic, partition, topic_id)
+        done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms)
         if not done.duplicate:
             metrics.records_in += done.last_offset - done.base_offset + 1
             metrics.bytes_in += len(batch)
