@@ -118,7 +118,7 @@ def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Of
     """Return the batch's rows by `READ_SCHEMA`, without those below `from_offset`."""
     rows = to_arrow(header, batch)
     skip = max(0, from_offset - header.base_offset)
-    offsets = pa.array(range(header.base_offset + skip, header.next_offset), pa.int64())
+    offsets = _count_from(header.base_offset + skip, rows.num_rows - skip)
     return pa.record_batch([offsets, *rows.slice(skip).columns], schema=READ_SCHEMA)
 
 
@@ -136,6 +136,17 @@ def read_records(batches: Buffer, *, topic: str, partition: int, from_offset: Of
         rows = to_arrow_with_offsets(header, batch, from_offset=from_offset)
         records += _to_records(rows, topic, partition)
     return records
+
+
+_counting = pa.array(range(4096), pa.int64())
+
+
+def _count_from(first: Offset, count: int) -> pa.Array:
+    """Return first, first + 1, ...: by one vectorised addition, because building numbers costs most of a decode."""
+    global _counting  # noqa: PLW0603  (a cache: it only ever grows)
+    if len(_counting) < count:
+        _counting = pa.array(range(2 * count), pa.int64())
+    return pc.add(_counting.slice(0, count), first)
 
 
 def _to_records(rows: pa.RecordBatch, topic: str, partition: int) -> list[Record]:
