@@ -6,9 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from raftlog.cli.remote import bootstrap_option
+from raftlog.cli.remote import admin, bootstrap_option
 from raftlog.cli.shared import json_option, print_json, print_table, run
-from raftlog.client import Admin
 from raftlog.wire.metadata import ClusterInfo
 
 
@@ -24,8 +23,8 @@ def describe(bootstrap: list[str], as_json: bool) -> None:
     """Show the active controller and the brokers."""
 
     async def work() -> ClusterInfo:
-        async with Admin(bootstrap) as admin:
-            return await admin.describe_cluster()
+        async with admin(bootstrap) as client:
+            return await client.describe_cluster()
 
     cluster = run(work())
     if as_json:

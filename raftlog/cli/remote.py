@@ -12,6 +12,9 @@ from raftlog.client import Admin
 from raftlog.errors import NotFoundError
 from raftlog.wire.metadata import TopicInfo
 
+ADMIN_TIMEOUT_MS = 10_000
+"""Longer than a failover, of brokers as of controllers."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,15 +41,20 @@ def _split_urls(context: click.Context, parameter: click.Parameter, value: str) 
     return urls
 
 
+def admin(bootstrap: Sequence[str]) -> Admin:
+    """Return an admin client that gives up while somebody at a terminal still waits."""
+    return Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS)
+
+
 async def require_topic(bootstrap: Sequence[str], topic: str) -> TopicInfo:
     """Return what the cluster knows about `topic`.
 
     Raises:
         NotFoundError: it does not exist; the message says how to create it.
     """
-    async with Admin(bootstrap) as admin:
+    async with admin(bootstrap) as client:
         try:
-            return await admin.describe_topic(topic)
+            return await client.describe_topic(topic)
         except NotFoundError:
             raise NotFoundError(
                 f"topic {topic!r} does not exist; create it with: raftlog topics create {topic}"

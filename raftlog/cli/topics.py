@@ -7,9 +7,8 @@ from dataclasses import asdict
 
 import click
 
-from raftlog.cli.remote import bootstrap_option
+from raftlog.cli.remote import admin, bootstrap_option
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run
-from raftlog.client import Admin
 from raftlog.model import NO_LEADER
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
@@ -51,8 +50,8 @@ def create(
     """Create the topic NAME."""
 
     async def work() -> TopicInfo:
-        async with Admin(bootstrap) as admin:
-            return await admin.create_topic(
+        async with admin(bootstrap) as client:
+            return await client.create_topic(
                 name,
                 partitions=partitions,
                 replication_factor=replication_factor,
@@ -74,8 +73,8 @@ def list_(bootstrap: list[str], as_json: bool) -> None:
     """List all topics."""
 
     async def work() -> Sequence[TopicInfo]:
-        async with Admin(bootstrap) as admin:
-            return await admin.list_topics()
+        async with admin(bootstrap) as client:
+            return await client.list_topics()
 
     topics = run(work())
     if as_json:
@@ -93,8 +92,8 @@ def describe(name: str, bootstrap: list[str], as_json: bool) -> None:
     """Show the partitions of the topic NAME: leader, replicas, and who of them is in sync."""
 
     async def work() -> TopicInfo:
-        async with Admin(bootstrap) as admin:
-            return await admin.describe_topic(name)
+        async with admin(bootstrap) as client:
+            return await client.describe_topic(name)
 
     topic = run(work())
     if as_json:
@@ -124,8 +123,8 @@ def delete(name: str, bootstrap: list[str]) -> None:
     """Delete the topic NAME and all its records."""
 
     async def work() -> None:
-        async with Admin(bootstrap) as admin:
-            await admin.delete_topic(name)
+        async with admin(bootstrap) as client:
+            await client.delete_topic(name)
 
     run(work())
     click.echo(f"{name}: deleted")

@@ -104,7 +104,7 @@ def test_many_lines_and_a_start_in_time(raftlog):
     lines = [f"line {i}" for i in range(20_000)]
     assert raftlog("produce", "many", stdin="\n".join(lines)).stderr == "20,000 records acknowledged\n"
     assert raftlog("consume", "many", "--from-beginning", "--max-records", "20000").stdout.splitlines() == lines
-    assert len(raftlog("consume", "many", "--since", "1h", "--timeout", "2").stdout.splitlines()) == 20_000
+    assert len(raftlog("consume", "many", "--since", "1h", "--max-records", "20000").stdout.splitlines()) == 20_000
     assert raftlog("consume", "many", "--since", "2999-01-01", "--timeout", "0.5").stdout == ""
     assert "OFFSET_OUT_OF_RANGE" in raftlog("consume", "many", "--offset", "99999", "--timeout", "5", code=1).stderr
 
@@ -167,11 +167,6 @@ def test_a_closed_pipe_is_a_quiet_end(raftlog, environment: dict[str, str]):
         assert process.wait(20) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
-
-
-def test_nobody_answers(raftlog):
-    done = raftlog("topics", "list", "--bootstrap", "http://127.0.0.1:1", code=1)
-    assert "127.0.0.1:1" in done.stderr
 
 
 def test_a_killed_node_comes_back(raftlog, cluster: LocalCluster):

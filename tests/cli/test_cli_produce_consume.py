@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from raftlog.cli import consume, produce, remote
 from raftlog.cli.main import cli
+from raftlog.client import Admin
 from raftlog.errors import InvalidRequestError, NotFoundError, OverloadedError, UnknownOutcomeError
 from raftlog.record import Record
 from raftlog.wire.metadata import PartitionInfo, TopicInfo
@@ -27,7 +28,7 @@ def invoke(*arguments: str, stdin: bytes | None = None) -> Result:
 class FakeAdmin:
     """Knows the topics t (one partition) and three (three)."""
 
-    def __init__(self, bootstrap: Sequence[str]) -> None:
+    def __init__(self, bootstrap: Sequence[str], *, timeout_ms: int) -> None:
         self.bootstrap = bootstrap
 
     async def __aenter__(self) -> Self:
@@ -269,6 +270,14 @@ def test_mistakes(arguments: list[str], code: int, message: str):
     result = invoke(*arguments, stdin=b"line\n")
     assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
     assert FakeProducer.sent == []
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(remote, "Admin", Admin)
+    monkeypatch.setattr(remote, "ADMIN_TIMEOUT_MS", 200)
+    result = invoke("topics", "list", "--bootstrap", "http://127.0.0.1:1")
+    assert result.exit_code == 1
+    assert "cannot connect to 127.0.0.1:1" in result.stderr
 
 
 def test_help_needs_nothing_from_the_client():
