@@ -71,16 +71,16 @@ class MetadataListener:
         return True
 
     async def _take(self, update: MetadataUpdate) -> None:
-        image, before = self.image, self.image
+        image = self.image
         if update.snapshot is not None:
             image = image_from_plain(update.snapshot)
         for entry in update.entries:
             if entry.offset > image.offset:
                 records = [record_from_plain(record) for record in entry.records]
                 image = replay(image, entry.offset, [record for record in records if record is not None])
-        self.image = image
-        if image is not before:
+        if image is not self.image:
             await self._on_image(image)
+            self.image = image  # Only now: handlers must not route to replicas that are not open yet.
         self.offset = max(self.offset, update.end_offset)
         for offset, future in list(self._moved):
             if offset <= self.offset and not future.done():

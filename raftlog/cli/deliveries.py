@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from raftlog.cli.shared import plural
@@ -32,7 +31,6 @@ class Deliveries:
         """Surely not in the log."""
         self.error: BaseException | None = None
         """The first one."""
-        self.on_change: Callable[[], object] = lambda: None
 
     def track(self, delivery: Delivery) -> None:
         self.pending += 1
@@ -49,7 +47,6 @@ class Deliveries:
             self.failed += 1
         self.error = self.error or error
         self._changed.set()
-        self.on_change()
 
     async def wait_for_room(self) -> None:
         while self.pending >= self._max_pending:

@@ -249,6 +249,7 @@ class Replica:
         outcome = UnknownOutcomeError(
             f"{self.assignment.topic_partition}: {why}; the batch was appended, but whether it stays is not known",
             code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            details={"appended": True},
         )
         self._acknowledged.fail(outcome)
         self._held.fail(outcome)

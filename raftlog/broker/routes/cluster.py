@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from aiohttp import web
@@ -9,9 +10,9 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
 from raftlog.broker.metrics import CONTENT_TYPE, exposition
-from raftlog.errors import ErrorCode, RetriableError
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError
 from raftlog.metadata_quorum.image import TopicImage
-from raftlog.model import BrokerRegistration
+from raftlog.model import Address, BrokerRegistration, Offset
 from raftlog.wire import paths
 from raftlog.wire.data import ProducerIdResponse
 from raftlog.wire.metadata import (
@@ -28,6 +29,7 @@ from raftlog.wire.metadata import (
 )
 
 ADMIN_TIMEOUT_MS = 15_000
+KNOWN_EVERYWHERE_S = 1.0
 
 
 class ClusterRoutes:
@@ -109,9 +111,11 @@ class ClusterRoutes:
         return json_response(topic_info(self._context.topic(request.match_info["topic"])))
 
     async def create_topic(self, request: web.Request) -> web.Response:
-        """Create a topic; answer once this broker knows it."""
+        """Create a topic; answer once every broker that is alive knows it, or a second has passed."""
         command = await read_json(request, CreateTopicRequest)
-        await self._administer(paths.CREATE_TOPIC, command, request)
+        offset = await self._administer(paths.CREATE_TOPIC, command, request)
+        others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
+        await asyncio.gather(*(self._until_known(b.public, offset) for b in others if not b.fenced))
         return json_response(topic_info(self._context.topic(command.topic)), status=201)
 
     async def delete_topic(self, request: web.Request) -> web.Response:
@@ -125,13 +129,28 @@ class ClusterRoutes:
         check_query(request)
         return json_response(ProducerIdResponse(producer_id=await self._context.producer_ids.take()), status=201)
 
-    async def _administer(self, path: str, command: object, request: web.Request) -> None:
+    async def _administer(self, path: str, command: object, request: web.Request) -> int:
         timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
         offset = await self._context.channel.administer(path, command, timeout_ms=timeout_ms)
         if not await self._context.listener.until(offset, timeout_ms=timeout_ms):
             raise RetriableError(
                 f"done, but this broker has not heard of it within {timeout_ms} ms", code=ErrorCode.REQUEST_TIMED_OUT
             )
+        return offset
+
+    async def _until_known(self, address: Address, offset: Offset) -> None:
+        """Wait until another broker has read the metadata log up to `offset`; give up after a second."""
+        deadline = asyncio.get_running_loop().time() + KNOWN_EVERYWHERE_S
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                info = await self._context.session.call(
+                    ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=int(KNOWN_EVERYWHERE_S * 1000)
+                )
+            except RaftlogError:
+                return  # It is in no state to be asked; whoever asks it next is told so.
+            if info.metadata_offset >= offset:
+                return
+            await asyncio.sleep(0.005)
 
     def _brokers(self) -> tuple[BrokerInfo, ...]:
         brokers = sorted(self._context.image.brokers.values(), key=lambda broker: broker.broker_id)

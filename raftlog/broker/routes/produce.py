@@ -13,7 +13,7 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, deadline_ms, json_response, path_partition, query_number, read_json
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.routes.leading import redirect_to_leader
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import Buffer
@@ -23,6 +23,7 @@ from raftlog.wire.codec import decode_frame, encode_frame, split_parts
 from raftlog.wire.data import JsonProduceRequest, ProducePartition, ProduceRequest, ProduceResponse, ProduceResult
 from raftlog.wire.errors import WireError
 
+FORWARD_RETRY_MS = 50
 _ACKS: dict[str, Acks] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0}
 
 
@@ -102,24 +103,39 @@ class ProduceRoutes:
     async def _forward(
         self, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
     ) -> ProduceResult:
+        """Append at the leader, wherever it is; again when that certainly appended nothing and may help."""
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        while True:
+            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
+            try:
+                return await self._at_leader(topic, partition, batch, acks, max(1, left_ms))
+            except RaftlogError as error:
+                appended = isinstance(error, UnknownOutcomeError) or error.details.get("appended")
+                if appended or not error.retriable or left_ms <= FORWARD_RETRY_MS:
+                    return ProduceResult(topic=topic, partition=partition, error=WireError.of(error))
+            await asyncio.sleep(FORWARD_RETRY_MS / 1000)
+
+    async def _at_leader(
+        self, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
+    ) -> ProduceResult:
+        if self._context.leads(topic, partition):
+            return await self._append(topic, partition, batch, acks, timeout_ms)
         asked = ProducePartition(topic=topic, partition=partition, length=len(batch))
-        try:
-            if self._context.leads(topic, partition):
-                return await self._append(topic, partition, batch, acks, timeout_ms)
-            text = next(text for text, value in _ACKS.items() if value == acks)
-            head = ProduceRequest(acks=text, timeout_ms=timeout_ms, partitions=(asked,))  # type: ignore[arg-type]
-            response = await self._context.session.call(
-                ProduceResponse,
-                "POST",
-                self._context.leader_address(topic, partition),
-                paths.PRODUCE,
-                timeout_ms=timeout_ms,
-                body=encode_frame(head, [batch]),
-                content_type=media.FRAME,
-            )
-            return response.partitions[0]
-        except RaftlogError as error:
-            return ProduceResult(topic=topic, partition=partition, error=WireError.of(error))
+        text = next(text for text, value in _ACKS.items() if value == acks)
+        head = ProduceRequest(acks=text, timeout_ms=timeout_ms, partitions=(asked,))  # type: ignore[arg-type]
+        response = await self._context.session.call(
+            ProduceResponse,
+            "POST",
+            self._context.leader_address(topic, partition),
+            paths.PRODUCE,
+            timeout_ms=timeout_ms,
+            body=encode_frame(head, [batch]),
+            content_type=media.FRAME,
+        )
+        (result,) = response.partitions
+        if result.error is not None:
+            raise result.error.to_error()
+        return result
 
     async def _result_of(
         self, asked: ProducePartition, batch: memoryview, acks: Acks, timeout_ms: int

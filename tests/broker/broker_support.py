@@ -1,0 +1,60 @@
+"""Raw HTTP to a broker, with nothing of our client in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: Any
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        return str(self.json["error"]["code"])
+
+    @property
+    def message(self) -> str:
+        return str(self.json["error"]["message"])
+
+
+class Http:
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self.url = url
+
+    async def __call__(self, method: str, path: str, *, follow: bool = True, **request: Any) -> Reply:
+        url = path if path.startswith("http") else f"{self.url}{path}"
+        async with self._session.request(method, url, allow_redirects=follow, **request) as response:
+            return Reply(response.status, response.headers, await response.read())
+
+    async def create(self, topic: str, **settings: Any) -> Any:
+        reply = await self("POST", "/v1/topics", json={"topic": topic, "partitions": 1, **settings})
+        assert reply.status == 201, reply.body
+        return reply.json
+
+    async def produce(self, topic: str, *values: Any, **more: Any) -> Reply:
+        records = [{"value": value, **more} for value in values]
+        return await self("POST", f"/v1/topics/{topic}/records", json={"records": records})
+
+    async def end(self, topic: str, partition: int = 0) -> int:
+        reply = await self("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets?at=latest")
+        return int(reply.json["offset"])
+
+
+@asynccontextmanager
+async def http_to(url: str) -> AsyncIterator[Http]:
+    async with aiohttp.ClientSession() as session:
+        yield Http(session, url)
