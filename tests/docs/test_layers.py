@@ -1,0 +1,44 @@
+"""Imports flow one way, and the client stays light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_import_contracts_hold():
+    command = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_client_loads_no_server_and_no_command_line():
+    program = (
+        "import sys, raftlog; raftlog.Producer, raftlog.Consumer, raftlog.Admin; "
+        "print(*sorted(name for name in sys.modules if name.startswith(('raftlog.', 'pysyncobj', 'click', 'rich'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    loaded = done.stdout.split()
+    assert "raftlog.client.producer" in loaded
+    server = (
+        "raftlog.broker",
+        "raftlog.partition",
+        "raftlog.metadata_quorum",
+        "raftlog.cli.",
+        "pysyncobj",
+        "click",
+        "rich",
+    )
+    assert [name for name in loaded if name.startswith(server)] == []
+
+
+def test_the_package_itself_loads_nothing():
+    program = "import sys, raftlog; print(*sorted(name for name in sys.modules if name.startswith('raftlog.')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == []
