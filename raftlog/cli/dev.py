@@ -55,27 +55,32 @@ def up(controllers: int | None, brokers: int | None, port: int | None, detach: b
     """Start a cluster, or start the one in --data again. Without --detach, Ctrl-C ends it; its data stays."""
     with _errors(), _interruptible():
         cluster = LocalCluster(data, controllers=controllers, brokers=brokers, port=port, detach=detach)
-        _start(cluster)
-        _greet(cluster, data)
-        if not detach:
-            _watch(cluster)
+        cluster.start()
+        leave_running = False
+        try:
+            _wait_ready(cluster)
+            _greet(cluster, data)
+            leave_running = detach
+            if not detach:
+                _watch(cluster, data)
+        except KeyboardInterrupt:
+            if detach:
+                raise
+            click.echo("\nEnding the cluster.", err=True)
+        finally:
+            if not leave_running:
+                _stop(cluster)
 
 
-def _start(cluster: LocalCluster) -> None:
-    console = Console(stderr=True)
-    cluster.start()
-    try:
-        with console.status(f"starting {len(cluster.names)} nodes"):
-            cluster.wait_ready()
-    except BaseException:
-        cluster.stop()
-        raise
+def _wait_ready(cluster: LocalCluster) -> None:
+    with Console(stderr=True).status(f"starting {len(cluster.names)} nodes"):
+        cluster.wait_ready()
 
 
 def _greet(cluster: LocalCluster, data: Path) -> None:
     _print_status(cluster.status())
     bootstrap = cluster.public_url(cluster.brokers[0])
-    elsewhere = "" if data == Path(DEFAULT_DATA) else f" --data {data}"
+    elsewhere = _elsewhere(data)
     click.echo(f"\nThe cluster is ready. Its data and logs are in {data}. Try:\n")
     if bootstrap != DEFAULT_BOOTSTRAP:
         click.echo(f"  export RAFTLOG_BOOTSTRAP={bootstrap}")
@@ -86,22 +91,23 @@ def _greet(cluster: LocalCluster, data: Path) -> None:
     click.echo(f"  raftlog dev down{elsewhere}")
 
 
-def _watch(cluster: LocalCluster) -> None:
-    """Tell of nodes that die, until Ctrl-C, or until another command has ended the cluster; then end it."""
+def _elsewhere(data: Path) -> str:
+    """Return the option that finds this cluster again, if it needs one."""
+    return "" if data == Path(DEFAULT_DATA) else f" --data {data}"
+
+
+def _watch(cluster: LocalCluster, data: Path) -> None:
+    """Tell of nodes that die, until Ctrl-C, or until another command has ended the cluster."""
     reported: set[str] = set()
     click.echo("\nCtrl-C ends the cluster.")
-    try:
-        while processes := {name: process for name in cluster.names if (process := cluster.process(name))}:
-            dead = {name for name, process in processes.items() if not process.alive}
-            for name in sorted(dead - reported):
-                click.echo(f"{name} has died; see {cluster.node(name).log_path}; raftlog dev restart {name}", err=True)
-            reported = dead
-            time.sleep(_WATCH_INTERVAL_S)
-        click.echo("The cluster was ended by another command.", err=True)
-    except KeyboardInterrupt:
-        click.echo("\nEnding the cluster.", err=True)
-    finally:
-        _stop(cluster)
+    while processes := {name: process for name in cluster.names if (process := cluster.process(name))}:
+        dead = {name for name, process in processes.items() if not process.alive}
+        for name in sorted(dead - reported):
+            again = f"raftlog dev restart {name}{_elsewhere(data)}"
+            click.echo(f"{name} has died; see {cluster.node(name).log_path}; start it with: {again}", err=True)
+        reported = dead
+        time.sleep(_WATCH_INTERVAL_S)
+    click.echo("The cluster was ended by another command.", err=True)
 
 
 @command.command("status")

@@ -61,7 +61,8 @@ def test_a_detached_cluster(data: Path):
     assert dev(data, "down").stdout == "nothing was running\n"
 
 
-def test_a_cluster_in_the_foreground_ends_with_ctrl_c(tmp_path: Path):
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+def test_a_cluster_in_the_foreground_ends_when_asked(tmp_path: Path, sig: signal.Signals):
     program = f"""
 import sys
 from raftlog.cli.local_cluster import LocalCluster
@@ -78,7 +79,7 @@ cli(["dev", "up", "--controllers", "1", "--brokers", "1", "--port", "{free_base_
         cluster = LocalCluster.open(tmp_path)
         assert len(cluster.running()) == 2
         cluster.kill("broker-1")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sig)
         assert process.wait(20) == 0
         assert process.stderr is not None
         assert "Ending the cluster." in process.stderr.read()
