@@ -69,7 +69,11 @@ class Consumer:
         self._started = False
 
     async def __aenter__(self) -> Self:
-        await self._ensure_started()
+        try:
+            await self._ensure_started()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,0 +1,54 @@
+"""A proxy before a broker that loses answers: the request arrives, the connection ends without a word."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from raftlog.model import Address
+
+
+class UnreliableProxy:
+    """Loses the answers of the next `lose` requests whose path ends with `path`; counts all of those."""
+
+    def __init__(self, target: Address, path: str) -> None:
+        self.target = target
+        self.path = path
+        self.lose = 0
+        self.corrupt = 0
+        self.seen = 0
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        headers = {name: request.headers[name] for name in ("Content-Type", "Accept") if name in request.headers}
+        url = f"http://{self.target}{request.rel_url}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(request.method, url, data=body, headers=headers, allow_redirects=False) as answer,
+        ):
+            content = await answer.read()
+            status, content_type = answer.status, answer.headers["Content-Type"]
+        if request.path.endswith(self.path):
+            self.seen += 1
+            if self.lose > 0:
+                self.lose -= 1
+                assert request.transport is not None
+                request.transport.abort()
+            elif self.corrupt > 0 and len(content) > 700:
+                self.corrupt -= 1
+                content = content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
+        return web.Response(status=status, body=content, headers={"Content-Type": content_type})
+
+
+@asynccontextmanager
+async def unreliable(target: Address, path: str) -> AsyncIterator[tuple[UnreliableProxy, dict[str, str]]]:
+    """Return a proxy, and the dial map that leads a client through it."""
+    proxy = UnreliableProxy(target, path)
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_route("*", "/{path:.*}", proxy.handle)
+    async with TestServer(app, host="127.0.0.1") as server:
+        yield proxy, {str(target): f"127.0.0.1:{server.port}"}
