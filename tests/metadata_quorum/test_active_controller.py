@@ -1,0 +1,203 @@
+"""The single writer: epochs, lost outcomes, sessions, the publisher."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from metadata_support import MemoryQuorum
+
+from raftlog.config import BrokerConfig, ControllerConfig
+from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, UnknownOutcomeError
+from raftlog.metadata_quorum.active_controller import Controller
+from raftlog.metadata_quorum.image import image_from_plain
+from raftlog.metadata_quorum.records import Command, CreateTopic, encode_command
+from raftlog.model import Address
+from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
+from raftlog.wire.metadata import CreateTopicRequest
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.now_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_us(self) -> int:
+        return self.now_ms * 1_000
+
+
+class Bench:
+    """A controller on a quorum of one, with a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.gone = False
+        self.controller = Controller(
+            node_id=101,
+            cluster_id="c",
+            config=ControllerConfig(session_check_interval_ms=5, broker_session_timeout_ms=3_000),
+            broker_defaults=BrokerConfig(),
+            clock=self.clock,
+            is_gone=self._is_gone,
+        )
+        self.quorum = MemoryQuorum(self.controller)
+        self.controller.attach(self.quorum)
+
+    async def _is_gone(self, _: Address) -> bool:
+        return self.gone
+
+    async def active(self) -> None:
+        await self.until(lambda: self.controller.is_active)
+
+    async def until(self, holds) -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                await asyncio.sleep(0)
+
+    async def join(self, broker: int) -> int:
+        registered = await self.controller.register(
+            RegisterBrokerRequest(
+                cluster_id="c",
+                broker_id=broker,
+                incarnation_id=f"i{broker}",
+                public=Address("h", 1),
+                internal=Address("h", 2),
+            )
+        )
+        await self.beat(broker, registered.broker_epoch)
+        return registered.broker_epoch
+
+    async def beat(self, broker: int, epoch: int) -> None:
+        request = HeartbeatRequest(broker_id=broker, broker_epoch=epoch, metadata_offset=10_000)
+        await self.controller.heartbeat(request)
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    await bench.controller.start()
+    await bench.quorum.start()
+    yield bench
+    await bench.controller.close()
+
+
+async def test_it_acts_only_in_an_epoch_of_its_own():
+    bench = Bench()
+    bench.quorum.hold = asyncio.Event()
+    await bench.quorum.start()
+    early = asyncio.ensure_future(bench.join(1))
+    await asyncio.sleep(0)
+    assert not bench.controller.is_active
+    assert bench.quorum.log == []
+
+    bench.quorum.hold.set()
+    epoch = await early
+
+    assert (bench.controller.image.controller_epoch, bench.controller.image.controller_id) == (1, 101)
+    assert bench.controller.image.brokers[1].broker_epoch == epoch == 2
+    assert not bench.controller.image.brokers[1].fenced
+    await bench.controller.close()
+
+
+async def test_a_standby_says_who_decides(bench: Bench):
+    await bench.active()
+    bench.quorum.elect(103)
+
+    with pytest.raises(StaleRouteError) as refused:
+        await bench.join(1)
+
+    assert (refused.value.code, refused.value.details) == (ErrorCode.NOT_CONTROLLER, {"controller_id": 103})
+
+
+async def test_decisions_are_made_one_after_another(bench: Bench):
+    await bench.active()
+    await bench.join(1)
+
+    outcomes = await asyncio.gather(
+        *(bench.controller.create_topic(CreateTopicRequest(topic="same")) for _ in range(5)), return_exceptions=True
+    )
+
+    assert sum(isinstance(outcome, str) for outcome in outcomes) == 1
+    codes = [outcome.code for outcome in outcomes if isinstance(outcome, RaftlogError)]
+    assert codes == [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
+
+
+async def test_after_an_unknown_outcome_it_begins_a_new_epoch_that_voids_the_lost_command(bench: Bench):
+    await bench.active()
+    await bench.join(1)
+    bench.quorum.errors = [UnknownOutcomeError("lost")]
+
+    with pytest.raises(UnknownOutcomeError):
+        await bench.controller.create_topic(CreateTopicRequest(topic="lost"))
+    await bench.active()
+    late = Command(controller_epoch=1, sequence=99, records=(CreateTopic(topic="late", topic_id="a" * 32),))
+    bench.quorum.commit(encode_command(late))
+    await bench.controller.create_topic(CreateTopicRequest(topic="next"))
+
+    assert list(bench.controller.image.names) == ["next"]
+    assert bench.controller.image.controller_epoch > 1
+
+
+async def test_silence_ends_a_session_and_a_new_epoch_starts_them_all_afresh(bench: Bench):
+    await bench.active()
+    first, second = await bench.join(1), await bench.join(2)
+    bench.clock.now_ms = 2_900
+    await bench.beat(2, second)
+    bench.clock.now_ms = 3_100
+    await bench.until(lambda: bench.controller.image.brokers[1].fenced)
+    assert not bench.controller.image.brokers[2].fenced
+    await bench.beat(1, first)
+    assert not bench.controller.image.brokers[1].fenced
+
+    bench.clock.now_ms = 3_200
+    bench.quorum.elect(None)
+    bench.clock.now_ms = 100_000
+    bench.quorum.elect(101)
+    await bench.active()
+    bench.clock.now_ms = 102_900
+    await asyncio.sleep(0.02)  # Several checks: none of them may fence.
+    assert not any(broker.fenced for broker in bench.controller.image.brokers.values())
+
+
+async def test_a_lost_connection_fences_only_a_process_that_is_gone(bench: Bench):
+    await bench.active()
+    await bench.join(1)
+
+    await bench.controller.suspect(1)
+    assert not bench.controller.image.brokers[1].fenced
+    bench.gone = True
+    await bench.controller.suspect(1)
+    assert bench.controller.image.brokers[1].fenced
+
+
+async def test_brokers_get_a_snapshot_then_entries_then_wait(bench: Bench):
+    await bench.active()
+    publisher = bench.controller.publisher
+    everything = await publisher.updates(-1, max_wait_ms=0)
+    assert everything.snapshot is not None
+    assert image_from_plain(everything.snapshot) == bench.controller.image
+
+    waiting = asyncio.ensure_future(publisher.updates(everything.end_offset, max_wait_ms=10_000))
+    await bench.join(1)
+    update = await waiting
+    rest = await publisher.updates(update.end_offset, max_wait_ms=0)
+
+    kinds = [record["kind"] for entry in (*update.entries, *rest.entries) for record in entry.records]
+    assert kinds == ["RegisterBroker", "UnfenceBroker"]
+    end = max(update.end_offset, rest.end_offset)
+    assert (await publisher.updates(end, max_wait_ms=1)).entries == ()
+
+
+async def test_a_loaded_snapshot_is_where_brokers_start_again(bench: Bench):
+    await bench.active()
+    await bench.join(1)
+    taken, index = bench.controller.take_snapshot(), bench.quorum.applied_index
+
+    other = Bench()
+    other.controller.load_snapshot(index, taken)
+
+    assert other.controller.image == bench.controller.image
+    assert (await other.controller.publisher.updates(0, max_wait_ms=0)).snapshot is not None

@@ -1,0 +1,292 @@
+"""What controllers decide, on images, with no IO."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from metadata_support import TOPIC_ID, cluster, decided, register, state_of, then, with_partition
+
+from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_heartbeat, decide_registration
+from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
+from raftlog.metadata_quorum.controller.placement import place
+from raftlog.metadata_quorum.controller.producer_ids import decide_producer_ids
+from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_creation, decide_deletion
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import NO_LEADER, Address
+from raftlog.wire.controller import (
+    AlterPartition,
+    AlterPartitionsRequest,
+    HeartbeatRequest,
+    IsrMember,
+    ProducerIdBlockRequest,
+    RegisterBrokerRequest,
+)
+from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest
+
+DEFAULTS = TopicDefaults(partitions=2, replication_factor=3)
+
+
+def ask_to_register(broker: int = 1, incarnation: str = "new", cluster_id: str = "c") -> RegisterBrokerRequest:
+    return RegisterBrokerRequest(
+        cluster_id=cluster_id,
+        broker_id=broker,
+        incarnation_id=incarnation,
+        public=Address("h", 1),
+        internal=Address("h", 2),
+    )
+
+
+def heartbeat(image: MetadataImage, broker: int, *, offset: int = 1_000, want_shutdown: bool = False):
+    epoch = image.brokers[broker].broker_epoch
+    return decide_heartbeat(
+        image,
+        HeartbeatRequest(broker_id=broker, broker_epoch=epoch, metadata_offset=offset, want_shutdown=want_shutdown),
+    )
+
+
+def refused(call) -> ErrorCode:
+    with pytest.raises(RaftlogError) as caught:
+        call()
+    return caught.value.code
+
+
+class TestRegistration:
+    def test_a_new_broker_starts_fenced_and_is_unfenced_once_it_has_read_its_own_registration(self):
+        image = decided(
+            MetadataImage(),
+            decide_registration(MetadataImage(), ask_to_register(), cluster_id="c", session_alive=False),
+        )
+        assert image.brokers[1].fenced
+
+        assert heartbeat(image, 1, offset=-1).response.fenced
+        assert not heartbeat(image, 1, offset=0).response.fenced
+        assert not decided(image, heartbeat(image, 1, offset=0)).brokers[1].fenced
+
+    def test_another_cluster_is_refused(self):
+        request = ask_to_register(cluster_id="other")
+        call = lambda: decide_registration(cluster(), request, cluster_id="c", session_alive=False)  # noqa: E731
+        assert refused(call) is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+    def test_a_second_process_is_refused_while_the_first_lives(self):
+        image = cluster()
+        call = lambda alive: decide_registration(image, ask_to_register(), cluster_id="c", session_alive=alive)  # noqa: E731
+        assert refused(lambda: call(True)) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        assert decided(image, call(False)).brokers[1].incarnation_id == "new"
+
+    def test_the_same_process_asks_again_and_gets_the_same_epoch(self):
+        image = cluster()
+        request = ask_to_register(incarnation="incarnation-1")
+        decision = decide_registration(image, request, cluster_id="c", session_alive=True)
+        assert (decision.records, decision.response) == ((), image.brokers[1].broker_epoch)
+
+    def test_a_restarted_leader_never_leads_its_old_epoch(self):
+        image = with_partition(cluster(), isr=(1, 2), leader=1)
+        image = decided(image, decide_registration(image, ask_to_register(1), cluster_id="c", session_alive=False))
+        assert (state_of(image).isr, state_of(image).leader, state_of(image).leader_epoch) == ((2,), 2, 6)
+
+    def test_even_a_sole_replica_gets_a_new_epoch(self):
+        image = with_partition(cluster(), isr=(1,), leader=1)
+        image = decided(image, decide_registration(image, ask_to_register(1), cluster_id="c", session_alive=False))
+        assert (state_of(image).isr, state_of(image).leader, state_of(image).leader_epoch) == ((1,), NO_LEADER, 6)
+        image = decided(image, heartbeat(image, 1))
+        assert (state_of(image).leader, state_of(image).leader_epoch) == (1, 7)
+
+
+class TestFencing:
+    def fence(self, image: MetadataImage, broker: int) -> MetadataImage:
+        return decided(image, decide_fence(image, broker, image.brokers[broker].broker_epoch))
+
+    def test_a_fenced_leader_is_replaced_by_an_in_sync_replica_in_one_decision(self):
+        image = self.fence(with_partition(cluster(), isr=(1, 2, 3), leader=1), 1)
+        state = state_of(image)
+        assert (state.isr, state.leader, state.leader_epoch, state.partition_epoch) == ((2, 3), 2, 6, 8)
+        assert image.brokers[1].fenced
+
+    def test_a_fenced_follower_leaves_the_isr_and_the_leader_keeps_its_epoch(self):
+        state = state_of(self.fence(with_partition(cluster(), isr=(1, 2, 3), leader=1), 3))
+        assert (state.isr, state.leader, state.leader_epoch, state.partition_epoch) == ((1, 2), 1, 5, 8)
+
+    def test_nobody_outside_the_isr_is_elected_and_the_last_member_stays(self):
+        image = self.fence(with_partition(cluster(), isr=(1, 2), leader=1), 1)
+        image = self.fence(image, 2)
+        assert (state_of(image).isr, state_of(image).leader) == ((2,), NO_LEADER)
+
+        image = decided(image, heartbeat(image, 1))
+        assert state_of(image).leader == NO_LEADER
+        image = decided(image, heartbeat(image, 2))
+        assert (state_of(image).isr, state_of(image).leader) == ((2,), 2)
+
+    def test_fencing_twice_or_of_an_old_incarnation_changes_nothing(self):
+        image = self.fence(cluster(), 1)
+        assert decide_fence(image, 1, image.brokers[1].broker_epoch).records == ()
+        assert decide_fence(image, 2, 99).records == ()
+        assert decide_fence(image, 9, 0).records == ()
+
+    def test_heartbeats_of_strangers_and_of_old_incarnations(self):
+        request = HeartbeatRequest(broker_id=9, broker_epoch=0, metadata_offset=0)
+        assert refused(lambda: decide_heartbeat(cluster(), request)) is ErrorCode.BROKER_ID_NOT_REGISTERED
+        request = HeartbeatRequest(broker_id=1, broker_epoch=99, metadata_offset=0)
+        assert refused(lambda: decide_heartbeat(cluster(), request)) is ErrorCode.STALE_BROKER_EPOCH
+
+
+class TestControlledShutdown:
+    def test_leaderships_move_before_the_broker_may_stop(self):
+        image = with_partition(cluster(), isr=(1, 2, 3), leader=1)
+        first = heartbeat(image, 1, want_shutdown=True)
+        assert not first.response.should_shut_down
+        image = decided(image, first)
+        assert (state_of(image).isr, state_of(image).leader) == ((2, 3), 2)
+        assert heartbeat(image, 1, want_shutdown=True).response.should_shut_down
+
+    def test_a_broker_that_stops_gets_no_new_leadership(self):
+        image = decided(cluster(), heartbeat(cluster(), 1, want_shutdown=True))
+        created = decided(
+            image, decide_creation(image, CreateTopicRequest(topic="t"), topic_id=TOPIC_ID, defaults=DEFAULTS)
+        )
+        assert all(1 not in state.replicas for _, _, state in created.partitions())
+
+    def test_its_next_process_registers_at_once(self):
+        image = decided(cluster(), heartbeat(cluster(), 1, want_shutdown=True))
+        decision = decide_registration(image, ask_to_register(1), cluster_id="c", session_alive=True)
+        assert not decided(image, decision).brokers[1].in_controlled_shutdown
+
+
+class TestAlterPartition:
+    def ask(self, image: MetadataImage, *members: int, broker: int = 1, **change: object):
+        asked: dict = {"topic_id": TOPIC_ID, "partition": 0, "leader_epoch": 5, "partition_epoch": 7, **change}
+        epochs = {m: image.brokers[m].broker_epoch if m in image.brokers else 0 for m in members}
+        if "epochs" in asked:
+            epochs |= asked.pop("epochs")
+        isr = tuple(IsrMember(broker_id=m, broker_epoch=epochs[m]) for m in members)
+        request = AlterPartitionsRequest(
+            broker_id=broker,
+            broker_epoch=image.brokers[broker].broker_epoch,
+            partitions=(AlterPartition(**asked, new_isr=isr),),
+        )
+        return decide_alter_partitions(image, request)
+
+    def code(self, *args, **kwargs) -> str:
+        (result,) = self.ask(*args, **kwargs).response.partitions
+        assert result.error is not None
+        return result.error.code
+
+    def test_shrinking_and_expanding_take_a_partition_epoch_each(self):
+        image = with_partition(cluster(), isr=(1, 2, 3), leader=1)
+        image = decided(image, self.ask(image, 1, 2))
+        assert (state_of(image).isr, state_of(image).partition_epoch, state_of(image).leader_epoch) == ((1, 2), 8, 5)
+        image = decided(image, self.ask(image, 1, 2, 3, partition_epoch=8))
+        assert (state_of(image).isr, state_of(image).partition_epoch) == ((1, 2, 3), 9)
+
+    @pytest.mark.parametrize(
+        ("members", "change", "code"),
+        [
+            ((1, 2), {"leader_epoch": 4}, "FENCED_LEADER_EPOCH"),
+            ((1, 2), {"leader_epoch": 6}, "NOT_CONTROLLER"),
+            ((1, 2), {"partition_epoch": 8}, "NOT_CONTROLLER"),
+            ((1, 2), {"partition_epoch": 6}, "INVALID_UPDATE_VERSION"),
+            ((1, 2), {"broker": 2}, "INVALID_REQUEST"),
+            ((2, 3), {}, "INVALID_REQUEST"),
+            ((1, 1), {}, "INVALID_REQUEST"),
+            ((1, 4), {}, "INVALID_REQUEST"),
+            ((1, 2), {"epochs": {2: 0}}, "INELIGIBLE_REPLICA"),
+            ((1, 2), {"topic_id": "f" * 32}, "UNKNOWN_TOPIC_ID"),
+        ],
+    )
+    def test_what_is_refused(self, members: tuple[int, ...], change: dict, code: str):
+        image = with_partition(cluster(), isr=(1, 2, 3), leader=1)
+        assert self.code(image, *members, **change) == code
+        assert self.ask(image, *members, **change).records == ()
+
+    def test_fenced_and_stopping_brokers_cannot_join(self):
+        image = with_partition(cluster(), isr=(1,), leader=1)
+        fenced = decided(image, decide_fence(image, 2, image.brokers[2].broker_epoch))
+        stopping = decided(image, heartbeat(image, 2, want_shutdown=True))
+        assert self.code(fenced, 1, 2) == "INELIGIBLE_REPLICA"
+        assert self.code(stopping, 1, 2) == "INELIGIBLE_REPLICA"
+
+    def test_a_request_of_an_old_incarnation_is_refused_whole(self):
+        image = with_partition(cluster(), isr=(1, 2), leader=1)
+        request = AlterPartitionsRequest(broker_id=1, broker_epoch=99, partitions=())
+        assert refused(lambda: decide_alter_partitions(image, request)) is ErrorCode.STALE_BROKER_EPOCH
+
+
+class TestTopics:
+    def create(self, image: MetadataImage, **asked: object):
+        request = CreateTopicRequest(**{"topic": "t", **asked})  # type: ignore[arg-type]
+        return decide_creation(image, request, topic_id=TOPIC_ID, defaults=DEFAULTS)
+
+    def test_defaults_and_replicas_that_fit_the_brokers(self):
+        topic = decided(cluster(), self.create(cluster())).topic("t")
+        assert topic is not None
+        assert len(topic.partitions) == 2
+        assert all(len(state.replicas) == 3 for state in topic.partitions.values())
+        alone = decided(cluster((1,)), self.create(cluster((1,)))).topic("t")
+        assert alone is not None
+        assert alone.partitions[0].replicas == (1,)
+
+    @pytest.mark.parametrize(
+        ("asked", "code"),
+        [
+            ({"topic": ""}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ({"topic": "a/b"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ({"partitions": 1_001}, ErrorCode.INVALID_PARTITIONS),
+            ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
+            ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
+            ({"configs": {"x": 1}}, ErrorCode.INVALID_CONFIG),
+        ],
+    )
+    def test_what_is_refused(self, asked: dict, code: ErrorCode):
+        assert refused(lambda: self.create(cluster(), **asked)) is code
+
+    def test_without_brokers_nothing_is_created(self):
+        assert refused(lambda: self.create(MetadataImage())) is ErrorCode.INVALID_REPLICATION_FACTOR
+
+    def test_a_name_is_taken_once_until_it_is_deleted(self):
+        image = decided(cluster(), self.create(cluster()))
+        assert refused(lambda: self.create(image)) is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert self.create(image, if_not_exists=True).response == TOPIC_ID
+        image = decided(image, decide_deletion(image, DeleteTopicRequest(topic="t")))
+        assert (image.topics, image.names) == ({}, {})
+        call = lambda: decide_deletion(image, DeleteTopicRequest(topic="t"))  # noqa: E731
+        assert refused(call) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TestPlacement:
+    def test_leaders_and_replicas_are_spread_evenly(self):
+        placed = place([(b, "") for b in range(1, 6)], partitions=20, replication_factor=3, load=Counter())
+        assert set(Counter(replicas[0] for replicas in placed).values()) == {4}
+        assert set(Counter(broker for replicas in placed for broker in replicas).values()) == {12}
+        assert all(len(set(replicas)) == 3 for replicas in placed)
+
+    def test_no_two_replicas_share_a_rack_while_there_are_racks(self):
+        racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+        placed = place(sorted(racks.items()), partitions=30, replication_factor=3, load=Counter())
+        assert all({racks[broker] for broker in replicas} == {"a", "b", "c"} for replicas in placed)
+
+    def test_a_topic_of_one_partition_goes_to_the_least_loaded_broker(self):
+        placed = place(
+            [(1, ""), (2, ""), (3, "")], partitions=1, replication_factor=1, load=Counter({1: 5, 2: 3, 3: 4})
+        )
+        assert placed == [(2,)]
+
+
+def test_producer_ids_are_given_once():
+    image = cluster()
+    blocks = []
+    for broker in (1, 2, 1):
+        epoch = image.brokers[broker].broker_epoch
+        decision = decide_producer_ids(image, ProducerIdBlockRequest(broker_id=broker, broker_epoch=epoch))
+        blocks.append(decision.response.first)
+        image = decided(image, decision)
+    assert blocks == [0, 1_000, 2_000]
+
+
+def test_a_registration_replaces_the_one_before():
+    image = then(cluster(), register(1, "second"))
+    assert (image.brokers[1].incarnation_id, image.brokers[1].broker_epoch, image.brokers[1].fenced) == (
+        "second",
+        image.offset,
+        True,
+    )
