@@ -59,6 +59,7 @@ class BrokerNode:
             clock=SystemClock(),
             checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
             retention_check_interval_ms=config.broker.retention_check_interval_ms,
+            on_disk_failure=self.lifecycle.refuse,
         )
         self.context = BrokerContext(
             config=config,

@@ -38,7 +38,7 @@ class BrokerLifecycle:
         self.broker_epoch: BrokerEpoch = -1
         self.fenced = True
         self.fatal: asyncio.Future[RaftlogError] = asyncio.get_running_loop().create_future()
-        """Done when the controllers refuse this broker for good."""
+        """Done when the controllers refuse this broker for good, or its disk has failed."""
         self._config = config
         self._channel = channel
         self._metadata_offset = metadata_offset
@@ -135,9 +135,13 @@ class BrokerLifecycle:
         except TimeoutError:
             return
 
-    def _give_up(self, error: RaftlogError) -> None:
+    def refuse(self, error: RaftlogError) -> None:
+        """End this broker: its disk has failed, so what it says it holds is not to be trusted (as Kafka does)."""
         if not self.fatal.done():
-            self.fatal.set_result(ConfigError(error.message, code=error.code, details=error.details))
+            self.fatal.set_result(error)
+
+    def _give_up(self, error: RaftlogError) -> None:
+        self.refuse(ConfigError(error.message, code=error.code, details=error.details))
 
 
 def _say_once(said: str, error: RaftlogError) -> str:

@@ -45,17 +45,22 @@ class LeaderFetcher:
         broker_epoch: Callable[[], BrokerEpoch],
         session: HttpSession,
         config: ReplicationConfig,
+        on_disk_failure: Callable[[StorageError], None],
     ) -> None:
         self.leader = leader
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._session = session
         self._config = config
+        self._on_disk_failure = on_disk_failure
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._offline: set[TopicIdPartition] = set()
+        self._resting: dict[TopicIdPartition, float] = {}
+        """Partitions that failed, and until when (the loop's clock) they are left out: others must not wait for them."""
         self._changed = asyncio.Event()
         self._reachable = True
+        self._loop = asyncio.get_running_loop()
 
     def follow(self, replicas: Sequence[Replica]) -> None:
         """Follow exactly these replicas from now on; a parked fetch is given up so that new ones start at once."""
@@ -64,25 +69,38 @@ class LeaderFetcher:
         if epochs != self._epochs:
             self._epochs = epochs
             self._offline.clear()
+            self._resting.clear()
             self._changed.set()
 
     async def run(self) -> None:
         """Pull for ever."""
         while True:
             self._changed.clear()
-            request = self._request()
-            if not request.partitions:
-                await self._changed.wait()
-                continue
             try:
-                answered = await self._fetch(request)
-                if answered is not None and not await self._take(request, *answered):
-                    await self._backoff()
+                await self._pull()
             except RaftlogError as error:
                 self._note_unreachable(error)
                 await self._backoff()
+            except Exception:  # noqa: BLE001  (our own bug: losing the loop would stop every partition for good)
+                _log.exception("pulling from broker %d failed", self.leader.broker_id)
+                await self._backoff()
+
+    async def _pull(self) -> None:
+        # What is not synced yet must not be promised: a leader that has resigned leaves such a tail.
+        unsynced = [r for r in self._replicas.values() if r.held_end_offset < r.log.log_end_offset]
+        if unsynced:
+            await asyncio.to_thread(self._sync, unsynced)
+        request = self._request()
+        if not request.partitions:
+            await self._backoff() if self._resting else await self._changed.wait()
+            return
+        answered = await self._fetch(request)
+        if answered is not None:
+            await self._take(request, *answered)
 
     def _request(self) -> ReplicaFetchRequest:
+        now = asyncio.get_running_loop().time()
+        self._resting = {key: until for key, until in self._resting.items() if until > now}
         return ReplicaFetchRequest(
             replica_id=self._broker_id,
             broker_epoch=self._broker_epoch(),
@@ -94,12 +112,12 @@ class LeaderFetcher:
                     topic_id=key.topic_id,
                     partition=key.partition,
                     leader_epoch=replica.state.leader_epoch,
-                    fetch_offset=replica.log.log_end_offset,
+                    fetch_offset=replica.log.log_end_offset,  # Synced: see `_pull`.
                     last_fetched_epoch=replica.log.last_epoch,
                     log_start_offset=replica.log.log_start_offset,
                 )
                 for key, replica in self._replicas.items()
-                if key not in self._offline
+                if key not in self._offline and self._resting.get(key, 0) <= now
             ),
         )
 
@@ -124,26 +142,28 @@ class LeaderFetcher:
                 future.cancel()
             await asyncio.gather(call, changed, return_exceptions=True)
 
-    async def _take(self, request: ReplicaFetchRequest, response: ReplicaFetchResponse, body: memoryview) -> bool:
-        """Apply an answer; return whether every partition got on."""
+    async def _take(self, request: ReplicaFetchRequest, response: ReplicaFetchResponse, body: memoryview) -> None:
         if not self._reachable:
             self._reachable = True
             _log.info("fetching from broker %d at %s again", self.leader.broker_id, self.leader.internal)
         parts = split_parts(body, [result.length for result in response.partitions], error=RaftlogError)
-        unsynced, all_well = [], True
+        unsynced = []
         for asked, result, part in zip(request.partitions, response.partitions, parts, strict=True):
-            replica = self._replicas.get(TopicIdPartition(asked.topic_id, asked.partition))
+            key = TopicIdPartition(asked.topic_id, asked.partition)
+            replica = self._replicas.get(key)
             if replica is None or replica.core is not None or replica.state.leader_epoch != asked.leader_epoch:
                 continue  # The role has changed while the answer travelled.
             try:
-                all_well &= self._apply(replica, result, bytes(part))
-            except StorageError as error:
+                well = self._apply(replica, result, bytes(part))
+            except RaftlogError as error:
                 self._give_up(replica, error)
+                well = False
+            if not well:
+                self._resting[key] = asyncio.get_running_loop().time() + self._config.replica_fetch_backoff_ms / 1000
             if part and replica.config.flush == "batch":
                 unsynced.append(replica)
         if unsynced:
             await asyncio.to_thread(self._sync, unsynced)
-        return all_well
 
     def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: bytes) -> bool:
         if result.error is not None:
@@ -180,12 +200,13 @@ class LeaderFetcher:
                 replica.log.fsync()
             except StorageError as error:
                 self._give_up(replica, error)
+                self._loop.call_soon_threadsafe(self._on_disk_failure, error)
 
-    def _give_up(self, replica: Replica, error: StorageError) -> None:
-        """Stop following: a replica whose disk refuses leaves the ISR by its silence."""
+    def _give_up(self, replica: Replica, error: RaftlogError) -> None:
+        """Stop following, if the disk has failed: the replica leaves the ISR by its silence."""
         if replica.log.failure is None:
             _log.warning("%s: %s", replica.assignment.topic_partition, error.message)
-            return  # A full disk: the next fetch tries again.
+            return  # A full disk, or bytes that were damaged on the way: a later fetch tries again.
         _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
         self._offline.add(replica.assignment.key)
 

@@ -18,7 +18,7 @@ from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.waiters import OffsetWaiters, Pulse
-from raftlog.record import stamp, validate_batch
+from raftlog.record import iter_batches, stamp, validate_batch, verify_payload_crc
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
 
@@ -51,6 +51,7 @@ class Replica:
     Args:
         producers: rebuilt from the log's headers by whoever opened it.
         on_isr_hint: called when the ISR may have to change.
+        on_disk_failure: called when a sync has failed: nobody knows what is on disk.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Replica:
         clock: Clock,
         tasks: Tasks,
         on_isr_hint: Callable[[], None],
+        on_disk_failure: Callable[[StorageError], None],
     ) -> None:
         self.broker_id = broker_id
         self.assignment = assignment
@@ -79,6 +81,7 @@ class Replica:
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._clock = clock
         self._on_isr_hint = on_isr_hint
+        self._on_disk_failure = on_disk_failure
         self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
@@ -113,7 +116,7 @@ class Replica:
         if newer or self.assignment.configs != assignment.configs:
             self.assignment = assignment if newer else replace(self.assignment, configs=assignment.configs)
         if self.state.leader != self.broker_id:
-            self._resign(f"broker {self.state.leader} leads it now, in epoch {self.state.leader_epoch}")
+            self._follow()
         elif self.core is None or self.core.state.leader_epoch != self.state.leader_epoch:
             self._lead()
         else:
@@ -170,10 +173,18 @@ class Replica:
         )
 
     def append_fetched(self, batches: bytes) -> None:
-        """Append what the leader sent; it is held once a sync has followed."""
-        position = self.log.log_end_offset
+        """Append what the leader sent; it is held once a sync has followed.
+
+        Raises:
+            CorruptBatchError: it was damaged on the way, or does not continue the log; nothing was appended.
+            StorageError: the disk refused.
+        """
+        headers = []
+        for header, batch in iter_batches(batches):
+            verify_payload_crc(header, batch)
+            headers.append(header)
         self.log.append(batches)
-        for header in self.log.scan_headers(position):
+        for header in headers:
             self.producers.on_appended(header)
 
     def truncate_to(self, offset: Offset) -> None:
@@ -192,6 +203,11 @@ class Replica:
         """Learn the leader's high watermark, as a follower."""
         known = min(high_watermark, self.log.log_end_offset)
         self._follower_high_watermark = max(self._follower_high_watermark, known)
+
+    def sync_soon(self) -> None:
+        """Have what was appended synced in the background: with `flush = os` nothing else does."""
+        if self.log.durable_end_offset < self.log.log_end_offset and self.log.failure is None:
+            self._commit.request()
 
     def on_follower_fetch(self, follower: int, *, broker_epoch: int, fetch_offset: Offset) -> None:
         """Learn, as leader, how far a follower is."""
@@ -219,9 +235,13 @@ class Replica:
             )
         return self.core
 
+    def resign(self) -> None:
+        """End the role: who waits is told that the outcome is not known."""
+        self._resign("the broker is stopping")
+
     def close(self) -> None:
         """End the role and close the log."""
-        self._resign("the broker is stopping")
+        self.resign()
         self.log.close()
 
     def _lead(self) -> None:
@@ -241,6 +261,13 @@ class Replica:
         _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
         self._moved(self.core.on_local_end(self.held_end_offset))
         self._commit.request()
+
+    def _follow(self) -> None:
+        if self.core is None:
+            return
+        self._resign(f"broker {self.state.leader} leads it now, in epoch {self.state.leader_epoch}")
+        # An epoch that was led without a record must go: the next leader may hold records of the epoch before it.
+        self.log.epochs.truncate_from(self.log.log_end_offset)
 
     def _resign(self, why: str) -> None:
         if self.core is None:
@@ -281,6 +308,7 @@ class Replica:
         outcome = UnknownOutcomeError(f"the leader's disk failed: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT)
         self._acknowledged.fail(outcome)
         self._held.fail(outcome)
+        self._on_disk_failure(error)
 
     def _moved(self, moved: bool) -> None:
         if moved and self.core is not None:

@@ -52,6 +52,7 @@ class ReplicaManager:
         clock: Clock,
         checkpoint_interval_ms: int = 5_000,
         retention_check_interval_ms: int = 30_000,
+        on_disk_failure: Callable[[StorageError], None] = lambda error: None,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = -1
@@ -62,6 +63,7 @@ class ReplicaManager:
         self._clock = clock
         self._checkpoint_interval_ms = checkpoint_interval_ms
         self._retention_check_interval_ms = retention_check_interval_ms
+        self._on_disk_failure = on_disk_failure
         self._tasks = Tasks(f"broker {broker_id}")
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
@@ -91,6 +93,8 @@ class ReplicaManager:
 
     async def close(self) -> None:
         """Stop everything, sync and checkpoint every log."""
+        for replica in self._replicas.values():
+            replica.resign()
         await self._tasks.close()
         async with self._applying:
             for replica in self._replicas.values():
@@ -116,11 +120,11 @@ class ReplicaManager:
             wanted = {assignment.key: assignment for assignment in assignments}
             for key in [key for key in self._replicas if key not in wanted]:
                 self._drop(key)
-            await asyncio.gather(*(self._open(a) for key, a in wanted.items() if key not in self._replicas))
-            for key, assignment in wanted.items():
-                if (replica := self._replicas.get(key)) is not None:
-                    self._apply_one(replica, assignment)
-            self._direct_fetchers()
+            # Replicas that are open change their roles at once: opening others may take long.
+            self._apply_to_open(wanted)
+            if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:
+                await asyncio.gather(*(self._open(assignment) for assignment in new))
+                self._apply_to_open(wanted)
             if complete:
                 await asyncio.to_thread(self._delete_unassigned, frozenset(wanted))
         self.isr.hint()
@@ -188,9 +192,16 @@ class ReplicaManager:
             clock=self._clock,
             tasks=self._tasks,
             on_isr_hint=self.isr.hint,
+            on_disk_failure=self._on_disk_failure,
         )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
+
+    def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
+        for key, assignment in wanted.items():
+            if (replica := self._replicas.get(key)) is not None:
+                self._apply_one(replica, assignment)
+        self._direct_fetchers()
 
     def _apply_one(self, replica: Replica, assignment: PartitionAssignment) -> None:
         try:
@@ -227,6 +238,7 @@ class ReplicaManager:
             broker_epoch=lambda: self.broker_epoch,
             session=self._session,
             config=self._replication,
+            on_disk_failure=self._on_disk_failure,
         )
         return fetcher, self._tasks.spawn(fetcher.run(), name=f"fetch from broker {leader}")
 
@@ -242,11 +254,13 @@ class ReplicaManager:
             for replica in list(self._replicas.values()):
                 try:
                     work(replica)
-                except RaftlogError as error:
-                    _log.warning("%s: %s", replica.assignment.topic_partition, error.message)
+                except (RaftlogError, OSError) as error:
+                    _log.warning("%s: %s", replica.assignment.topic_partition, error)
+                await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
 
     def _checkpoint(self, replica: Replica) -> None:
         replica.log.checkpoint(replica.high_watermark)
+        replica.sync_soon()
 
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from raftlog.errors import ErrorCode, OffsetOutOfRangeError, RaftlogError
+from raftlog.errors import OffsetOutOfRangeError, RaftlogError
 from raftlog.model import TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
@@ -167,16 +167,11 @@ def _worth_answering(
     if sum(len(data) for _, data in pairs) >= request.min_bytes:
         return True
     for (result, _), replica in zip(pairs, replicas, strict=True):
-        if result.diverging is not None or (result.error is not None and _is_news(result.error)):
+        if result.diverging is not None or result.error is not None:
             return True
-        if result.error is None and result.high_watermark > _told(replica, request.replica_id):
+        if result.high_watermark > _told(replica, request.replica_id):
             return True
     return False
-
-
-def _is_news(error: WireError) -> bool:
-    """An epoch that is not known here yet passes by itself: answering at once would only be asked again at once."""
-    return error.code != ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def _told(replica: Replica | WireError, follower: int) -> int:

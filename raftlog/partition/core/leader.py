@@ -111,8 +111,8 @@ class LeaderCore:
         The caller has resolved divergence and checked the leader epoch.
         """
         follower = self.followers.get(follower_id)
-        if follower is None:
-            return False  # Not an assigned replica: its fetch says nothing.
+        if follower is None or broker_epoch < follower.broker_epoch:
+            return False  # Not an assigned replica, or a late fetch of its earlier incarnation: it says nothing.
         assert fetch_offset <= self._log_end_offset
         if fetch_offset >= self._log_end_offset:
             follower.last_caught_up_ms = now_ms
@@ -144,7 +144,9 @@ class LeaderCore:
             return None
         isr = frozenset(self.state.isr)
         lagging = {member for member in isr if member != self.broker_id and self._out_of_sync(member, now_ms)}
-        joining = {member for member in self.followers if member not in isr and self._may_join(member, eligible)}
+        joining = {
+            member for member in self.followers if member not in isr and self._may_join(member, eligible, now_ms)
+        }
         # Shrinking first: removal lets writes go on, and only one change is in flight at a time.
         proposed = isr - lagging if lagging else isr | joining
         if proposed == isr:
@@ -175,10 +177,11 @@ class LeaderCore:
         behind = follower.end_offset < self._log_end_offset
         return behind and now_ms - follower.last_caught_up_ms > self._limits.lag_time_max_ms
 
-    def _may_join(self, member: BrokerId, eligible: Mapping[BrokerId, BrokerEpoch]) -> bool:
+    def _may_join(self, member: BrokerId, eligible: Mapping[BrokerId, BrokerEpoch], now_ms: int) -> bool:
         follower = self.followers[member]
         return (
-            eligible.get(member) == follower.broker_epoch
+            now_ms - follower.last_fetch_ms <= self._limits.silence_max_ms
+            and eligible.get(member) == follower.broker_epoch
             and follower.end_offset >= self.high_watermark
             and follower.end_offset >= self.epoch_start_offset
         )

@@ -142,7 +142,7 @@ class PartitionLog:
         """Remove, durably, every batch that holds `offset` or more."""
         self._require_sound()
         if offset <= self.log_start_offset:
-            self.reset_to(self.log_start_offset)
+            self.reset_to(offset)
         elif offset < self.log_end_offset:
             self._truncate_inside(offset)
 

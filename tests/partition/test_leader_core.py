@@ -1,0 +1,141 @@
+"""The leader's rules: high watermark, in-sync replicas, limits. Stories in `stories/` tell them step by step."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.model import PartitionState
+from raftlog.partition.core.leader import IsrLimits, LeaderCore
+
+STORIES = sorted((Path(__file__).parent / "stories").glob("*.txt"))
+
+
+class Story:
+    """Runs the commands of a story on one LeaderCore; broker 1 leads replicas 1, 2 and 3."""
+
+    def __init__(self) -> None:
+        self.core: LeaderCore | None = None
+        self.now_ms = 0
+        self.eligible = {1: 11, 2: 12, 3: 13}
+
+    def run(self, line: str) -> str:
+        name, *words = shlex.split(line)
+        arguments = dict(word.split("=", 1) for word in words)
+        return str(getattr(self, f"do_{name}")(**arguments))
+
+    def show(self) -> str:
+        assert self.core is not None
+        pending = "" if self.core.pending_isr is None else f" pending={_set(self.core.pending_isr)}"
+        return f"hw={self.core.high_watermark} isr={_set(self.core.state.isr)}{pending}"
+
+    def do_lead(self, isr: str, end: str, hw: str = "0", min_isr: str = "2", held: str = "") -> str:
+        self.core = LeaderCore(
+            broker_id=1,
+            state=PartitionState(replicas=(1, 2, 3), isr=_ids(isr), leader=1, leader_epoch=5, partition_epoch=1),
+            log_end_offset=int(end),
+            own_end_offset=int(held or end),
+            high_watermark=int(hw),
+            min_insync_replicas=int(min_isr),
+            limits=IsrLimits(lag_time_max_ms=10_000, silence_max_ms=2_000),
+            now_ms=self.now_ms,
+        )
+        self.core.on_local_end(int(held or end))
+        return self.show()
+
+    def do_append(self, end: str, held: str = "") -> str:
+        assert self.core is not None
+        self.core.on_local_append(int(end))
+        self.core.on_local_end(int(held or end))
+        return self.show()
+
+    def do_held(self, end: str) -> str:
+        assert self.core is not None
+        self.core.on_local_end(int(end))
+        return self.show()
+
+    def do_fetch(self, follower: str, offset: str, broker_epoch: str = "") -> str:
+        assert self.core is not None
+        epoch = int(broker_epoch or 10 + int(follower))
+        self.core.on_follower_fetch(int(follower), broker_epoch=epoch, fetch_offset=int(offset), now_ms=self.now_ms)
+        return self.show()
+
+    def do_wait(self, ms: str) -> str:
+        self.now_ms += int(ms)
+        return f"now={self.now_ms}"
+
+    def do_propose(self, without: str = "") -> str:
+        assert self.core is not None
+        eligible = {broker: epoch for broker, epoch in self.eligible.items() if broker not in _ids(without)}
+        proposed = self.core.propose_isr(eligible, self.now_ms)
+        return "nothing" if proposed is None else f"propose {_set(proposed)}; {self.show()}"
+
+    def do_metadata(self, isr: str, epoch: str) -> str:
+        assert self.core is not None
+        state = PartitionState(replicas=(1, 2, 3), isr=_ids(isr), leader=1, leader_epoch=5, partition_epoch=int(epoch))
+        self.core.on_state(state, self.now_ms)
+        return self.show()
+
+    def do_refused(self) -> str:
+        assert self.core is not None
+        self.core.on_proposal_refused()
+        return self.show()
+
+    def do_require(self) -> str:
+        assert self.core is not None
+        try:
+            self.core.require_min_isr()
+        except RaftlogError as error:
+            return error.code.value
+        return "enough"
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split(",") if word)
+
+
+def _set(members) -> str:
+    return ",".join(map(str, sorted(members)))
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_stories(path: Path):
+    story, written, expected = Story(), [], path.read_text()
+    for block in expected.strip().split("\n\n"):
+        comments = [line for line in block.splitlines() if line.startswith("#")]
+        commands = [line for line in block.split("\n----")[0].splitlines() if line and not line.startswith("#")]
+        answers = [story.run(command) for command in commands]
+        written.append("\n".join([*comments, *commands, "----", *answers]))
+    actual = "\n\n".join(written) + "\n"
+    if os.environ.get("REWRITE"):
+        path.write_text(actual)
+
+    assert actual == expected
+
+
+def test_there_are_stories():
+    assert len(STORIES) >= 4
+
+
+def test_a_fetch_beyond_the_log_is_our_own_bug():
+    story = Story()
+    story.run("lead isr=1,2 end=5")
+
+    with pytest.raises(AssertionError):
+        story.run("fetch follower=2 offset=6")
+
+
+def test_too_few_replicas_are_named():
+    story = Story()
+    story.run("lead isr=1 end=5")
+    assert story.core is not None
+
+    with pytest.raises(RaftlogError) as refused:
+        story.core.require_min_isr()
+
+    assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refused.value.details == {"isr": [1], "min_insync_replicas": 2}
