@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON_STAMP := $(VENV)/.installed
 TOXIPROXY := .tools/toxiproxy-server
+PYTEST ?= -n 2 --dist loadfile
 SCENARIO ?=
 SEEDS ?=
 SEED ?=

@@ -57,7 +57,7 @@ class LeaderFetcher:
         self._epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._offline: set[TopicIdPartition] = set()
         self._resting: dict[TopicIdPartition, float] = {}
-        """Partitions that failed, and until when (the loop's clock) they are left out: others must not wait for them."""
+        """Partitions that failed, and until when (the loop's clock) they rest: others must not wait for them."""
         self._changed = asyncio.Event()
         self._reachable = True
         self._loop = asyncio.get_running_loop()

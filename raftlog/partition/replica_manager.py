@@ -52,7 +52,7 @@ class ReplicaManager:
         clock: Clock,
         checkpoint_interval_ms: int = 5_000,
         retention_check_interval_ms: int = 30_000,
-        on_disk_failure: Callable[[StorageError], None] = lambda error: None,
+        on_disk_failure: Callable[[StorageError], None] = lambda _: None,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = -1

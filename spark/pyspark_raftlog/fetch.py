@@ -16,8 +16,6 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
-from raftlog.record.arrow import to_arrow_with_offsets
-from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
 
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
@@ -26,6 +24,8 @@ from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.schema import BatchShaper
 from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, RetriableError
 from raftlog.model import Offset
+from raftlog.record.arrow import to_arrow_with_offsets
+from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
 
 Chunk: TypeAlias = list[tuple[BatchHeader, memoryview]]
 """The whole batches of one fetch."""

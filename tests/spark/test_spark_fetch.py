@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from fake_log import FakeLog
+
 from pyspark_raftlog import fetch
 from pyspark_raftlog.background import background, close_background
 from pyspark_raftlog.fetch import FetchSize, read_range
 from pyspark_raftlog.offsets import LogEnds, OffsetRange
 from pyspark_raftlog.options import SourceOptions, parse_options
 from pyspark_raftlog.schema import source_schema
-
 from raftlog.errors import (
     CorruptBatchError,
     NotFoundError,

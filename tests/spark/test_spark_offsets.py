@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyspark_raftlog.offsets import (
     LogEnds,
     OffsetRange,
@@ -22,7 +23,6 @@ from pyspark_raftlog.offsets import (
     starting_offsets,
 )
 from pyspark_raftlog.parsing import AtTime
-
 from raftlog.errors import ConfigError, OffsetOutOfRangeError
 from raftlog.model import TopicPartition
 

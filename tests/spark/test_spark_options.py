@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 
 import pytest
+
 from pyspark_raftlog.options import KNOWN_OPTIONS, SourceOptions, parse_options
 from pyspark_raftlog.parsing import Assign, AtTime, Subscribe, SubscribePattern
-
 from raftlog.errors import ConfigError
 from raftlog.model import Address, TopicPartition
 

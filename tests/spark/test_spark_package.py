@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pyspark_raftlog
 import pytest
 from pyspark.sql.datasource import DataSource
+
+import pyspark_raftlog
 
 
 def test_the_package_is_what_spark_looks_for():

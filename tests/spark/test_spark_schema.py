@@ -15,8 +15,8 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
-from pyspark_raftlog.schema import BatchShaper, check_projection, source_schema
 
+from pyspark_raftlog.schema import BatchShaper, check_projection, source_schema
 from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
 from raftlog.record.arrow import build_batch, to_arrow_with_offsets

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from fake_log import FakeLog
 from pyspark.sql.types import StructType
+
 from pyspark_raftlog.background import close_background
 from pyspark_raftlog.murmur2 import murmur2, partition_for_key
 from pyspark_raftlog.sink import Router, SinkOptions, cut, parse_sink_options, sink_columns
 from pyspark_raftlog.writer import write_rows
-
 from raftlog.errors import ConfigError, NotFoundError
 from raftlog.model import Address
 

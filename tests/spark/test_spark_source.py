@@ -10,6 +10,7 @@ import pytest
 from fake_log import FIRST_TIMESTAMP_MS, FakeLog
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
 from raftlog.record.model import NewRecord
 
 pytestmark = pytest.mark.spark

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from fake_log import FakeLog
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
 from pyspark_raftlog import stream
 from pyspark_raftlog.background import close_background
 from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.schema import source_schema
 from pyspark_raftlog.stream import RaftlogStreamReader
-
 from raftlog.errors import OffsetOutOfRangeError
 
 ALL = ReadAllAvailable()
