@@ -160,7 +160,8 @@ def _progress() -> Progress:
 def _table(report: dict[str, Any]) -> Table:
     table = Table("figure", "value", title="raftlog demo")
     for name, value in report.items():
-        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        table.add_row(name.replace("_", " "), f"{value:,}" if number else str(value))
     return table
 
 

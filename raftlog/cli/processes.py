@@ -50,7 +50,7 @@ class ProcessIdentity:
     def send(self, sig: signal.Signals) -> bool:
         """Send a signal; return False if the process is gone."""
         with self._pidfd() as pidfd:
-            if pidfd is None:
+            if pidfd is None or not self.alive:
                 return False
             try:
                 signal.pidfd_send_signal(pidfd, sig)
@@ -59,7 +59,11 @@ class ProcessIdentity:
             return True
 
     def wait_gone(self, timeout_s: float) -> bool:
-        """Wait until the process has ended; return False if it still runs after `timeout_s`."""
+        """Wait until the process has ended; return False if it still runs after `timeout_s`.
+
+        A process whose first thread is a zombie may have another one that waits for its disk, and still holds every
+        port. Only the pidfd knows when the last one has ended.
+        """
         with self._pidfd() as pidfd:
             if pidfd is None:
                 return True
@@ -75,7 +79,8 @@ class ProcessIdentity:
             yield None
             return
         try:
-            yield pidfd if self.alive else None  # Checked after opening: from here on the fd cannot mean another.
+            stat = _read_stat(self.pid)  # Read after opening: from here on the fd cannot mean another process.
+            yield pidfd if stat is not None and int(stat[19]) == self.start_ticks else None
         finally:
             os.close(pidfd)
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from pyspark_raftlog.murmur2 import partition_for_key
 from pyspark_raftlog.options import ConnectionOptions, Given
 from pyspark_raftlog.parsing import parse_bootstrap, parse_count, parse_dial
 from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
 from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
+from raftlog.record.partitioner import partition_for_key
 
 BATCH_BYTES = 512 << 10
 """How large a record batch may grow; a single larger record goes alone."""

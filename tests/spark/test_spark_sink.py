@@ -10,11 +10,11 @@ from fake_log import FakeLog
 from pyspark.sql.types import StructType
 
 from pyspark_raftlog.background import close_background
-from pyspark_raftlog.murmur2 import murmur2, partition_for_key
 from pyspark_raftlog.sink import Router, SinkOptions, cut, parse_sink_options, sink_columns
 from pyspark_raftlog.writer import write_rows
 from raftlog.errors import ConfigError, NotFoundError
 from raftlog.model import Address
+from raftlog.record.partitioner import partition_for_key
 
 OPTIONS = SinkOptions(bootstrap=(Address("h", 1),), topic="t")
 
@@ -138,19 +138,3 @@ def test_rows_for_no_topic_fail(log, topics, error):
 
 def test_nothing_to_write_is_fine(log):
     assert write_rows(options(log, topic="t"), {"value": "value"}, iter([])).records == 0
-
-
-@pytest.mark.parametrize(
-    ("key", "signed"),
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_keys_hash_as_in_kafka(key, signed):
-    """The figures are those of Kafka's own tests."""
-    assert murmur2(key) == signed % 2**32

@@ -1,0 +1,157 @@
+"""The client without async: the same three classes, for scripts and notebooks.
+
+Each object runs an event loop in a thread of its own, and its methods wait for that thread. So it may be used from any
+thread, also where another event loop runs. Close it, or use it as a context manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any, Generic, Self, TypeVar
+
+import pyarrow as pa
+
+from raftlog import client
+from raftlog.client.sender import RecordMetadata
+from raftlog.model import Offset, TopicPartition
+from raftlog.record import Record
+from raftlog.wire.metadata import BrokerInfo, ClusterInfo, TopicInfo
+
+__all__ = ["Admin", "Consumer", "Producer"]
+
+C = TypeVar("C", client.Producer, client.Consumer, client.Admin)
+T = TypeVar("T")
+ITERATION_WAIT_MS = 60_000
+
+
+class _Blocking(Generic[C]):
+    """One async client and the thread that runs it."""
+
+    def __init__(self, make: type[C], *arguments: Any, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"raftlog {make.__name__}", daemon=True)
+        self._thread.start()
+        try:
+            self._client: C = self._run(self._start(make, arguments, options))
+        except BaseException:
+            self._stop()
+            raise
+
+    @staticmethod
+    async def _start(make: type[C], arguments: tuple[Any, ...], options: dict[str, Any]) -> C:
+        return await make(*arguments, **options).__aenter__()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what is under way, close every connection, and end the thread."""
+        if self._loop.is_closed():
+            return
+        try:
+            self._run(self._client.close())
+        finally:
+            self._stop()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Producer(_Blocking[client.Producer]):
+    """Writes records; takes the arguments of `raftlog.Producer`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(client.Producer, *arguments, **options)
+
+    def send(self, topic: str, value: bytes | None = None, **record: Any) -> RecordMetadata:
+        """Send one record and wait until it is acknowledged; see `raftlog.Producer.send`."""
+        return self._run(self._client.send(topic, value, **record))
+
+    def send_nowait(self, topic: str, value: bytes | None = None, **record: Any) -> Future[RecordMetadata]:
+        """Queue one record; return a future of its metadata. Waits while the buffer is full."""
+        return asyncio.run_coroutine_threadsafe(self._client.send(topic, value, **record), self._loop)
+
+    def send_many(self, topic: str, values: list[bytes], *, key: bytes | None = None) -> list[RecordMetadata]:
+        """Send several values and wait until all are acknowledged."""
+        return self._run(self._client.send_many(topic, values, key=key))
+
+    def flush(self) -> None:
+        """Wait until every queued record has an outcome."""
+        self._run(self._client.flush())
+
+
+class Consumer(_Blocking[client.Consumer]):
+    """Reads topics; takes the arguments of `raftlog.Consumer`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(client.Consumer, *arguments, **options)
+
+    def __iter__(self) -> Iterator[Record]:
+        while True:
+            yield from self.fetch(max_wait_ms=ITERATION_WAIT_MS)
+
+    def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
+        """Return the next records; see `raftlog.Consumer.fetch`."""
+        return self._run(self._client.fetch(max_records=max_records, max_wait_ms=max_wait_ms))
+
+    def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
+        """Return everything that is ready as one table; see `raftlog.Consumer.fetch_arrow`."""
+        return self._run(self._client.fetch_arrow(max_wait_ms=max_wait_ms))
+
+    def position(self, topic: str, partition: int) -> Offset:
+        """Return the offset of the next record that will be returned."""
+        return self._client.position(topic, partition)
+
+    def seek(self, topic: str, partition: int, offset: Offset) -> None:
+        """Go on at `offset`."""
+        self._run(self._client.seek(topic, partition, offset))
+
+    def beginning_offsets(self) -> dict[TopicPartition, Offset]:
+        """Return the log start offset of each partition that is read."""
+        return self._run(self._client.beginning_offsets())
+
+    def end_offsets(self) -> dict[TopicPartition, Offset]:
+        """Return the high watermark of each partition that is read."""
+        return self._run(self._client.end_offsets())
+
+
+class Admin(_Blocking[client.Admin]):
+    """Administers topics; takes the arguments of `raftlog.Admin`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(client.Admin, *arguments, **options)
+
+    def create_topic(self, topic: str, **settings: Any) -> TopicInfo:
+        """Create a topic; see `raftlog.Admin.create_topic`."""
+        return self._run(self._client.create_topic(topic, **settings))
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic and its records."""
+        self._run(self._client.delete_topic(topic))
+
+    def list_topics(self) -> list[TopicInfo]:
+        """Return every topic, sorted by name."""
+        return self._run(self._client.list_topics())
+
+    def describe_topic(self, topic: str) -> TopicInfo:
+        """Return one topic."""
+        return self._run(self._client.describe_topic(topic))
+
+    def describe_cluster(self) -> ClusterInfo:
+        """Return the cluster's id, active controller and brokers."""
+        return self._run(self._client.describe_cluster())
+
+    def brokers(self) -> list[BrokerInfo]:
+        """Return every registered broker."""
+        return self._run(self._client.brokers())
