@@ -12,7 +12,7 @@ SCENARIO ?=
 SEEDS ?=
 SEED ?=
 
-.PHONY: help install demo test check format chaos clean
+.PHONY: help install demo test check format chaos sim clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 
 chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one).
 	@$(BIN)/python -m chaos $(SCENARIO)
+
+sim: $(PYTHON_STAMP) ## Run the metadata quorum through random schedules (SEEDS=n of them, or one SEED=s).
+	@SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation
 
 clean: ## Remove what the other commands made.
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

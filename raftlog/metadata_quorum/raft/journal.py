@@ -137,6 +137,11 @@ class RaftJournal(Journal):  # type: ignore[misc]
             os.close(self._file)
             self._file = -1
 
+    def abandon(self) -> None:
+        """Close the file without syncing: what is buffered is lost, as in a crash."""
+        self._buffer = []
+        self.close()
+
     def _destroy(self) -> None:
         self.close()
 

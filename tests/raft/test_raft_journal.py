@@ -1,0 +1,126 @@
+"""The journal: what is synced is there, torn tails are cut, other damage is refused. And the message codec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raftlog.errors import StorageError
+from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
+from raftlog.metadata_quorum.raft.journal import RaftJournal
+
+
+def filled(path: Path, count: int = 5) -> RaftJournal:
+    journal = RaftJournal(path)
+    journal.setCurrentTerm(3, "voter-1")
+    for index in range(1, count + 1):
+        journal.add(b"command %d" % index, index, 3)
+    journal.sync()
+    return journal
+
+
+def reopened(path: Path) -> RaftJournal:
+    return RaftJournal(path)
+
+
+def test_what_is_synced_survives_and_what_is_buffered_does_not(tmp_path: Path):
+    journal = filled(tmp_path / "j")
+    journal.add(b"lost", 6, 3)
+    journal.abandon()
+
+    again = reopened(tmp_path / "j")
+
+    assert [again[i] for i in range(len(again))] == [(b"command %d" % i, i, 3) for i in range(1, 6)]
+    assert (again.getCurrentTerm(), again.getVotedForNodeId()) == (3, "voter-1")
+    again.close()
+
+
+def test_truncation_and_trimming_survive(tmp_path: Path):
+    journal = filled(tmp_path / "j")
+    journal.deleteEntriesFrom(4)
+    journal.add(b"other", 5, 4)
+    journal.deleteEntriesTo(2)
+    journal.setRaftCommitIndex(4)
+    journal.onOneSecondTimer()
+    journal.close()
+
+    again = reopened(tmp_path / "j")
+
+    assert [again[i] for i in range(len(again))] == [(b"command 3", 3, 3), (b"command 4", 4, 3), (b"other", 5, 4)]
+    assert again.getRaftCommitIndex() == 4
+    again.close()
+
+
+def test_a_snapshot_keeps_the_acknowledged_entries_after_it(tmp_path: Path):
+    """S4: a crash between storing the snapshot and trimming the journal must not clear it."""
+    journal = filled(tmp_path / "j")
+
+    journal.trim_to_snapshot((b"command 2", 2, 3), (b"command 3", 3, 3))
+
+    assert [entry[1] for entry in journal[:]] == [2, 3, 4, 5]
+    journal.trim_to_snapshot((b"another", 3, 9), (b"another", 4, 9))
+    assert [entry[1] for entry in journal[:]] == [2, 3, 4, 5]
+    journal.close()
+
+
+def test_a_torn_tail_of_any_length_is_cut(tmp_path: Path):
+    filled(tmp_path / "j").close()
+    whole = (tmp_path / "j").read_bytes()
+    last = 8 + 1 + 16 + len(b"command 5")
+
+    for missing in range(1, last + 1):
+        (tmp_path / "j").write_bytes(whole[:-missing])
+        journal = reopened(tmp_path / "j")
+        assert [entry[1] for entry in journal[:]] == [1, 2, 3, 4]
+        journal.close()
+
+
+def test_damage_before_sound_records_is_refused(tmp_path: Path):
+    filled(tmp_path / "j").close()
+    whole = (tmp_path / "j").read_bytes()
+
+    for byte in range(8, len(whole) - 40, 7):
+        damaged = bytearray(whole)
+        damaged[byte] ^= 1
+        (tmp_path / "j").write_bytes(damaged)
+        with pytest.raises(StorageError, match="a sound record follows"):
+            reopened(tmp_path / "j")
+    (tmp_path / "j").write_bytes(b"something else")
+    with pytest.raises(StorageError, match="is no Raft journal"):
+        reopened(tmp_path / "j")
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4).map(tuple) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_messages_come_back_as_they_were(value: object):
+    try:
+        encoded = encode(value)
+        decoded = decode(encoded)
+    except MessageFormatError as error:
+        assert "deep" in str(error)  # noqa: PT017  (only what is nested too deep is refused)
+        return
+    assert decoded == value
+
+
+@given(st.binary(max_size=100))
+def test_hostile_bytes_build_nothing_but_plain_data(data: bytes):
+    try:
+        value = decode(data)
+    except MessageFormatError:
+        return
+    assert isinstance(value, bool | int | float | str | bytes | tuple | dict | type(None))
+
+
+def test_lengths_that_lie_allocate_nothing():
+    for hostile in (b"b\xff\xff\xff\xff", b"l\xff\xff\xff\x7f", b"d\xff\xff\xff\x7fN", b"l\x01\x00\x00\x00" * 100):
+        with pytest.raises(MessageFormatError):
+            decode(hostile)
