@@ -1,1 +1,1 @@
-"""Deterministic simulation: real protocol code on a simulated clock and network, with crashes; one seed, one history."""
+"""Deterministic simulation: real protocol code on a simulated clock and network, with crashes; a seed is a history."""
