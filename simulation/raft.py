@@ -300,7 +300,8 @@ def simulated_time(world: RaftWorld) -> Iterator[None]:
     saved = core_module.monotonicTime, core_module.random
     synced = os.fdatasync, os.fsync
     core_module.monotonicTime, core_module.random = lambda: world.now, world.random
-    os.fdatasync = os.fsync = lambda _: None
+    free: Any = lambda _: None  # noqa: E731
+    os.fdatasync = os.fsync = free
     try:
         yield
     finally:
