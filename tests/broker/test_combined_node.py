@@ -1,0 +1,106 @@
+"""One process with both roles: the smallest cluster there is. And nodes that refuse to start, with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from broker_support import Http, http_to
+
+pytestmark = pytest.mark.cluster
+
+
+def configure(folder: Path, ports: list[int], *, cluster_id: str = "alone") -> Path:
+    (folder / "key").write_text("k" * 64)
+    path = folder / "node.toml"
+    path.write_text(
+        f"""
+node_id = 1
+roles = ["controller", "broker"]
+data_dir = "data"
+cluster_id = "{cluster_id}"
+[listeners]
+public = "127.0.0.1:{ports[0]}"
+internal = "127.0.0.1:{ports[1]}"
+[quorum]
+key_file = "key"
+voters = [{{ node_id = 1, quorum = "127.0.0.1:{ports[2]}", internal = "127.0.0.1:{ports[1]}" }}]
+"""
+    )
+    return path
+
+
+def start(config: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "raftlog", "server", "start", "--config", str(config)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE)
+
+
+@contextmanager
+def running(config: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with start(config) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def refused(config: Path) -> str:
+    process = start(config)
+    _, output = process.communicate(timeout=30)
+    assert process.returncode == 1, output
+    return output.decode()
+
+
+async def until_ready(http: Http) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                if (await http("GET", "/readyz")).status == 200:
+                    return
+            except OSError:
+                pass
+            await asyncio.sleep(0.02)
+
+
+async def test_one_node_alone_serves_and_comes_back(tmp_path: Path, free_ports: Callable[[int], list[int]]):
+    ports = free_ports(3)
+    config = configure(tmp_path, ports)
+    async with http_to(f"http://127.0.0.1:{ports[0]}") as http:
+        with running(config):
+            await until_ready(http)
+            await http.create("t")
+            assert (await http.produce("t", "kept")).json == {"offsets": [{"partition": 0, "offset": 0}]}
+        with running(config) as process:
+            await until_ready(http)
+            async with asyncio.timeout(20):
+                while (await http.produce("t", "more")).status != 200:
+                    await asyncio.sleep(0.02)
+            read = await http("GET", "/v1/topics/t/partitions/0/records?offset=0")
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 20) == 0
+
+    assert [record["value"] for record in read.json["records"]][:2] == ["kept", "more"]
+
+
+async def test_nodes_that_refuse_to_start_say_why(tmp_path: Path, free_ports: Callable[[int], list[int]]):
+    ports = free_ports(3)
+    config = configure(tmp_path, ports)
+    for port, name in ((ports[0], "listeners.public"), (ports[1], "listeners.internal"), (ports[2], "quorum address")):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+            message = await asyncio.to_thread(refused, config)
+        assert "cannot listen on 127.0.0.1:" in message
+        assert name in message
+        assert "Traceback" not in message
+
+    other = await asyncio.to_thread(refused, configure(tmp_path, ports, cluster_id="another"))
+    assert "belongs to node 1 of cluster alone" in other
+    assert "INCONSISTENT_CLUSTER_ID" in other
