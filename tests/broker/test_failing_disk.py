@@ -1,0 +1,62 @@
+"""A disk that fails under a running broker: it ends, says why, and the others go on without a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from broker_support import http_to
+
+from raftlog.cli.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.cluster
+
+SHIM = """
+import os, sys
+real = os.fdatasync
+def fdatasync(descriptor):
+    if os.path.exists(os.environ["RAFTLOG_TEST_BAD_DISK"]) and descriptor > 2:
+        raise OSError(5, "Input/output error")
+    return real(descriptor)
+os.fdatasync = fdatasync
+sys.argv[0] = "raftlog"
+from raftlog.entry import main
+main()
+"""
+
+
+async def test_a_broker_whose_sync_fails_ends_and_nothing_is_lost(
+    tmp_path: Path, topic_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Every node runs with a patched `fdatasync`; only one broker's log folder is then declared bad."""
+    bad = tmp_path / "bad"
+    shim = tmp_path / "shim.py"
+    shim.write_text(SHIM)
+    monkeypatch.setenv("RAFTLOG_TEST_BAD_DISK", str(bad))
+    broken = LocalCluster(tmp_path / "c", port=0, command=(sys.executable, str(shim), "server", "start"))
+    monkeypatch.setenv("RAFTLOG_TEST_BAD_DISK", str(tmp_path / "never"))
+    with LocalCluster(tmp_path / "c", port=0) as cluster:
+        async with http_to(cluster.public_url("broker-2")) as http:
+            info = await http.create(topic_name)
+            leader = f"broker-{info['partitions'][0]['leader']}"
+            assert (await http.produce(topic_name, "before")).status == 200
+            await asyncio.to_thread(cluster.kill, leader)
+            monkeypatch.setenv("RAFTLOG_TEST_BAD_DISK", str(bad))
+            await asyncio.to_thread(broken.start_node, leader)
+            await asyncio.to_thread(cluster.wait_ready, 30, [leader])
+            bad.write_text("")
+            other = next(name for name in cluster.brokers if name != leader)
+            async with http_to(cluster.public_url(other)) as still:
+                async with asyncio.timeout(30):
+                    while leader in cluster.running():
+                        await still.produce(topic_name, "while it fails")
+                        await asyncio.sleep(0.02)
+                    while (await still.produce(topic_name, "after")).status != 200:
+                        await asyncio.sleep(0.02)
+                read = await still("GET", f"/v1/topics/{topic_name}/partitions/0/records?offset=0")
+
+    values = [record["value"] for record in read.json["records"]]
+    assert (values[0], values[-1]) == ("before", "after")
+    assert "Input/output error" in (tmp_path / "c" / leader / "log.txt").read_text()
