@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
-from raftlog.broker.http import Handler, InflightLimits, errors, read_json
+from raftlog.broker.http import Handler, InflightLimits, errors, plain_bodies, read_json
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
@@ -17,7 +18,7 @@ from raftlog.broker.routes.cluster import ClusterRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.config import NodeConfig
-from raftlog.errors import ConfigError
+from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
 from raftlog.partition.replica_manager import ReplicaManager
@@ -88,15 +89,25 @@ class BrokerNode:
         assert listeners.public is not None
         assert listeners.internal is not None
         await self._serve(self._public_application(), listeners.public, "public")
-        inner = internal or web.Application(middlewares=[errors], client_max_size=self._config.broker.max_request_bytes)
+        inner = internal or web.Application(
+            middlewares=[errors, plain_bodies], client_max_size=self._config.broker.max_request_bytes
+        )
         inner.router.add_post(paths.REPLICA_FETCH, self._replica_fetch)
         if internal is None:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
         await self._serve(inner, listeners.internal, "internal")
         await self.replicas.start()
-        self._tasks.spawn(self.listener.run(), name="metadata")
-        self._tasks.spawn(self.lifecycle.run(), name="life cycle")
+        self._tasks.spawn(self._vital(self.listener.run()), name="metadata")
+        self._tasks.spawn(self._vital(self.lifecycle.run()), name="life cycle")
         _log.info("broker %d serves clients at %s", self._config.node_id, listeners.public)
+
+    async def _vital(self, work: Coroutine[None, None, None]) -> None:
+        """End the broker with `work`: without metadata or heartbeats it would serve what is no longer so."""
+        try:
+            await work
+        except Exception as error:  # whatever it is, going on would be worse
+            self.lifecycle.refuse(RaftlogError(f"broker {self._config.node_id} cannot go on: {error!r}"))
+            raise
 
     async def close(self) -> None:
         """Hand leaderships over, stop serving, sync and checkpoint every log."""
@@ -109,16 +120,22 @@ class BrokerNode:
 
     def _public_application(self) -> web.Application:
         config = self._config.broker
-        limits = InflightLimits(max_requests=config.max_inflight_requests, max_bytes=config.max_inflight_bytes)
+        limits = InflightLimits(
+            max_requests=config.max_inflight_requests,
+            max_bytes=config.max_inflight_bytes,
+            max_request_bytes=config.max_request_bytes,
+        )
         app = web.Application(
-            middlewares=[self._count, errors, limits.middleware], client_max_size=config.max_request_bytes
+            middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
         )
         for routes in (ClusterRoutes(self.context), ProduceRoutes(self.context), FetchRoutes(self.context)):
             routes.add_to(app)
         return app
 
     async def _serve(self, app: web.Application, address: Address, name: str) -> None:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_DRAIN_S, handler_cancellation=True)
+        runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=_DRAIN_S, handler_cancellation=True, auto_decompress=False
+        )
         await runner.setup()
         self._runners.append(runner)
         try:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from aiohttp import web
 
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, OverloadedError, RaftlogError
-from raftlog.wire import media
+from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_json, encode_json
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RETRY_AFTER_S = "1"
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
+"""Answered under any load: a supervisor must not end a broker because it is busy."""
 _CODE_OF_STATUS = {413: ErrorCode.MESSAGE_TOO_LARGE, 415: ErrorCode.UNSUPPORTED_MEDIA_TYPE, 404: ErrorCode.NOT_FOUND}
 
 
@@ -60,12 +64,20 @@ async def read_json(request: web.Request, cls: type[T]) -> T:
     Raises:
         InvalidRequestError: another content type, or a body that does not fit.
     """
-    if request.content_type not in (media.JSON, "application/octet-stream", "application/x-www-form-urlencoded"):
+    return decode_json(cls, await read_body(request, media.JSON))
+
+
+async def read_body(request: web.Request, form: str) -> bytes:
+    """Return the body, if it is of media type `form` or of those that HTTP clients name when told nothing.
+
+    Raises:
+        InvalidRequestError: another content type.
+    """
+    if request.content_type not in (form, "application/octet-stream", "application/x-www-form-urlencoded"):
         raise InvalidRequestError(
-            f"Content-Type: expected {media.JSON}, received {request.content_type}",
-            code=ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+            f"Content-Type: expected {form}, received {request.content_type}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
         )
-    return decode_json(cls, await request.read())
+    return await request.read()
 
 
 def check_query(request: web.Request, *allowed: str) -> None:
@@ -89,13 +101,17 @@ def query_number(request: web.Request, name: str, default: int, *, at_least: int
     text = request.query.get(name)
     if text is None:
         return default
-    try:
-        number = int(text)
-    except ValueError:
-        raise InvalidRequestError(f"{name}: expected an integer, received {text!r}") from None
+    number = parse_integer(text)
+    if number is None:
+        raise InvalidRequestError(f"{name}: expected an integer, received {text!r:.80}")
     if not at_least <= number <= at_most:
         raise InvalidRequestError(f"{name}: expected {at_least} to {at_most}, received {number}")
     return number
+
+
+def parse_integer(text: str) -> int | None:
+    """Return a decimal number of at most 19 digits, None for all else (`int` takes 1_0, and raises on 5,000 digits)."""
+    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def path_partition(request: web.Request) -> tuple[str, int]:
@@ -111,24 +127,53 @@ def path_partition(request: web.Request) -> tuple[str, int]:
 
 
 def deadline_ms(request: web.Request, limit_ms: int) -> int:
-    """Return how long the caller will wait, at most `limit_ms`."""
-    text = request.headers.get(media.DEADLINE_MS, "")
-    return max(1, min(int(text), limit_ms)) if text.isascii() and text.isdigit() else limit_ms
+    """Return how long the caller will wait, at most `limit_ms`.
+
+    Raises:
+        InvalidRequestError: it does not say so in milliseconds.
+    """
+    text = request.headers.get(media.DEADLINE_MS)
+    if text is None:
+        return limit_ms
+    number = parse_integer(text)
+    if number is None or number < 0:
+        raise InvalidRequestError(f"{media.DEADLINE_MS}: expected milliseconds, received {text!r:.80}")
+    return max(1, min(number, limit_ms))
+
+
+@web.middleware
+async def plain_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse encoded bodies unread: half a megabyte of gzip unpacks to half a gigabyte, in the loop's own time.
+
+    The listeners do not unpack either (`auto_decompress=False`). Batches have a compression of their own.
+    """
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise InvalidRequestError(
+            f"Content-Encoding: expected none, received {encoding!r:.80}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
+        )
+    return await handler(request)
 
 
 class InflightLimits:
-    """Bounds what requests hold in memory at once; beyond, they are answered 429."""
+    """Bounds what requests hold in memory at once; beyond, they are answered 429.
 
-    def __init__(self, *, max_requests: int, max_bytes: int) -> None:
+    A body that does not say its length (chunked) counts as the largest that is allowed.
+    """
+
+    def __init__(self, *, max_requests: int, max_bytes: int, max_request_bytes: int) -> None:
         self._max_requests = max_requests
         self._max_bytes = max_bytes
+        self._max_request_bytes = max_request_bytes
         self.requests = 0
         self.bytes = 0
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Count a request while it is handled."""
-        size = request.content_length or 0
+        if request.path in _UNLIMITED:
+            return await handler(request)
+        size = self._size(request)
         if self.requests >= self._max_requests or self.bytes + size > self._max_bytes:
             raise OverloadedError(
                 f"{self.requests} requests with {self.bytes} bytes are being handled; slow down and send it again"
@@ -138,3 +183,8 @@ class InflightLimits:
             return await handler(request)
         finally:
             self.requests, self.bytes = self.requests - 1, self.bytes - size
+
+    def _size(self, request: web.Request) -> int:
+        if request.content_length is None and request.body_exists:
+            return self._max_request_bytes
+        return request.content_length or 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ from raftlog.wire.data import JsonRecord
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 """The end of the year 9999."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
@@ -88,7 +89,12 @@ def _timestamp_us(value: int | str, where: str) -> int:
             f"{where}: expected milliseconds or ISO 8601, received {value!r}", code=ErrorCode.INVALID_TIMESTAMP
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000_000)
+    moment_us = (moment - _EPOCH) // timedelta(microseconds=1)
+    if not 0 <= moment_us <= MAX_TIMESTAMP_MS * 1_000 + 999:
+        raise InvalidRequestError(
+            f"{where}: expected a time from 1970 to 9999, received {value!r}", code=ErrorCode.INVALID_TIMESTAMP
+        )
+    return moment_us
 
 
 def _headers(headers: Mapping[str, Any] | tuple[Any, ...], where: str) -> tuple[tuple[str, bytes | None], ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import orjson
 import pyarrow as pa
 
@@ -14,6 +16,7 @@ from raftlog.wire import media
 from raftlog.wire.codec import encode_json
 
 _FORMATS = (media.JSON, media.NDJSON, media.ARROW_STREAM, media.BATCHES)
+_UNWANTED = re.compile(r"q=0(\.0{0,3})?")
 
 
 def negotiate(accept: str) -> str:
@@ -23,7 +26,9 @@ def negotiate(accept: str) -> str:
         InvalidRequestError: none is offered; the message lists what is.
     """
     for item in accept.split(","):
-        wanted = item.split(";")[0].strip().lower()
+        wanted, *parameters = (part.strip().lower() for part in item.split(";"))
+        if any(_UNWANTED.fullmatch(parameter) for parameter in parameters):
+            continue
         if wanted in ("", "*/*", "application/*", "text/html"):
             return media.JSON
         if wanted in _FORMATS:

@@ -56,7 +56,9 @@ class ControllerNode:
         assert address is not None
         try:
             if serve:
-                self._runner = web.AppRunner(self.routes.application(), handler_cancellation=True, access_log=None)
+                self._runner = web.AppRunner(
+                    self.routes.application(), handler_cancellation=True, access_log=None, auto_decompress=False
+                )
                 await self._runner.setup()
                 await web.TCPSite(self._runner, address.host, address.port, reuse_address=True).start()
             await self.controller.start()

@@ -112,6 +112,7 @@ class ClusterRoutes:
 
     async def create_topic(self, request: web.Request) -> web.Response:
         """Create a topic; answer once every broker that is alive knows it, or a second has passed."""
+        check_query(request)
         command = await read_json(request, CreateTopicRequest)
         offset = await self._administer(paths.CREATE_TOPIC, command, request)
         others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
@@ -120,6 +121,7 @@ class ClusterRoutes:
 
     async def delete_topic(self, request: web.Request) -> web.Response:
         """Delete a topic; answer once this broker knows it."""
+        check_query(request)
         command = DeleteTopicRequest(topic=request.match_info["topic"])
         await self._administer(paths.DELETE_TOPIC, command, request)
         return json_response({"topic": command.topic, "deleted": True})

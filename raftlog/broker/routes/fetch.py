@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, json_response, path_partition, query_number, read_json
+from raftlog.broker.http import (
+    check_query,
+    deadline_ms,
+    json_response,
+    parse_integer,
+    path_partition,
+    query_number,
+    read_json,
+)
 from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError
@@ -42,7 +52,10 @@ class FetchRoutes:
         max_bytes = query_number(request, "max_bytes", 1 << 20, at_least=1, at_most=config.fetch_max_bytes)
         fetch = FetchRequest(
             partitions=(FetchPartition(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes),),
-            max_wait_ms=query_number(request, "max_wait_ms", 0, at_most=config.fetch_max_wait_ms),
+            max_wait_ms=min(
+                query_number(request, "max_wait_ms", 0, at_most=config.fetch_max_wait_ms),
+                deadline_ms(request, config.fetch_max_wait_ms),
+            ),
             min_bytes=query_number(request, "min_bytes", 1),
             max_bytes=max_bytes,
         )
@@ -63,13 +76,9 @@ class FetchRoutes:
         """Read several partitions that this broker leads; the answer is a frame of raw batches."""
         check_query(request)
         asked = await read_json(request, FetchRequest)
-        config = self._context.config.broker
-        if asked.max_wait_ms > config.fetch_max_wait_ms or asked.max_bytes > config.fetch_max_bytes:
-            raise InvalidRequestError(
-                f"max_wait_ms is at most {config.fetch_max_wait_ms} and max_bytes {config.fetch_max_bytes}, "
-                f"received {asked.max_wait_ms} and {asked.max_bytes}"
-            )
-        pairs = await serve_fetch(self._context.leader, asked)
+        self._check_limits(asked)
+        wait_ms = min(asked.max_wait_ms, deadline_ms(request, asked.max_wait_ms))
+        pairs = await serve_fetch(self._context.leader, replace(asked, max_wait_ms=wait_ms))
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
         body = b"".join(encode_frame(head, [data for _, data in pairs]))
@@ -83,9 +92,9 @@ class FetchRoutes:
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         replica = self._context.leader(topic, partition)
-        if at not in ("earliest", "latest") and not at.removeprefix("-").isdigit():
+        if at not in ("earliest", "latest") and parse_integer(at) is None:
             raise InvalidRequestError(
-                f"at: expected earliest, latest or milliseconds since 1970, received {at!r}",
+                f"at: expected earliest, latest or milliseconds since 1970, received {at!r:.80}",
                 code=ErrorCode.INVALID_TIMESTAMP,
             )
         return json_response(
@@ -104,6 +113,18 @@ class FetchRoutes:
         if text in ("earliest", "latest"):
             return _offset_at(replica, text)
         return query_number(request, "offset", 0)
+
+    def _check_limits(self, asked: FetchRequest) -> None:
+        config = self._context.config.broker
+        limits = [
+            ("max_wait_ms", asked.max_wait_ms, 0, config.fetch_max_wait_ms),
+            ("max_bytes", asked.max_bytes, 1, config.fetch_max_bytes),
+            ("min_bytes", asked.min_bytes, 0, config.fetch_max_bytes),
+            *((f"partitions[{n}].max_bytes", part.max_bytes, 1, 2**63 - 1) for n, part in enumerate(asked.partitions)),
+        ]
+        for name, number, least, most in limits:
+            if not least <= number <= most:
+                raise InvalidRequestError(f"{name}: expected {least} to {most}, received {number}")
 
     @staticmethod
     def _check_isolation(request: web.Request) -> None:

@@ -10,7 +10,15 @@ from dataclasses import replace
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response, path_partition, query_number, read_json
+from raftlog.broker.http import (
+    check_query,
+    deadline_ms,
+    json_response,
+    path_partition,
+    query_number,
+    read_body,
+    read_json,
+)
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, UnknownOutcomeError
@@ -46,13 +54,17 @@ class ProduceRoutes:
         acks, timeout_ms = self._acks(request), self._timeout_ms(request)
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
-        result = await self._append(topic, partition, bytearray(await request.read()), acks, timeout_ms)
+        result = await self._append(
+            topic, partition, bytearray(await read_body(request, media.BATCHES)), acks, timeout_ms
+        )
         return json_response(result)
 
     async def produce(self, request: web.Request) -> web.Response:
         """Append a frame of batches, one for each partition; each has a result of its own."""
         check_query(request)
-        head, body = decode_frame(ProduceRequest, await request.read())
+        head, body = decode_frame(ProduceRequest, await read_body(request, media.FRAME))
+        if head.timeout_ms < 1:
+            raise InvalidRequestError(f"timeout_ms: expected at least 1, received {head.timeout_ms}")
         batches = split_parts(body, [asked.length for asked in head.partitions])
         timeout_ms = min(head.timeout_ms, deadline_ms(request, self._context.config.broker.request_timeout_ms))
         results = await asyncio.gather(
