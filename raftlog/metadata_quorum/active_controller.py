@@ -24,7 +24,7 @@ from raftlog.metadata_quorum.publisher import Publisher
 from raftlog.metadata_quorum.records import BeginEpoch, Command, encode_command
 from raftlog.metadata_quorum.seam import Quorum
 from raftlog.metadata_quorum.sessions import Sessions
-from raftlog.model import Address, BrokerId, ControllerId, TopicId
+from raftlog.model import Address, BrokerEpoch, BrokerId, ControllerId, TopicId
 from raftlog.runtime import Clock, Tasks, new_uuid_hex
 from raftlog.wire.codec import decode_plain, encode_json
 from raftlog.wire.controller import (
@@ -119,11 +119,13 @@ class Controller:
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
         """Register a broker process."""
-        now = self._clock.monotonic_ms()
-        alive = self._sessions.alive(request.broker_id, now)
-        epoch, offset = await self._decide(
-            lambda image: decide_registration(image, request, cluster_id=self.cluster_id, session_alive=alive)
-        )
+
+        def decide(image: MetadataImage) -> Decision[BrokerEpoch | None]:
+            # Asked only now: while this request waited for its turn, an epoch may have begun, with new sessions.
+            alive = self._sessions.alive(request.broker_id, self._clock.monotonic_ms())
+            return decide_registration(image, request, cluster_id=self.cluster_id, session_alive=alive)
+
+        epoch, offset = await self._decide(decide)
         broker_epoch = offset if epoch is None else epoch
         self._sessions.heard(request.broker_id, self._clock.monotonic_ms())
         _log.info("broker %d registered in epoch %d", request.broker_id, broker_epoch)

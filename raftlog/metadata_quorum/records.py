@@ -188,7 +188,14 @@ def decode_command(payload: bytes) -> Command:
         raise UnreadableRecordError(f"expected a metadata command, received {payload[:80]!r}")
     records = [record_from_plain(record) for record in document["records"] if isinstance(record, Mapping)]
     return Command(
-        controller_epoch=int(document.get("controller_epoch", -1)),
-        sequence=int(document.get("sequence", -1)),
+        controller_epoch=_integer(document, "controller_epoch"),
+        sequence=_integer(document, "sequence"),
         records=tuple(record for record in records if record is not None),
     )
+
+
+def _integer(document: Mapping[str, Any], name: str) -> int:
+    value = document.get(name, -1)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UnreadableRecordError(f"{name}: expected an integer, received {value!r:.80}")
+    return value

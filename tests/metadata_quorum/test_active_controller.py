@@ -162,6 +162,25 @@ async def test_silence_ends_a_session_and_a_new_epoch_starts_them_all_afresh(ben
     assert not any(broker.fenced for broker in bench.controller.image.brokers.values())
 
 
+async def test_a_second_process_is_refused_even_if_it_comes_while_an_epoch_begins(bench: Bench):
+    await bench.active()
+    await bench.join(1)
+    bench.quorum.elect(None)
+    bench.clock.now_ms = 50_000  # The sessions of the last epoch are long over; those of the next begin afresh.
+    bench.quorum.hold = asyncio.Event()
+    bench.quorum.elect(101)
+    request = RegisterBrokerRequest(
+        cluster_id="c", broker_id=1, incarnation_id="second", public=Address("h", 1), internal=Address("h", 2)
+    )
+    second = asyncio.ensure_future(bench.controller.register(request))
+    await asyncio.sleep(0)
+    bench.quorum.hold.set()
+
+    with pytest.raises(RaftlogError) as refused:
+        await second
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
 async def test_a_lost_connection_fences_only_a_process_that_is_gone(bench: Bench):
     await bench.active()
     await bench.join(1)

@@ -147,6 +147,11 @@ class TestControlledShutdown:
         )
         assert all(1 not in state.replicas for _, _, state in created.partitions())
 
+    def test_it_is_not_unfenced_for_a_last_heartbeat(self):
+        image = decided(cluster(), heartbeat(cluster(), 1, want_shutdown=True))
+        image = decided(image, decide_fence(image, 1, image.brokers[1].broker_epoch))
+        assert heartbeat(image, 1).records == ()
+
     def test_its_next_process_registers_at_once(self):
         image = decided(cluster(), heartbeat(cluster(), 1, want_shutdown=True))
         decision = decide_registration(image, ask_to_register(1), cluster_id="c", session_alive=True)

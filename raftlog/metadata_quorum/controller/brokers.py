@@ -78,7 +78,8 @@ def decide_heartbeat(image: MetadataImage, request: HeartbeatRequest) -> Decisio
     broker = require_current(image, request.broker_id, request.broker_epoch)
     if request.want_shutdown:
         return _decide_shutdown(image, broker)
-    if broker.fenced and request.metadata_offset >= broker.broker_epoch:
+    caught_up = request.metadata_offset >= broker.broker_epoch
+    if broker.fenced and caught_up and not broker.in_controlled_shutdown:
         unfence = UnfenceBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
         records: tuple[Record, ...] = (unfence, *elect_leaderless(image, broker.broker_id))
         return Decision(records, HeartbeatResponse(fenced=False))
