@@ -120,6 +120,7 @@ class ReplicaManager:
             wanted = {assignment.key: assignment for assignment in assignments}
             for key in [key for key in self._replicas if key not in wanted]:
                 self._drop(key)
+            self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
             if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:

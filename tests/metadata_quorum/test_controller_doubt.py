@@ -1,0 +1,154 @@
+"""A controller that cannot know what became of a command, or whether it still decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from metadata_support import MemoryQuorum
+from test_active_controller import Bench
+
+from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
+from raftlog.metadata_quorum.records import BeginEpoch, Command, encode_command
+from raftlog.wire.metadata import CreateTopicRequest
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    await bench.quorum.start()
+    await bench.active()
+    await bench.join(1)
+    yield bench
+    await bench.controller.close()
+
+
+def create(bench: Bench, topic: str) -> asyncio.Future[str]:
+    return asyncio.ensure_future(bench.controller.create_topic(CreateTopicRequest(topic=topic)))
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_command_that_nobody_took_costs_no_epoch(bench: Bench):
+    epoch = bench.controller.image.controller_epoch
+    bench.quorum.errors = [OverloadedError("full")]
+    with pytest.raises(OverloadedError):
+        await create(bench, "refused")
+    await create(bench, "taken")
+
+    assert bench.controller.image.controller_epoch == epoch
+    assert list(bench.controller.image.names) == ["taken"]
+
+
+async def test_a_caller_that_gives_up_leaves_a_doubt_that_a_new_epoch_ends(bench: Bench):
+    epoch = bench.controller.image.controller_epoch
+    bench.quorum.hold = asyncio.Event()
+    given_up = create(bench, "given-up")
+    await turns()
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    assert not bench.controller.is_active
+    with pytest.raises(RetriableError) as refused:
+        bench.controller._require_active()
+    assert refused.value.code is ErrorCode.QUORUM_NOT_AVAILABLE
+
+    bench.quorum.hold.set()
+    await bench.active()
+    await create(bench, "next")
+    assert bench.controller.image.controller_epoch > epoch
+    assert list(bench.controller.image.names) == ["next"]
+
+
+async def test_a_command_that_was_lost_and_then_applied_counts_and_the_next_decision_sees_it(bench: Bench):
+    real = bench.quorum.propose
+
+    async def lose_the_answer(payload: bytes, *, timeout_ms: int) -> int:
+        bench.quorum.propose = real  # type: ignore[method-assign]
+        bench.quorum.commit(payload)
+        raise UnknownOutcomeError("the answer was lost")
+
+    bench.quorum.propose = lose_the_answer  # type: ignore[method-assign]
+    with pytest.raises(UnknownOutcomeError):
+        await create(bench, "t")
+    await bench.active()
+    with pytest.raises(RaftlogError) as again:
+        await create(bench, "t")
+
+    assert again.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_a_decision_that_a_successors_epoch_overtook_is_void_and_said_to_be_unknown(bench: Bench):
+    bench.quorum.hold = asyncio.Event()
+    overtaken = create(bench, "overtaken")
+    await turns()
+    successor = Command(controller_epoch=-1, sequence=-1, records=(BeginEpoch(controller_id=102),))
+    bench.quorum.commit(encode_command(successor))
+    bench.quorum.hold.set()
+
+    with pytest.raises(UnknownOutcomeError, match="was replaced while it decided"):
+        await overtaken
+    assert bench.controller.image.names == {}
+    assert bench.controller.image.controller_id == 102
+
+
+async def test_beginning_an_epoch_is_tried_until_it_succeeds_or_another_leads():
+    bench = Bench()
+    bench.quorum.errors = [UnknownOutcomeError("lost"), OverloadedError("full")]
+    bench.quorum.elect(101)
+    await bench.active()
+    assert bench.controller.image.controller_epoch == 1
+
+    other = Bench()
+    other.quorum.errors = [UnknownOutcomeError("lost")]
+    other.quorum.elect(101)
+    await turns()
+    assert other.quorum.errors == []
+    other.quorum.elect(103)
+    await other.until(lambda: not other.controller._tasks._tasks)
+    assert (other.controller.is_active, other.quorum.log) == (False, [])
+    await bench.controller.close()
+    await other.controller.close()
+
+
+async def test_a_leadership_lost_while_the_epoch_begins_never_acts():
+    bench = Bench()
+    bench.quorum.hold = asyncio.Event()
+    bench.quorum.elect(101)
+    await turns()
+    bench.quorum.elect(103)
+    bench.quorum.hold.set()
+    await bench.until(lambda: len(bench.quorum.log) == 1)
+    await turns()
+
+    assert not bench.controller.is_active
+    await bench.controller.close()
+
+
+async def test_replaying_the_log_anywhere_gives_the_same_image(bench: Bench):
+    """A standby that joins late, and this controller itself after a restart."""
+    await bench.join(2)
+    await create(bench, "a")
+    bench.quorum.elect(None)
+    bench.quorum.elect(101)
+    await bench.active()
+    await create(bench, "b")
+
+    standby = Bench()
+    replayed = MemoryQuorum(standby.controller)
+    for payload in bench.quorum.log:
+        replayed.commit(payload)
+    assert standby.controller.image == bench.controller.image
+    assert standby.controller.take_snapshot() == bench.controller.take_snapshot()
+
+
+async def test_a_snapshot_that_cannot_be_read_is_no_empty_cluster(bench: Bench):
+    before = bench.controller.image
+    for data in (b"", b"{}", b"[]", b'{"offset":1}', bench.controller.take_snapshot()[:-10]):
+        with pytest.raises(RaftlogError):
+            bench.controller.load_snapshot(10, data)
+
+    assert bench.controller.image is before

@@ -1,0 +1,168 @@
+"""What brokers get of the metadata log, and whose session is alive."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from metadata_support import register
+
+from raftlog.metadata_quorum import publisher as publisher_module
+from raftlog.metadata_quorum.image import MetadataImage, image_from_plain, replay
+from raftlog.metadata_quorum.publisher import Publisher
+from raftlog.metadata_quorum.records import AllocateProducerIds, Record, record_from_plain
+from raftlog.metadata_quorum.sessions import Sessions
+from raftlog.wire.codec import decode_json, encode_json
+from raftlog.wire.controller import MetadataUpdate
+
+
+class Source:
+    """Publishes one effective entry at each offset, as a controller that applies them would."""
+
+    def __init__(self) -> None:
+        self.publisher = Publisher()
+        self.image = MetadataImage()
+
+    def apply(self, *records: Record) -> None:
+        self.image = replay(self.image, self.image.offset + 1, records)
+        self.publisher.publish(self.image, records)
+
+    def allocate(self, count: int) -> None:
+        for _ in range(count):
+            self.apply(AllocateProducerIds(next_producer_id=self.image.next_producer_id + 1))
+
+
+class Reader:
+    """A broker that follows the metadata log."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        self.answers: list[int] = []
+        self.snapshots = 0
+        self.position = -1
+
+    async def read(self, publisher: Publisher) -> None:
+        made = await publisher.updates(self.position, max_wait_ms=0)
+        update = decode_json(MetadataUpdate, encode_json(made))
+        if update.snapshot is not None:
+            self.image = image_from_plain(update.snapshot)
+            self.snapshots += 1
+        for entry in update.entries:
+            records = [record_from_plain(record) for record in entry.records]
+            self.image = replay(self.image, entry.offset, [record for record in records if record is not None])
+        self.answers.append(len(update.entries))
+        assert update.end_offset >= self.image.offset
+        self.position = update.end_offset
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = publisher_module.deque
+    monkeypatch.setattr(publisher_module, "KEPT_ENTRIES", 10)
+    monkeypatch.setattr(publisher_module, "MAX_ENTRIES_PER_ANSWER", 4)
+    monkeypatch.setattr(publisher_module, "deque", lambda maxlen: real(maxlen=10))
+
+
+@pytest.mark.usefixtures("_small")
+async def test_a_reader_gets_pages_and_misses_nothing():
+    source, reader = Source(), Reader()
+    source.apply(register(1))
+    await reader.read(source.publisher)
+    source.allocate(9)
+    for _ in range(3):
+        await reader.read(source.publisher)
+
+    assert (reader.snapshots, reader.answers) == (1, [0, 4, 4, 1])
+    assert reader.image == source.image
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize(("missed", "snapshots"), [(10, 1), (11, 2)])
+async def test_who_missed_more_than_is_kept_gets_a_snapshot(missed: int, snapshots: int):
+    source, reader = Source(), Reader()
+    source.apply(register(1))
+    await reader.read(source.publisher)
+    source.allocate(missed)
+    for _ in range(3):
+        await reader.read(source.publisher)
+
+    assert reader.snapshots == snapshots
+    assert reader.image == source.image
+
+
+async def test_after_a_loaded_snapshot_only_later_entries_are_known():
+    source, reader = Source(), Reader()
+    source.allocate(3)
+    await reader.read(source.publisher)
+    loaded = replay(source.image, 50, [register(2)])
+    source.publisher.restart_from(loaded)
+    await reader.read(source.publisher)
+
+    assert (reader.snapshots, reader.image) == (2, loaded)
+
+
+async def test_entries_without_effect_wake_nobody_and_still_move_the_end():
+    source = Source()
+    source.allocate(1)
+    waiting = asyncio.ensure_future(source.publisher.updates(0, max_wait_ms=20))
+    await asyncio.sleep(0)
+    source.apply()
+    update = await waiting
+
+    assert (update.entries, update.end_offset) == ((), 1)
+
+
+async def test_every_waiting_reader_is_woken_by_one_entry_or_by_a_loaded_snapshot():
+    source = Source()
+    source.allocate(1)
+    first = [asyncio.ensure_future(source.publisher.updates(0, max_wait_ms=20_000)) for _ in range(3)]
+    await asyncio.sleep(0)
+    source.allocate(1)
+    async with asyncio.timeout(5):
+        assert [len(update.entries) for update in await asyncio.gather(*first)] == [1, 1, 1]
+
+    second = asyncio.ensure_future(source.publisher.updates(1, max_wait_ms=20_000))
+    await asyncio.sleep(0)
+    source.publisher.restart_from(replay(source.image, 9, []))
+    async with asyncio.timeout(5):
+        assert (await second).snapshot_offset == 9
+
+
+async def test_a_reader_that_is_ahead_of_this_controller_is_never_sent_back():
+    source = Source()
+    source.allocate(1)
+    update = await source.publisher.updates(7, max_wait_ms=1)
+
+    assert (update.entries, update.snapshot, update.end_offset) == ((), None, 7)
+
+
+async def test_a_reader_that_hangs_up_leaves_nothing_behind():
+    source = Source()
+    source.allocate(1)
+    waiting = asyncio.ensure_future(source.publisher.updates(0, max_wait_ms=20_000))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    assert source.publisher._wakers == set()
+
+
+def test_a_session_lives_from_one_heartbeat_to_its_timeout():
+    sessions = Sessions(timeout_ms=3_000)
+    assert not sessions.alive(1, 0)
+    assert sessions.silent_for(1, 0) == 3_001
+
+    sessions.heard(1, 100)
+    assert (sessions.alive(1, 3_100), sessions.alive(1, 3_101), sessions.silent_for(1, 900)) == (True, False, 800)
+    sessions.heard(1, 2_000)
+    assert sessions.alive(1, 5_000)
+    sessions.end(1)
+    assert not sessions.alive(1, 2_000)
+
+
+def test_a_new_controller_knows_only_the_brokers_that_it_is_told():
+    sessions = Sessions(timeout_ms=3_000)
+    sessions.heard(1, 100)
+    sessions.restart([2, 3], 10_000)
+
+    assert [sessions.alive(broker, 13_000) for broker in (1, 2, 3)] == [False, True, True]

@@ -1,0 +1,194 @@
+"""Answering fetches over several partitions: limits, errors of single partitions, epochs, waking."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from replica_support import EPOCHS, TOPIC_ID, Solo
+
+from raftlog.errors import NotFoundError
+from raftlog.model import TopicIdPartition
+from raftlog.partition.replica import Replica
+from raftlog.partition.serving import serve_fetch, serve_replica_fetch
+from raftlog.wire.data import FetchPartition, FetchRequest
+from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest
+
+
+class Shelf:
+    """Three partitions that broker 1 leads, each with two records of one batch each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.solos = [Solo(folder, isr=(1,), min_insync_replicas=1, partition=number) for number in range(3)]
+
+    async def fill(self) -> None:
+        for solo in self.solos:
+            for number in range(2):
+                await solo.append(f"{number}".ljust(100))
+
+    def find(self, topic: str, partition: int, topic_id: str) -> Replica:
+        if topic != "t" or partition >= len(self.solos):
+            raise NotFoundError(f"no {topic}-{partition}")
+        return self.solos[partition].replica
+
+    def find_by_id(self, key: TopicIdPartition) -> Replica:
+        return self.find("t", key.partition, key.topic_id)
+
+    async def fetch(self, *asked: tuple[int, int], **request: int):
+        partitions = tuple(FetchPartition(topic="t", partition=p, offset=offset) for p, offset in asked)
+        return await serve_fetch(self.find, FetchRequest(**{"partitions": partitions, "max_wait_ms": 0, **request}))
+
+    async def replica_fetch(self, *asked: tuple[int, int], epoch: int = 0, last: int = 0, **request: int):
+        partitions = tuple(
+            ReplicaFetchPartition(
+                topic_id=TOPIC_ID, partition=p, leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=last
+            )
+            for p, offset in asked
+        )
+        asked_for = {"partitions": partitions, "max_wait_ms": 0, "replica_id": 2, "broker_epoch": EPOCHS[2], **request}
+        return await serve_replica_fetch(self.find_by_id, ReplicaFetchRequest(**asked_for))
+
+
+@pytest.fixture
+async def shelf(tmp_path: Path) -> AsyncIterator[Shelf]:
+    shelf = Shelf(tmp_path)
+    await shelf.fill()
+    yield shelf
+    for solo in shelf.solos:
+        await solo.close()
+
+
+async def test_a_consumer_reads_several_partitions_at_once(shelf: Shelf):
+    pairs = await shelf.fetch((0, 0), (1, 1), (2, 2))
+    sizes = [len(data) for _, data in pairs]
+
+    assert sizes[0] == 2 * sizes[1] > 0
+    assert sizes[2] == 0
+    assert [(r.length, r.high_watermark, r.error) for r, _ in pairs] == [(size, 2, None) for size in sizes]
+
+
+async def test_limits_hold_and_progress_is_always_made(shelf: Shelf):
+    one = len((await shelf.fetch((0, 1)))[0][1])
+    assert [len(d) for _, d in await shelf.fetch((0, 0), (1, 0), max_bytes=1)] == [one, 0]
+    assert [len(d) for _, d in await shelf.fetch((0, 0), (1, 0), max_bytes=2 * one)] == [2 * one, 0]
+    assert [len(d) for _, d in await shelf.fetch((0, 2), (1, 0), max_bytes=1)] == [0, one]
+
+
+async def test_an_error_of_one_partition_is_said_at_once_and_leaves_the_others_whole(shelf: Shelf):
+    async with asyncio.timeout(5):
+        pairs = await shelf.fetch((0, 0), (7, 0), (1, 9), max_wait_ms=60_000, min_bytes=1 << 20)
+
+    assert pairs[0][1]
+    assert [r.error.code if r.error else None for r, _ in pairs] == [
+        None,
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "OFFSET_OUT_OF_RANGE",
+    ]
+
+
+async def test_min_bytes_parks_a_fetch_until_enough_is_there_or_time_is_up(shelf: Shelf):
+    one = len((await shelf.fetch((0, 1)))[0][1])
+    parked = asyncio.ensure_future(shelf.fetch((0, 2), (1, 2), max_wait_ms=60_000, min_bytes=2 * one))
+    await shelf.solos[0].append("2".ljust(100))
+    await asyncio.sleep(0)
+    assert not parked.done()
+    await shelf.solos[1].append("2".ljust(100))
+    async with asyncio.timeout(5):
+        assert [len(data) for _, data in await parked] == [one, one]
+
+    assert [len(d) for _, d in await shelf.fetch((0, 2), max_wait_ms=1, min_bytes=1 << 20)] == [one]
+
+
+async def test_a_parked_consumer_learns_at_once_that_the_leader_has_gone(shelf: Shelf):
+    parked = asyncio.ensure_future(shelf.fetch((0, 2), max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    shelf.solos[0].change(leader=2, leader_epoch=1)
+    async with asyncio.timeout(5):
+        ((result, _),) = await parked
+
+    assert result.error is not None
+    assert (result.error.code, result.error.details["leader"]) == ("NOT_LEADER_OR_FOLLOWER", 2)
+
+
+async def test_a_consumer_that_hangs_up_leaves_no_listener_behind(shelf: Shelf):
+    parked = asyncio.ensure_future(shelf.fetch((0, 2), max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    parked.cancel()
+    await asyncio.gather(parked, return_exceptions=True)
+
+    assert shelf.solos[0].replica.visible_pulse._listeners == set()
+
+
+async def test_followers_read_beyond_the_high_watermark_and_consumers_do_not(tmp_path: Path):
+    solo = Solo(tmp_path)
+    shelf = Shelf.__new__(Shelf)
+    shelf.solos = [solo]
+    await solo.append("x", acks=1)
+    ((consumed, _),) = await shelf.fetch((0, 0))
+    response, parts = await shelf.replica_fetch((0, 0), last=-1)
+
+    assert (consumed.high_watermark, consumed.length) == (0, 0)
+    assert response.partitions[0].length == len(parts[0]) > 0
+    await solo.close()
+
+
+async def test_both_epochs_of_a_follower_are_checked(shelf: Shelf):
+    shelf.solos[0].change(leader_epoch=3)
+    codes = []
+    for epoch in (2, 4):
+        response, _ = await shelf.replica_fetch((0, 2), epoch=epoch)
+        codes.append(response.partitions[0].error.code)  # type: ignore[union-attr]
+    core = shelf.solos[0].replica.require_leader()
+    assert codes == ["FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"]
+    assert core.followers[2].end_offset == -1
+
+    await shelf.replica_fetch((0, 2), epoch=3)
+    assert core.followers[2].end_offset == 2
+    await shelf.replica_fetch((0, 1), epoch=3, broker_epoch=EPOCHS[2] - 1)
+    assert core.followers[2].end_offset == 2
+
+
+async def test_a_diverging_follower_is_told_where_and_counts_for_nothing(shelf: Shelf):
+    shelf.solos[0].change(leader_epoch=3)
+    await shelf.solos[0].append("in epoch 3")
+    response, parts = await shelf.replica_fetch((0, 5), epoch=3, last=1, max_wait_ms=60_000)
+    diverging = response.partitions[0].diverging
+
+    assert diverging is not None
+    assert (diverging.epoch, diverging.end_offset, parts) == (0, 2, [b""])
+    assert shelf.solos[0].replica.require_leader().followers[2].end_offset == -1
+
+
+async def test_a_follower_beyond_the_log_is_told_the_range(shelf: Shelf):
+    response, _ = await shelf.replica_fetch((0, 9), last=-1)
+    error = response.partitions[0].error
+
+    assert error is not None
+    assert (error.code, dict(error.details)) == (
+        "OFFSET_OUT_OF_RANGE",
+        {"log_start_offset": 0, "log_end_offset": 2},
+    )
+
+
+async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
+    response, _ = await shelf.replica_fetch((0, 2), max_wait_ms=60_000)
+    assert response.partitions[0].high_watermark == 2
+    parked = asyncio.ensure_future(shelf.replica_fetch((0, 2), max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    assert not parked.done()
+    await shelf.solos[0].append("more")
+    async with asyncio.timeout(5):
+        response, parts = await parked
+
+    assert response.partitions[0].length == len(parts[0]) > 0
+
+
+async def test_a_followers_limits(shelf: Shelf):
+    _, whole = await shelf.replica_fetch((0, 0), last=-1)
+    one = len(whole[0]) // 2
+    _, parts = await shelf.replica_fetch((0, 0), (1, 0), last=-1, max_bytes=1)
+    assert [len(part) for part in parts] == [one, 0]
+    _, parts = await shelf.replica_fetch((0, 0), (1, 0), last=-1, partition_max_bytes=1)
+    assert [len(part) for part in parts] == [one, one]
