@@ -42,12 +42,14 @@ class BrokerNode:
         self._tasks = Tasks(f"broker node {config.node_id}")
         self._session = HttpSession(dial=config.dial)
         self._runners: list[web.AppRunner] = []
+        self._replicas_open = False
+        """Until then the controllers must not unfence this broker: it could be elected without its logs."""
         channel = ControllerChannel([voter.internal for voter in config.quorum.voters], self._session)
         self.listener = MetadataListener(broker_id=config.node_id, channel=channel, on_image=self._on_image)
         self.lifecycle = BrokerLifecycle(
             config,
             channel=channel,
-            metadata_offset=lambda: self.listener.offset,
+            metadata_offset=lambda: self.listener.offset if self._replicas_open else -1,
             on_registered=self._on_registered,
         )
         self.replicas = ReplicaManager(
@@ -173,5 +175,6 @@ class BrokerNode:
         if own is None or own.broker_epoch != self.replicas.broker_epoch:
             return
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
+        self._replicas_open = True
         if self.lifecycle.fenced:
             self.lifecycle.hasten()
