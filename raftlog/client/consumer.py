@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from raftlog.client.connection import Connection
 from raftlog.client.fetching import Chunk, Failure, Fetcher
-from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, NotFoundError
+from raftlog.errors import ConfigError, CorruptBatchError, ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.model import Offset, TopicPartition
 from raftlog.record import READ_SCHEMA, Record
 from raftlog.wire import paths
@@ -99,7 +99,11 @@ class Consumer:
         chunk = await self._next_chunk(max_wait_ms)
         if chunk is None:
             return []
-        records = chunk.take(len(chunk.records()) if max_records is None else max_records)
+        try:
+            records = chunk.take(len(chunk.records()) if max_records is None else max_records)
+        except CorruptBatchError:
+            self._fetcher.seek(chunk.partition, chunk.position)  # Nothing is skipped: the next call fetches it anew.
+            raise
         self._positions[chunk.partition] = chunk.position
         if chunk.position == chunk.next_position:
             self._fetcher.chunks.popleft()
@@ -110,11 +114,18 @@ class Consumer:
 
         Columns: topic, partition, offset, timestamp, key, value, headers. Keys, values and headers are not copied.
         """
-        tables = []
+        tables: list[pa.Table] = []
         chunk = await self._next_chunk(max_wait_ms)
         while chunk is not None:
+            try:
+                batches = chunk.arrow()
+            except CorruptBatchError:
+                self._fetcher.seek(chunk.partition, chunk.position)  # Nothing is skipped: it is fetched anew.
+                if tables:
+                    break
+                raise
             self._fetcher.chunks.popleft()
-            tables += [_with_names(rows, chunk.partition) for rows in chunk.arrow()]
+            tables += [_with_names(rows, chunk.partition) for rows in batches]
             self._positions[chunk.partition] = chunk.next_position
             chunk = self._fetcher.chunks[0] if self._fetcher.chunks else None
         return pa.concat_tables(tables) if tables else TABLE_SCHEMA.empty_table()

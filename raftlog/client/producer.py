@@ -165,7 +165,7 @@ class Producer:
     async def flush(self) -> None:
         """Wait until every queued record has an outcome."""
         if self._routing is not None:
-            await self._routing
+            await asyncio.shield(self._routing)
         await self._sender.flush()
 
     async def close(self, *, flush: bool = True) -> None:

@@ -25,6 +25,7 @@ from raftlog.model import MAX_SEQUENCE, Address, Offset, ProducerId, TopicPartit
 from raftlog.record import build_batch
 from raftlog.record.arrow import Compression
 from raftlog.runtime import Tasks
+from raftlog.transport.session import PeerAnswerError
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import (
@@ -196,6 +197,11 @@ class Sender:
                 content_type=media.FRAME,
             )
             results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
+        except PeerAnswerError as error:
+            # The batch arrived somewhere, and the answer says nothing: it may be in the log.
+            unknown = UnknownOutcomeError(error.message)
+            for partition, batch in batches:
+                self._on_error(partition, batch, unknown)
         except RaftlogError as error:
             for partition, batch in batches:
                 self._on_error(partition, batch, error)

@@ -224,6 +224,11 @@ async def test_damaged_bytes_are_not_delivered(url: str, topic_name: str, shared
         proxy.corrupt = 1
         with pytest.raises(CorruptBatchError, match="payload checksum"):
             await consumer.fetch(max_wait_ms=5_000)
+        proxy.corrupt = 1
+        with pytest.raises(CorruptBatchError, match="payload checksum"):
+            await consumer.fetch_arrow(max_wait_ms=5_000)
+        again = await consumer.fetch_arrow(max_wait_ms=5_000)
+    assert again.column("offset").to_pylist() == [0]
 
 
 async def test_usage_errors_say_what_to_do(url: str, topic_name: str):
