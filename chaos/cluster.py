@@ -79,7 +79,7 @@ class ChaosCluster:
     async def describe(self, topic: str) -> TopicInfo:
         """Ask any broker that answers, straight and not through a proxy: this is the referee's view."""
         async with raftlog.Admin(self.bootstrap) as admin:
-            return await admin.describe_topic(topic)
+            return await admin.describe_topic(topic, local=True)
 
     async def leader_of(self, topic: str, partition: int) -> str:
         info = await self.describe(topic)

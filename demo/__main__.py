@@ -94,7 +94,7 @@ class Demo:
 
     async def _time_controller(self, dead: int, killed: float) -> None:
         async with raftlog.Admin(self.cluster.bootstrap) as admin:
-            while (await admin.controller()).controller_id == dead:
+            while (await admin.controller(local=True)).controller_id == dead:
                 await asyncio.sleep(0.02)
         self.report["controller_failover_ms"] = round((time.perf_counter() - killed) * 1000)
 
@@ -104,7 +104,7 @@ class Demo:
         for name in killed:
             await asyncio.to_thread(self.cluster.start_node, name)
         async with asyncio.timeout(60):
-            while any(len(p.isr) < 3 for p in (await admin.describe_topic(TOPIC)).partitions):
+            while any(len(p.isr) < 3 for p in (await admin.describe_topic(TOPIC, local=True)).partitions):
                 await asyncio.sleep(0.05)
         await asyncio.to_thread(self.cluster.wait_ready)
         self.report["rejoined_ms"] = round((time.perf_counter() - started) * 1000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar
 
@@ -18,6 +18,7 @@ from raftlog import client
 from raftlog.client.sender import RecordMetadata
 from raftlog.model import Offset, TopicPartition
 from raftlog.record import Record
+from raftlog.wire.admin import ElectedLeader, QuorumResponse, Reassignment
 from raftlog.wire.metadata import BrokerInfo, ClusterInfo, TopicInfo
 
 __all__ = ["Admin", "Consumer", "Producer"]
@@ -140,18 +141,36 @@ class Admin(_Blocking[client.Admin]):
         """Delete a topic and its records."""
         self._run(self._client.delete_topic(topic))
 
-    def list_topics(self) -> list[TopicInfo]:
+    def alter_topic(self, topic: str, **changes: Any) -> TopicInfo:
+        """Change a topic's settings, or add partitions; see `raftlog.Admin.alter_topic`."""
+        return self._run(self._client.alter_topic(topic, **changes))
+
+    def list_topics(self, *, local: bool = False) -> list[TopicInfo]:
         """Return every topic, sorted by name."""
-        return self._run(self._client.list_topics())
+        return self._run(self._client.list_topics(local=local))
 
-    def describe_topic(self, topic: str) -> TopicInfo:
+    def describe_topic(self, topic: str, *, local: bool = False) -> TopicInfo:
         """Return one topic."""
-        return self._run(self._client.describe_topic(topic))
+        return self._run(self._client.describe_topic(topic, local=local))
 
-    def describe_cluster(self) -> ClusterInfo:
+    def reassign_partitions(self, target: Mapping[tuple[str, int], Sequence[int] | None]) -> list[Reassignment]:
+        """Move replicas; see `raftlog.Admin.reassign_partitions`."""
+        return self._run(self._client.reassign_partitions(target))
+
+    def elect_leaders(
+        self, partitions: Sequence[tuple[str, int]] | None = None, *, unclean: bool = False
+    ) -> list[ElectedLeader]:
+        """Elect leaders; see `raftlog.Admin.elect_leaders`."""
+        return self._run(self._client.elect_leaders(partitions, unclean=unclean))
+
+    def describe_cluster(self, *, local: bool = False) -> ClusterInfo:
         """Return the cluster's id, active controller and brokers."""
-        return self._run(self._client.describe_cluster())
+        return self._run(self._client.describe_cluster(local=local))
 
-    def brokers(self) -> list[BrokerInfo]:
+    def describe_quorum(self) -> QuorumResponse:
+        """Return how far each voter of the metadata quorum is."""
+        return self._run(self._client.describe_quorum())
+
+    def brokers(self, *, local: bool = False) -> list[BrokerInfo]:
         """Return every registered broker."""
-        return self._run(self._client.brokers())
+        return self._run(self._client.brokers(local=local))

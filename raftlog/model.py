@@ -90,6 +90,13 @@ class PartitionState:
     """Grows by one with each change of leader."""
     partition_epoch: PartitionEpoch
     """Grows by one with each change of anything here."""
+    elr: tuple[BrokerId, ...] = ()
+    """Eligible leader replicas (KIP-966): out of the ISR while that is below min ISR, yet holding every record below
+    the high watermark, which has stood still since they left."""
+    adding: tuple[BrokerId, ...] = ()
+    """Replicas that a reassignment under way adds; they are among `replicas`."""
+    removing: tuple[BrokerId, ...] = ()
+    """Replicas that it removes, once those it keeps and adds are all in sync."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +111,54 @@ class BrokerRegistration:
     internal: Address
     rack: str = ""
     version: str = ""
+    storage_id: str = ""
+    """Names the broker's data folder: another one holds none of the records that this one held."""
+    min_feature_level: int = 1
+    max_feature_level: int = 1
     fenced: bool = True
     in_controlled_shutdown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserCredential:
+    """What verifies one user's password (SCRAM-SHA-256, RFC 5802 and 7677); the password itself is kept nowhere."""
+
+    user: str
+    iterations: int
+    salt: str
+    """Hex digits, as both keys."""
+    stored_key: str
+    server_key: str
+    mechanism: Literal["SCRAM-SHA-256"] = "SCRAM-SHA-256"
+
+
+AclOperation: TypeAlias = Literal["all", "read", "write", "create", "delete", "alter", "describe", "idempotent_write"]
+AclResource: TypeAlias = Literal["topic", "group", "cluster", "transactional_id", "user"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Acl:
+    """One rule: may this principal do this to these resources? Deny wins over allow (Kafka's rules)."""
+
+    principal: str
+    """A user's name, or `*`."""
+    operation: AclOperation
+    resource_type: AclResource
+    resource_name: str
+    """A name, a prefix, or `*`."""
+    pattern: Literal["literal", "prefixed"] = "literal"
+    permission: Literal["allow", "deny"] = "allow"
+    host: str = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """Limits of one entity: a user, a client id, or both; `*` is whoever has no quota of their own."""
+
+    user: str = ""
+    client_id: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """`producer_byte_rate`, `consumer_byte_rate` (bytes per second), `request_rate` (requests per second)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

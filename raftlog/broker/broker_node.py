@@ -14,9 +14,11 @@ from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
+from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
+from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
@@ -39,6 +41,7 @@ class BrokerNode:
 
     def __init__(self, config: NodeConfig, data_dir: DataDir) -> None:
         self._config = config
+        self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
         self._session = HttpSession(dial=config.dial)
         self._runners: list[web.AppRunner] = []
@@ -51,6 +54,7 @@ class BrokerNode:
             channel=channel,
             metadata_offset=lambda: self.listener.offset if self._replicas_open else -1,
             on_registered=self._on_registered,
+            data_dir=data_dir,
         )
         self.replicas = ReplicaManager(
             broker_id=config.node_id,
@@ -117,7 +121,8 @@ class BrokerNode:
         for runner in self._runners:
             await runner.cleanup()
         await self._tasks.close()
-        await self.replicas.close()
+        if await self.replicas.close():
+            self._data_dir.mark_clean()
         await self._session.close()
 
     def _public_application(self) -> web.Application:
@@ -130,8 +135,8 @@ class BrokerNode:
         app = web.Application(
             middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
         )
-        for routes in (ClusterRoutes(self.context), ProduceRoutes(self.context), FetchRoutes(self.context)):
-            routes.add_to(app)
+        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes):
+            routes(self.context).add_to(app)
         return app
 
     async def _serve(self, app: web.Application, address: Address, name: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnreachableError
-from raftlog.model import Address
+from raftlog.model import Address, Offset
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
+from raftlog.wire.admin import AdminResponse, QuorumResponse, ReadRequest
 from raftlog.wire.controller import (
     AlterPartitionsRequest,
     AlterPartitionsResponse,
@@ -26,7 +27,12 @@ from raftlog.wire.controller import (
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 RETRY_MS = 50
-ATTEMPT_TIMEOUT_MS = 3_000
+ATTEMPT_TIMEOUT_MS = 6_000
+"""Longer than a controller waits for a commit: its answer says more than a time-out here."""
+REPEATABLE_ATTEMPT_MS = 1_000
+"""A controller that hangs is passed over."""
+NO_CONTROLLER_MS = 3_000
+"""Elections take less: without a majority, say so rather than let callers wait."""
 WATCH_WAIT_MS = 1_000
 
 
@@ -44,7 +50,9 @@ class ControllerChannel:
         self._next = 0
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
-        return await self._call(RegisterBrokerResponse, paths.REGISTER_BROKER, request, timeout_ms=5_000)
+        return await self._call(
+            RegisterBrokerResponse, paths.REGISTER_BROKER, request, timeout_ms=5_000, repeatable=True
+        )
 
     async def heartbeat(self, request: HeartbeatRequest, *, timeout_ms: int) -> HeartbeatResponse:
         return await self._call(HeartbeatResponse, paths.HEARTBEAT, request, timeout_ms=timeout_ms)
@@ -55,10 +63,21 @@ class ControllerChannel:
     async def producer_ids(self, request: ProducerIdBlockRequest) -> ProducerIdBlock:
         return await self._call(ProducerIdBlock, paths.PRODUCER_ID_BLOCK, request, timeout_ms=5_000)
 
-    async def administer(self, path: str, request: object, *, timeout_ms: int) -> int:
-        """Create or delete a topic; return the metadata offset at which it is done."""
-        answer = await self._call(dict[str, Any], path, request, timeout_ms=timeout_ms)
-        return int(answer["metadata_offset"])
+    async def administer(self, path: str, request: object, *, timeout_ms: int) -> AdminResponse:
+        """Have the active controller do something; see `wire.admin`."""
+        return await self._call(AdminResponse, path, request, timeout_ms=timeout_ms)
+
+    async def read(self, *, timeout_ms: int) -> Offset:
+        """Return the metadata offset that a linearizable read must have applied."""
+        return (
+            await self._call(AdminResponse, paths.READ, ReadRequest(), timeout_ms=timeout_ms, repeatable=True)
+        ).metadata_offset
+
+    async def describe_quorum(self, *, timeout_ms: int) -> QuorumResponse:
+        """Return the state of every voter, as the active controller sees it."""
+        return await self._call(
+            QuorumResponse, paths.DESCRIBE_QUORUM, None, timeout_ms=timeout_ms, method="GET", repeatable=True
+        )
 
     async def watch(self, after_offset: int, *, broker_id: int) -> MetadataUpdate:
         """Long-poll the metadata log at the active controller, or at any other while none is known."""
@@ -72,23 +91,41 @@ class ControllerChannel:
             self._forget(address)
             raise
 
-    async def _call(self, cls: type[T], path: str, message: object, *, timeout_ms: int) -> T:
-        """Ask until the active controller answers, or time is up.
+    async def _call(
+        self,
+        cls: type[T],
+        path: str,
+        message: object,
+        *,
+        timeout_ms: int,
+        method: str = "POST",
+        repeatable: bool = False,
+    ) -> T:
+        """Ask until the active controller answers, none is found for `NO_CONTROLLER_MS`, or time is up.
 
-        A request whose outcome is unknown is not sent again here: its sender knows whether it may be.
+        A request whose outcome is unknown is sent again only if it is `repeatable`: its sender knows whether it may be.
         """
-        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        patience_ms = min(timeout_ms, NO_CONTROLLER_MS)
         while True:
             address = self._active or self._rotate()
-            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
+            spent_ms = int((loop.time() - started) * 1000)
+            attempt_ms = min(timeout_ms - spent_ms, REPEATABLE_ATTEMPT_MS if repeatable else ATTEMPT_TIMEOUT_MS)
             try:
                 answer = await self._session.call(
-                    cls, "POST", address, path, timeout_ms=max(1, min(left_ms, ATTEMPT_TIMEOUT_MS)), message=message
+                    cls, method, address, path, timeout_ms=max(1, attempt_ms), message=message
                 )
             except (StaleRouteError, UnreachableError, RetriableError) as error:
                 self._learn_from(address, error)
-                if not _may_repeat(error) or left_ms <= RETRY_MS:
+                if not repeatable and not _may_repeat(error):
                     raise
+                if (loop.time() - started) * 1000 + RETRY_MS >= patience_ms:
+                    raise RetriableError(
+                        f"no active controller answered within {patience_ms} ms; nothing was done; the last one asked: "
+                        + error.message,
+                        code=ErrorCode.QUORUM_NOT_AVAILABLE,
+                    ) from None
                 await asyncio.sleep(RETRY_MS / 1000)
             else:
                 self._active = address

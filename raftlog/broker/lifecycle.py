@@ -9,7 +9,9 @@ from collections.abc import Callable
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, RaftlogError
+from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.model import BrokerEpoch, Offset
+from raftlog.partition.storage.data_dir import DataDir
 from raftlog.runtime import new_uuid_hex
 from raftlog.version import VERSION
 from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
@@ -25,6 +27,7 @@ class BrokerLifecycle:
     Args:
         metadata_offset: how far this broker has read the metadata log.
         on_registered: told the broker epoch, before the first heartbeat.
+        data_dir: what the controllers must know of it: whether it is another one, and whether it lost something.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class BrokerLifecycle:
         channel: ControllerChannel,
         metadata_offset: Callable[[], Offset],
         on_registered: Callable[[BrokerEpoch], None],
+        data_dir: DataDir,
     ) -> None:
         self.broker_epoch: BrokerEpoch = -1
         self.fenced = True
@@ -43,6 +47,7 @@ class BrokerLifecycle:
         self._channel = channel
         self._metadata_offset = metadata_offset
         self._on_registered = on_registered
+        self._data_dir = data_dir
         self._incarnation_id = new_uuid_hex()
         self._wants_shutdown = False
         self._may_stop = asyncio.Event()
@@ -89,6 +94,9 @@ class BrokerLifecycle:
             internal=self._config.internal,
             rack=self._config.rack,
             version=VERSION,
+            storage_id=self._data_dir.storage_id,
+            unclean=self._data_dir.unclean,
+            max_feature_level=FEATURE_LEVEL,
         )
         said = ""
         while self.broker_epoch < 0:
@@ -103,6 +111,7 @@ class BrokerLifecycle:
                 said = _say_once(said, error)
             else:
                 self.broker_epoch = response.broker_epoch
+                self._data_dir.settle_unclean()
                 self._on_registered(response.broker_epoch)
                 _log.info("registered as broker %d in epoch %d", self._config.node_id, response.broker_epoch)
                 return

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.errors import RaftlogError
-from raftlog.metadata_quorum.image import MetadataImage, image_from_plain, replay
-from raftlog.metadata_quorum.records import record_from_plain
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image_codec import image_from_plain
+from raftlog.metadata_quorum.records import FEATURE_LEVEL, record_from_plain
+from raftlog.metadata_quorum.replay import replay
 from raftlog.model import BrokerId, Offset
 from raftlog.wire.controller import MetadataUpdate
 
@@ -39,12 +41,14 @@ class MetadataListener:
         self._on_image = on_image
         self._moved: set[tuple[Offset, asyncio.Future[None]]] = set()
         self._reachable = True
+        self._anew = False
+        """Something was missed: ask for a whole image."""
 
     async def run(self) -> None:
         """Listen for ever."""
         while True:
             try:
-                update = await self._channel.watch(self.offset, broker_id=self._broker_id)
+                update = await self._channel.watch(-1 if self._anew else self.offset, broker_id=self._broker_id)
             except RaftlogError as error:
                 if self._reachable:
                     _log.warning("no news from the controllers: %s", error.message)
@@ -73,11 +77,22 @@ class MetadataListener:
     async def _take(self, update: MetadataUpdate) -> None:
         image = self.image
         if update.snapshot is not None:
-            image = image_from_plain(update.snapshot)
+            if update.snapshot_offset < self.offset:
+                return  # Of a controller that has less than another one gave before: metadata never goes back.
+            image, self._anew = image_from_plain(update.snapshot), False
         for entry in update.entries:
+            if entry.previous_offset > max(image.offset, self.offset):
+                _log.error("the metadata log skips from %d to %d: reading it anew", image.offset, entry.offset)
+                self._anew = True
+                return
             if entry.offset > image.offset:
                 records = [record_from_plain(record) for record in entry.records]
                 image = replay(image, entry.offset, [record for record in records if record is not None])
+        if image.feature_level > FEATURE_LEVEL:
+            raise RaftlogError(
+                f"the cluster's metadata has feature level {image.feature_level}, this version knows {FEATURE_LEVEL}: "
+                "install a newer raftlog here"
+            )
         if image is not self.image:
             await self._on_image(image)
             self.image = image  # Only now: handlers must not route to replicas that are not open yet.

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from raftlog.cli.remote import admin, bootstrap_option
+from raftlog.cli.remote import admin, bootstrap_option, local_option
 from raftlog.cli.shared import json_option, print_json, print_table, run
 from raftlog.wire.metadata import ClusterInfo
 
@@ -18,13 +18,14 @@ def command() -> None:
 
 @command.command("describe")
 @bootstrap_option
+@local_option
 @json_option
-def describe(bootstrap: list[str], as_json: bool) -> None:
+def describe(bootstrap: list[str], local: bool, as_json: bool) -> None:
     """Show the active controller and the brokers."""
 
     async def work() -> ClusterInfo:
         async with admin(bootstrap) as client:
-            return await client.describe_cluster()
+            return await client.describe_cluster(local=local)
 
     cluster = run(work())
     if as_json:
@@ -41,3 +42,17 @@ def describe(bootstrap: list[str], as_json: bool) -> None:
             for broker in cluster.brokers
         ],
     )
+
+
+@command.command("unregister-broker")
+@click.argument("broker", type=click.IntRange(min=0))
+@bootstrap_option
+def unregister_broker(broker: int, bootstrap: list[str]) -> None:
+    """Forget BROKER, which has stopped for good and has no replicas any more."""
+
+    async def work() -> None:
+        async with admin(bootstrap) as client:
+            await client.unregister_broker(broker)
+
+    run(work())
+    click.echo(f"broker {broker}: unregistered")

@@ -7,13 +7,18 @@ import importlib
 import click
 
 _COMMANDS = {
+    "acls": "raftlog.cli.acls",
     "cluster": "raftlog.cli.cluster",
+    "configs": "raftlog.cli.configs",
     "consume": "raftlog.cli.consume",
     "dev": "raftlog.cli.dev",
     "produce": "raftlog.cli.produce",
+    "quorum": "raftlog.cli.quorum",
+    "quotas": "raftlog.cli.quotas",
     "server": "raftlog.cli.server",
     "storage": "raftlog.cli.storage",
     "topics": "raftlog.cli.topics",
+    "users": "raftlog.cli.users",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -10,7 +10,8 @@ import click
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
 from raftlog.client import Admin
 from raftlog.errors import NotFoundError
-from raftlog.wire.metadata import TopicInfo
+from raftlog.model import TopicPartition
+from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 ADMIN_TIMEOUT_MS = 10_000
 """Longer than a failover, of brokers as of controllers."""
@@ -30,6 +31,60 @@ def bootstrap_option(function: F) -> F:
         callback=_split_urls,
         help="Brokers to ask first; any of the cluster will do.",
     )(function)
+
+
+def local_option(function: F) -> F:
+    """Add `--local`."""
+    return click.option(
+        "--local", is_flag=True, help="Show what one broker knows: maybe old, but there without a quorum too."
+    )(function)
+
+
+def configs_option(function: F) -> F:
+    """Add `--config NAME=VALUE`, repeatable."""
+    return click.option(
+        "--config", "configs", multiple=True, metavar="NAME=VALUE", callback=_parse_configs, help="Repeatable."
+    )(function)
+
+
+def _parse_configs(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, ConfigValue]:
+    configs: dict[str, ConfigValue] = {}
+    for text in values:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"expected name=value, received {text!r}", context, parameter)
+        if name in configs:
+            raise click.BadParameter(f"{name} is set twice", context, parameter)
+        configs[name] = int(value) if value.removeprefix("-").isdecimal() else value
+    return configs
+
+
+def changes(
+    configs: Mapping[str, ConfigValue], removed: Sequence[str], parameter: str = "--unset"
+) -> dict[str, ConfigValue | None]:
+    """Return settings to change and (None) to remove.
+
+    Raises:
+        BadParameter: one is both.
+    """
+    if both := {*configs} & {*removed}:
+        raise click.BadParameter(f"{min(both)} is also given a value", param_hint=parameter)
+    return {**configs, **dict.fromkeys(removed)}
+
+
+def partitions_argument(
+    context: click.Context, parameter: click.Parameter, texts: Sequence[str]
+) -> list[TopicPartition]:
+    """Read `TOPIC-PARTITION` arguments (a topic's name may hold `-` itself)."""
+    partitions = []
+    for text in texts:
+        topic, separator, number = text.rpartition("-")
+        if not separator or not topic or not number.isdecimal():
+            raise click.BadParameter(
+                f"expected TOPIC-PARTITION such as flights-0, received {text!r}", context, parameter
+            )
+        partitions.append(TopicPartition(topic, int(number)))
+    return partitions
 
 
 def _split_urls(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
@@ -54,7 +109,7 @@ async def require_topic(bootstrap: Sequence[str], topic: str) -> TopicInfo:
     """
     async with admin(bootstrap) as client:
         try:
-            return await client.describe_topic(topic)
+            return await client.describe_topic(topic, local=True)
         except NotFoundError:
             raise NotFoundError(
                 f"topic {topic!r} does not exist; create it with: raftlog topics create {topic}"

@@ -1,40 +1,33 @@
-"""`raftlog topics`: create, list, describe and delete topics."""
+"""`raftlog topics`: create, list, describe, alter and delete topics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from raftlog.cli.remote import admin, bootstrap_option
+from raftlog.cli.remote import admin, bootstrap_option, changes, configs_option, local_option, partitions_argument
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run
-from raftlog.model import NO_LEADER
+from raftlog.errors import ConfigError
+from raftlog.model import NO_LEADER, TopicPartition
+from raftlog.schema import from_plain
+from raftlog.wire.admin import ElectedLeader, Reassignment, ReassignmentRequest
+from raftlog.wire.codec import decode_plain
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 
 @click.group("topics")
 def command() -> None:
-    """Create, list, describe and delete topics."""
-
-
-def _parse_configs(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, ConfigValue]:
-    configs: dict[str, ConfigValue] = {}
-    for text in values:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"expected name=value, received {text!r}", context, parameter)
-        if name in configs:
-            raise click.BadParameter(f"{name} is set twice", context, parameter)
-        configs[name] = int(value) if value.removeprefix("-").isdecimal() else value
-    return configs
+    """Create, list, describe, alter and delete topics; move their replicas and leaders."""
 
 
 @command.command("create")
 @click.argument("name")
 @click.option("--partitions", type=click.IntRange(min=1), help="Default: the brokers' num_partitions.")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Default: default_replication_factor.")
-@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", callback=_parse_configs, help="Repeatable.")
+@configs_option
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine, whatever it looks like.")
 @bootstrap_option
 @json_option
@@ -68,13 +61,14 @@ def create(
 
 @command.command("list")
 @bootstrap_option
+@local_option
 @json_option
-def list_(bootstrap: list[str], as_json: bool) -> None:
+def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
     """List all topics."""
 
     async def work() -> Sequence[TopicInfo]:
         async with admin(bootstrap) as client:
-            return await client.list_topics()
+            return await client.list_topics(local=local)
 
     topics = run(work())
     if as_json:
@@ -87,22 +81,22 @@ def list_(bootstrap: list[str], as_json: bool) -> None:
 @command.command("describe")
 @click.argument("name")
 @bootstrap_option
+@local_option
 @json_option
-def describe(name: str, bootstrap: list[str], as_json: bool) -> None:
+def describe(name: str, bootstrap: list[str], local: bool, as_json: bool) -> None:
     """Show the partitions of the topic NAME: leader, replicas, and who of them is in sync."""
 
     async def work() -> TopicInfo:
         async with admin(bootstrap) as client:
-            return await client.describe_topic(name)
+            return await client.describe_topic(name, local=local)
 
     topic = run(work())
     if as_json:
         print_json(asdict(topic))
         return
-    settings = ", ".join(f"{key}={value}" for key, value in sorted(topic.configs.items())) or "none of its own"
-    click.echo(f"topic {topic.topic}   id {topic.topic_id}   settings: {settings}")
+    click.echo(f"topic {topic.topic}   id {topic.topic_id}   settings: {_settings(topic)}")
     print_table(
-        ["partition", "leader", "leader epoch", "replicas", "in sync"],
+        ["partition", "leader", "leader epoch", "replicas", "in sync", "eligible"],
         [
             (
                 partition.partition,
@@ -110,10 +104,42 @@ def describe(name: str, bootstrap: list[str], as_json: bool) -> None:
                 partition.leader_epoch,
                 _ids(partition.replicas),
                 _ids(partition.isr),
+                _ids(partition.elr) or "-",
             )
             for partition in topic.partitions
         ],
     )
+
+
+@command.command("alter")
+@click.argument("name")
+@configs_option
+@click.option("--unset", "removed", multiple=True, metavar="NAME", help="Back to the default. Repeatable.")
+@click.option("--partitions", type=click.IntRange(min=1), help="More partitions; there is no way back.")
+@bootstrap_option
+@json_option
+def alter(
+    name: str,
+    configs: Mapping[str, ConfigValue],
+    removed: Sequence[str],
+    partitions: int | None,
+    bootstrap: list[str],
+    as_json: bool,
+) -> None:
+    """Change settings of the topic NAME, or add partitions."""
+    changed = changes(configs, removed)
+    if not changed and partitions is None:
+        raise click.UsageError("nothing to change: give --config, --unset or --partitions")
+
+    async def work() -> TopicInfo:
+        async with admin(bootstrap) as client:
+            return await client.alter_topic(name, configs=changed, partitions=partitions)
+
+    topic = run(work())
+    if as_json:
+        print_json(asdict(topic))
+    else:
+        click.echo(f"{topic.topic}: {plural(len(topic.partitions), 'partition')}; settings: {_settings(topic)}")
 
 
 @command.command("delete")
@@ -128,6 +154,95 @@ def delete(name: str, bootstrap: list[str]) -> None:
 
     run(work())
     click.echo(f"{name}: deleted")
+
+
+@command.command("reassign")
+@click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
+@click.option("--to", "target", metavar="BROKER[,BROKER]", help="Where the replicas shall be, preferred leader first.")
+@click.option("--plan", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A JSON file of many moves.")
+@click.option("--cancel", is_flag=True, help="Go back to where these partitions were.")
+@bootstrap_option
+@json_option
+def reassign(
+    partitions: list[TopicPartition],
+    target: str | None,
+    plan: Path | None,
+    cancel: bool,
+    bootstrap: list[str],
+    as_json: bool,
+) -> None:
+    """Move the replicas of partitions; without arguments, list the moves under way.
+
+    A plan is {"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2, 3]}]}.
+    """
+    moves = _moves(partitions, target, plan, cancel)
+
+    async def work() -> list[Reassignment]:
+        async with admin(bootstrap) as client:
+            return await client.reassign_partitions(moves) if moves else await client.reassignments()
+
+    moving = run(work())
+    if as_json:
+        print_json([asdict(move) for move in moving])
+        return
+    rows = [
+        (f"{m.topic}-{m.partition}", _ids(m.replicas), _ids(m.adding), _ids(m.removing), _ids(m.isr)) for m in moving
+    ]
+    print_table(["partition", "replicas", "adding", "removing", "in sync"], rows)
+
+
+def _moves(
+    partitions: list[TopicPartition], target: str | None, plan: Path | None, cancel: bool
+) -> dict[tuple[str, int], Sequence[int] | None]:
+    if sum((target is not None, plan is not None, cancel)) > 1 or bool(partitions) != (target is not None or cancel):
+        raise click.UsageError("give partitions with --to or --cancel, or a --plan, or nothing to list what moves")
+    if plan is not None:
+        try:
+            read = from_plain(
+                ReassignmentRequest, decode_plain(plan.read_bytes(), error=ConfigError), error=ConfigError
+            )
+        except ConfigError as error:
+            raise click.BadParameter(error.message, param_hint="--plan") from None
+        return {(asked.topic, asked.partition): asked.replicas for asked in read.partitions}
+    if target is None:
+        return dict.fromkeys(partitions)
+    if not all(part.strip().isdecimal() for part in target.split(",")):
+        raise click.BadParameter(f"expected broker ids such as 1,2,3, received {target!r}", param_hint="--to")
+    return dict.fromkeys(partitions, tuple(int(part) for part in target.split(",")))
+
+
+@command.command("elect-leaders")
+@click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
+@click.option(
+    "--unclean", is_flag=True, help="Lead with any replica that is alive. LOSES RECORDS; asks before it does."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@bootstrap_option
+@json_option
+def elect_leaders(
+    partitions: list[TopicPartition], unclean: bool, yes: bool, bootstrap: list[str], as_json: bool
+) -> None:
+    """Give leadership back to the preferred leaders, of these partitions or of all."""
+    if unclean and not yes:
+        click.confirm("Records that only the missing replicas hold will be lost. Go on?", abort=True)
+
+    async def work() -> list[ElectedLeader]:
+        async with admin(bootstrap) as client:
+            return await client.elect_leaders(partitions or None, unclean=unclean)
+
+    elected = run(work())
+    if as_json:
+        print_json([asdict(result) for result in elected])
+        return
+    rows = [
+        (f"{result.topic}-{result.partition}", "none" if result.leader == NO_LEADER else result.leader, result.error)
+        for result in elected
+    ]
+    print_table(["partition", "leader", "why not"], rows)
+
+
+def _settings(topic: TopicInfo) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(topic.configs.items())) or "none of its own"
 
 
 def _ids(brokers: Sequence[int]) -> str:

@@ -1,16 +1,32 @@
-"""Administration: topics and the cluster."""
+"""Administration: topics, brokers, the cluster, and who may do what."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
-from raftlog.client.connection import Connection
+from raftlog.client.admin_security import SecurityAdmin
+from raftlog.model import BrokerId
 from raftlog.wire import paths
+from raftlog.wire.admin import (
+    AlterTopicBody,
+    BrokerConfigsBody,
+    BrokerConfigsResponse,
+    ElectedLeader,
+    ElectionPartition,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    QuorumResponse,
+    Reassignment,
+    ReassignmentRequest,
+    ReassignmentsResponse,
+    ReassignPartition,
+)
 from raftlog.wire.metadata import (
     BrokerInfo,
     BrokersResponse,
     ClusterInfo,
+    ConfigValue,
     ControllerInfo,
     CreateTopicRequest,
     TopicInfo,
@@ -18,32 +34,16 @@ from raftlog.wire.metadata import (
 )
 
 
-class Admin:
-    """Creates, lists, describes and deletes topics; describes the cluster. Use as an async context manager.
+class Admin(SecurityAdmin):
+    """Administers a cluster. Use as an async context manager.
+
+    Reads are linearizable: they show everything that was acknowledged before, to anybody, and need the metadata quorum.
+    With `local=True` they show what the broker that answers knows: maybe old, but there without a quorum too.
 
     Args:
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
         timeout_ms: how long one call may take, attempts included.
     """
-
-    def __init__(
-        self,
-        bootstrap: str | Sequence[str] = "http://127.0.0.1:9400",
-        *,
-        timeout_ms: int = 30_000,
-        dial: Mapping[str, str] | None = None,
-    ) -> None:
-        self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._connection.close()
 
     async def create_topic(
         self,
@@ -81,27 +81,112 @@ class Admin:
         path = paths.fill(paths.TOPIC, topic=topic)
         await self._connection.ask_any(dict[str, Any], "DELETE", path, repeatable=False)
 
-    async def list_topics(self) -> list[TopicInfo]:
-        """Return every topic, sorted by name."""
-        return list((await self._connection.ask_any(TopicsResponse, "GET", paths.TOPICS)).topics)
+    async def alter_topic(
+        self, topic: str, *, configs: Mapping[str, ConfigValue | None] | None = None, partitions: int | None = None
+    ) -> TopicInfo:
+        """Change some of a topic's settings (None: back to the default), or add partitions; return what it is then.
 
-    async def describe_topic(self, topic: str) -> TopicInfo:
+        Records keep their partitions; keys may go to others than before once there are more.
+
+        Raises:
+            NotFoundError: there is none of that name.
+            InvalidRequestError: INVALID_CONFIG or INVALID_PARTITIONS; nothing was changed.
+        """
+        path = paths.fill(paths.TOPIC, topic=topic)
+        body = AlterTopicBody(configs=configs or {}, partitions=partitions)
+        return await self._connection.ask_any(TopicInfo, "PATCH", path, message=body)
+
+    async def list_topics(self, *, local: bool = False) -> list[TopicInfo]:
+        """Return every topic, sorted by name."""
+        return list((await self._read(TopicsResponse, paths.TOPICS, local)).topics)
+
+    async def describe_topic(self, topic: str, *, local: bool = False) -> TopicInfo:
         """Return one topic.
 
         Raises:
             NotFoundError: there is none of that name.
         """
-        self._connection.forget_leader_of([topic])
-        return await self._connection.topic(topic)
+        if local:
+            self._connection.forget_leader_of([topic])
+            return await self._connection.topic(topic)
+        return await self._read(TopicInfo, paths.fill(paths.TOPIC, topic=topic), local)
 
-    async def describe_cluster(self) -> ClusterInfo:
+    async def reassign_partitions(
+        self, target: Mapping[tuple[str, int], Sequence[BrokerId] | None]
+    ) -> list[Reassignment]:
+        """Move replicas: for each (topic, partition) the brokers that shall have one, preferred leader first.
+
+        None cancels. Returns what is under way then; a partition moves once all its targets are in sync.
+
+        Raises:
+            InvalidRequestError: INVALID_REPLICA_ASSIGNMENT or NO_REASSIGNMENT_IN_PROGRESS; nothing was changed.
+        """
+        asked = tuple(
+            ReassignPartition(topic=topic, partition=partition, replicas=None if brokers is None else tuple(brokers))
+            for (topic, partition), brokers in target.items()
+        )
+        request = ReassignmentRequest(partitions=asked)
+        answer = await self._connection.ask_any(
+            ReassignmentsResponse, "POST", paths.REASSIGNMENTS, message=request, repeatable=False
+        )
+        return list(answer.partitions)
+
+    async def reassignments(self, *, local: bool = False) -> list[Reassignment]:
+        """Return the reassignments that are under way."""
+        return list((await self._read(ReassignmentsResponse, paths.REASSIGNMENTS, local)).partitions)
+
+    async def elect_leaders(
+        self, partitions: Sequence[tuple[str, int]] | None = None, *, unclean: bool = False
+    ) -> list[ElectedLeader]:
+        """Elect preferred leaders, of these partitions or (None) wherever another one leads.
+
+        Args:
+            unclean: for partitions that have no leader, elect any replica that is alive. Loses records!
+        """
+        named = None if partitions is None else tuple(ElectionPartition(topic=t, partition=p) for t, p in partitions)
+        request = ElectLeadersRequest(election="unclean" if unclean else "preferred", partitions=named)
+        answer = await self._connection.ask_any(
+            ElectLeadersResponse, "POST", paths.LEADER_ELECTIONS, message=request, repeatable=not unclean
+        )
+        return list(answer.partitions)
+
+    async def describe_cluster(self, *, local: bool = False) -> ClusterInfo:
         """Return the cluster's id, active controller and brokers."""
-        return await self._connection.ask_any(ClusterInfo, "GET", paths.CLUSTER)
+        return await self._read(ClusterInfo, paths.CLUSTER, local)
 
-    async def controller(self) -> ControllerInfo:
+    async def describe_quorum(self) -> QuorumResponse:
+        """Return how far each voter of the metadata quorum is."""
+        return await self._connection.ask_any(QuorumResponse, "GET", paths.QUORUM)
+
+    async def controller(self, *, local: bool = False) -> ControllerInfo:
         """Return who the active controller is."""
-        return await self._connection.ask_any(ControllerInfo, "GET", paths.CONTROLLER)
+        return await self._read(ControllerInfo, paths.CONTROLLER, local)
 
-    async def brokers(self) -> list[BrokerInfo]:
+    async def brokers(self, *, local: bool = False) -> list[BrokerInfo]:
         """Return every registered broker, sorted by id."""
-        return list((await self._connection.ask_any(BrokersResponse, "GET", paths.BROKERS)).brokers)
+        return list((await self._read(BrokersResponse, paths.BROKERS, local)).brokers)
+
+    async def unregister_broker(self, broker_id: BrokerId) -> None:
+        """Forget a broker that will not come back.
+
+        Raises:
+            NotFoundError: it is not registered.
+            InvalidRequestError: it is alive, or partitions have a replica there.
+        """
+        path = paths.fill(paths.BROKER, broker=broker_id)
+        await self._connection.ask_any(dict[str, Any], "DELETE", path, repeatable=False)
+
+    async def broker_configs(self, broker_id: BrokerId | None = None, *, local: bool = False) -> dict[str, ConfigValue]:
+        """Return the dynamic settings of one broker, or (None) those of all."""
+        path = paths.fill(paths.BROKER_CONFIGS, broker="default" if broker_id is None else broker_id)
+        return dict((await self._read(BrokerConfigsResponse, path, local)).configs)
+
+    async def alter_broker_configs(
+        self, configs: Mapping[str, ConfigValue | None], broker_id: BrokerId | None = None
+    ) -> dict[str, ConfigValue]:
+        """Change dynamic settings of one broker, or (None) of all: what topics without their own go by there."""
+        path = paths.fill(paths.BROKER_CONFIGS, broker="default" if broker_id is None else broker_id)
+        answer = await self._connection.ask_any(
+            BrokerConfigsResponse, "PATCH", path, message=BrokerConfigsBody(configs=configs)
+        )
+        return dict(answer.configs)

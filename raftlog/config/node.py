@@ -74,6 +74,8 @@ class ControllerConfig:
     proposal_timeout_ms: int = 5_000
     """After this long a proposal's outcome is unknown."""
     snapshot_min_entries: int = 20_000
+    leader_imbalance_check_interval_ms: int = 30_000
+    """How often brokers get leaderships back that they are preferred for, where they lack more than a tenth of them."""
 
     def __post_init__(self) -> None:
         if self.broker_session_timeout_ms < 3 * self.session_check_interval_ms:

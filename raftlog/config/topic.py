@@ -27,6 +27,8 @@ class TopicConfig:
     retention_ms: int = 7 * 86_400_000
     retention_bytes: int = -1
     flush: Flush = "batch"
+    unclean_leader_election_enable: bool = False
+    """Lead with any replica that is alive rather than wait for one that holds every acknowledged record: loses some."""
 
     def __post_init__(self) -> None:
         _require(self.min_insync_replicas >= 1, "min_insync_replicas", "at least 1", self.min_insync_replicas)
@@ -49,20 +51,20 @@ class TopicConfig:
 
 
 def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | int | float | bool]:
-    """Return a topic's own settings, typed; integers may come as text (from a command line).
+    """Return a topic's own settings, typed; numbers and truths may come as text (from a command line).
 
     Raises:
         ConfigError: a name is unknown or a value does not fit; the message names both.
     """
-    typed = {name: _number_if_text(value) for name, value in overrides.items()}
+    typed = {name: _typed_if_text(value) for name, value in overrides.items()}
     config = asdict(from_plain(TopicConfig, typed, error=ConfigError))
     return {name: config[name] for name in typed}
 
 
-def _number_if_text(value: object) -> object:
+def _typed_if_text(value: object) -> object:
     if isinstance(value, str) and value.removeprefix("-").isdigit():
         return int(value)
-    return value
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
 def _require(holds: bool, name: str, expected: str, received: object) -> None:

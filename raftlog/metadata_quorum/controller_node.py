@@ -16,6 +16,7 @@ from raftlog.metadata_quorum.quorum import PySyncObjQuorum
 from raftlog.metadata_quorum.seam import Quorum
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.wire.admin import QuorumResponse, VoterStatus
 
 _log = logging.getLogger(__name__)
 MIN_KEY_BYTES = 32
@@ -37,13 +38,14 @@ class ControllerNode:
             cluster_id=config.cluster_id,
             config=config.controller,
             broker_defaults=config.broker,
+            topic_defaults=config.topic,
             clock=SystemClock(),
             is_gone=self._is_gone,
         )
         self.quorum = quorum or self._make_quorum(data_dir)
         self.controller.attach(self.quorum)
         voters = {voter.node_id: voter.internal for voter in config.quorum.voters}
-        self.routes = ControllerRoutes(self.controller, voters, self._tasks)
+        self.routes = ControllerRoutes(self.controller, voters, self._tasks, self._describe_quorum)
         self._runner: web.AppRunner | None = None
 
     async def start(self, *, serve: bool = True) -> None:
@@ -92,6 +94,28 @@ class ControllerNode:
             state_machine=self.controller,
             dial=config.dial,
             snapshot_min_entries=config.controller.snapshot_min_entries,
+        )
+
+    def _describe_quorum(self, controller_epoch: int) -> QuorumResponse:
+        status = self.quorum.status()
+        addresses = {voter.node_id: str(voter.internal) for voter in self._config.quorum.voters}
+        return QuorumResponse(
+            leader_id=self._config.node_id,
+            term=status.term,
+            controller_epoch=controller_epoch,
+            log_end_offset=status.log_end_offset,
+            committed_offset=status.committed_offset,
+            voters=tuple(
+                VoterStatus(
+                    node_id=voter.node_id,
+                    address=addresses.get(voter.node_id, ""),
+                    role=voter.role,
+                    log_end_offset=voter.log_end_offset,
+                    lag=status.log_end_offset - voter.log_end_offset,
+                    last_heard_ms=voter.last_heard_ms,
+                )
+                for voter in status.voters
+            ),
         )
 
     async def _is_gone(self, address: Address) -> bool:

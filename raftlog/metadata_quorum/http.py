@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import web
 
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, RaftlogError, RetriableError
 from raftlog.metadata_quorum.active_controller import Controller
+from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
+from raftlog.metadata_quorum.image_codec import digest
 from raftlog.model import Address, ControllerId
 from raftlog.runtime import Tasks
 from raftlog.wire import media, paths
+from raftlog.wire.admin import AdminResponse, DigestResponse, QuorumResponse, ReadRequest
 from raftlog.wire.codec import decode_json, encode_json
 from raftlog.wire.controller import (
     AlterPartitionsRequest,
@@ -21,7 +25,7 @@ from raftlog.wire.controller import (
     ProducerIdBlockRequest,
     RegisterBrokerRequest,
 )
-from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest
+from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -35,10 +39,18 @@ class ControllerRoutes:
     Args:
         voters: where each controller's HTTP listener is, for callers that asked the wrong one.
         tasks: owns decisions, which go on when their caller hangs up.
+        describe_quorum: from the controller epoch to the voters' state.
     """
 
-    def __init__(self, controller: Controller, voters: dict[ControllerId, Address], tasks: Tasks) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        voters: dict[ControllerId, Address],
+        tasks: Tasks,
+        describe_quorum: Callable[[int], QuorumResponse],
+    ) -> None:
         self._controller = controller
+        self._describe_quorum = describe_quorum
         self._voters = voters
         self._tasks = tasks
 
@@ -53,8 +65,12 @@ class ControllerRoutes:
         self._add(app, paths.HEARTBEAT, HeartbeatRequest, self._controller.heartbeat)
         self._add(app, paths.ALTER_PARTITIONS, AlterPartitionsRequest, self._controller.alter_partitions)
         self._add(app, paths.PRODUCER_ID_BLOCK, ProducerIdBlockRequest, self._controller.producer_ids)
-        self._add(app, paths.CREATE_TOPIC, CreateTopicRequest, self._create_topic)
-        self._add(app, paths.DELETE_TOPIC, DeleteTopicRequest, self._delete_topic)
+        self._add(app, paths.READ, ReadRequest, self._read)
+        self._add(app, paths.CREATE_TOPIC, CreateTopicRequest, self._controller.create_topic)
+        for path, (cls, _) in ADMIN_OPERATIONS.items():
+            self._add(app, path, cls, partial(self._controller.administer, path))
+        app.router.add_get(paths.DESCRIBE_QUORUM, self.describe_quorum)
+        app.router.add_get(paths.METADATA_DIGEST, self.digest)
         return app
 
     async def livez(self, _: web.Request) -> web.Response:
@@ -68,8 +84,10 @@ class ControllerRoutes:
             raise RetriableError("no active controller is known", code=ErrorCode.QUORUM_NOT_AVAILABLE)
         return _json({"status": "ready", "controller_id": info.controller_id})
 
-    async def describe(self, _: web.Request) -> web.Response:
-        """Say who the active controller is, as far as this one knows."""
+    async def describe(self, request: web.Request) -> web.Response:
+        """Say who the active controller is: the one that can still commit; or as far as this one knows (`local`)."""
+        if request.query.get("consistency") != "local":
+            await self._controller.read()
         return _json(self._describe())
 
     def _describe(self) -> ControllerInfo:
@@ -96,13 +114,19 @@ class ControllerRoutes:
                 self._tasks.spawn(self._controller.suspect(broker_id), name=f"suspect broker {broker_id}")
             raise
 
-    async def _create_topic(self, request: CreateTopicRequest) -> object:
-        await self._controller.create_topic(request)
-        return {"topic": request.topic, "metadata_offset": self._controller.image.offset}
+    async def _read(self, _: ReadRequest) -> AdminResponse:
+        return AdminResponse(metadata_offset=await self._controller.read())
 
-    async def _delete_topic(self, request: DeleteTopicRequest) -> object:
-        await self._controller.delete_topic(request)
-        return {"topic": request.topic, "metadata_offset": self._controller.image.offset}
+    async def describe_quorum(self, _: web.Request) -> web.Response:
+        """Say how far each voter is; only the active controller knows."""
+        await self._controller.read()
+        return _json(self._describe_quorum(self._controller.image.controller_epoch))
+
+    async def digest(self, _: web.Request) -> web.Response:
+        """Return the fingerprint of this controller's image."""
+        image = self._controller.image
+        node_id = self._controller.node_id
+        return _json(DigestResponse(node_id=node_id, metadata_offset=image.offset, digest=digest(image)))
 
     def _add(
         self, app: web.Application, path: str, cls: type[T], act: Callable[[T], Coroutine[Any, Any, object]]

@@ -3,41 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 
-from raftlog.metadata_quorum.image import MetadataImage, image_to_plain
+from orjson import Fragment
+
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image_codec import image_to_plain
 from raftlog.metadata_quorum.records import Record, record_to_plain
 from raftlog.model import Offset
+from raftlog.wire.codec import encode_json
 from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
-KEPT_ENTRIES = 2_000
-MAX_ENTRIES_PER_ANSWER = 500
+MAX_KEPT_ENTRIES = 2_000
+MAX_KEPT_BYTES = 32 << 20
+MAX_BYTES_PER_ANSWER = 4 << 20
 
 
 class Publisher:
-    """Keeps the last entries that took effect, each with its offset."""
+    """Keeps the last entries that took effect, each with its offset, encoded once for all who ask."""
 
     def __init__(self) -> None:
-        self._entries: deque[MetadataEntry] = deque(maxlen=KEPT_ENTRIES)
+        self._entries: deque[tuple[Offset, MetadataEntry, int]] = deque()
+        self._bytes = 0
         self._image = MetadataImage()
         self._complete_after: Offset = -1
         """Every effective entry above this offset is kept."""
+        self._snapshot: tuple[MetadataImage, Fragment] | None = None
         self._wakers: set[asyncio.Future[None]] = set()
 
     def publish(self, image: MetadataImage, records: tuple[Record, ...]) -> None:
         """Take in one applied entry; those without effect only move the offset."""
         self._image = image
-        if records:
-            if len(self._entries) == KEPT_ENTRIES:
-                self._complete_after = self._entries[0].offset
-            entry = MetadataEntry(offset=image.offset, records=tuple(record_to_plain(record) for record in records))
-            self._entries.append(entry)
-            self._wake()
+        if not records:
+            return
+        encoded = encode_json([record_to_plain(record) for record in records])
+        previous = self._entries[-1][0] if self._entries else self._complete_after
+        entry = MetadataEntry(offset=image.offset, previous_offset=previous, records=Fragment(encoded))
+        self._entries.append((image.offset, entry, len(encoded)))
+        self._bytes += len(encoded)
+        while len(self._entries) > MAX_KEPT_ENTRIES or (self._bytes > MAX_KEPT_BYTES and len(self._entries) > 1):
+            self._complete_after, _, size = self._entries.popleft()
+            self._bytes -= size
+        self._wake()
 
     def restart_from(self, image: MetadataImage) -> None:
         """Take in a loaded snapshot: what led to it is not known."""
         self._image, self._complete_after = image, image.offset
         self._entries.clear()
+        self._bytes = 0
         self._wake()
 
     async def updates(self, after_offset: Offset, *, max_wait_ms: int) -> MetadataUpdate:
@@ -57,28 +71,40 @@ class Publisher:
     def _has_news(self, after_offset: Offset) -> bool:
         if after_offset < self._complete_after or after_offset < 0 <= self._image.offset:
             return True
-        return bool(self._entries) and self._entries[-1].offset > after_offset
+        return bool(self._entries) and self._entries[-1][0] > after_offset
 
     def _update(self, after_offset: Offset) -> MetadataUpdate:
         image = self._image
         if after_offset < self._complete_after or after_offset < 0:
             return MetadataUpdate(
                 end_offset=image.offset,
-                snapshot=image_to_plain(image),
+                snapshot=self._encoded_image(),
                 snapshot_offset=image.offset,
                 controller_id=image.controller_id,
                 controller_epoch=image.controller_epoch,
             )
-        entries = [entry for entry in self._entries if entry.offset > after_offset]
-        whole = len(entries) <= MAX_ENTRIES_PER_ANSWER
-        entries = entries[:MAX_ENTRIES_PER_ANSWER]
-        end = max(image.offset, after_offset) if whole else entries[-1].offset
+        entries, size = list[MetadataEntry](), 0
+        first = bisect_right(self._entries, after_offset, key=lambda kept: kept[0])
+        for position in range(first, len(self._entries)):
+            _, entry, entry_size = self._entries[position]
+            if entries and size + entry_size > MAX_BYTES_PER_ANSWER:
+                end = entries[-1].offset
+                break
+            entries.append(entry)
+            size += entry_size
+        else:
+            end = max(image.offset, after_offset)
         return MetadataUpdate(
             end_offset=end,
             entries=tuple(entries),
             controller_id=image.controller_id,
             controller_epoch=image.controller_epoch,
         )
+
+    def _encoded_image(self) -> Fragment:
+        if self._snapshot is None or self._snapshot[0] is not self._image:
+            self._snapshot = (self._image, Fragment(encode_json(image_to_plain(self._image))))
+        return self._snapshot[1]
 
     def _wake(self) -> None:
         for future in self._wakers:

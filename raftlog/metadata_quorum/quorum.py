@@ -16,11 +16,13 @@ from raftlog.config import VoterConfig
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, RaftEngine
 from raftlog.metadata_quorum.raft.transport import RaftTransport
-from raftlog.metadata_quorum.seam import StateMachine
+from raftlog.metadata_quorum.seam import QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.model import Address, ControllerId
 
 _log = logging.getLogger(__name__)
 TICK_S = 0.01
+UNREACHABLE_S = 1.0
+"""A voter answers many times a second."""
 
 
 def stop_process(reason: str) -> None:
@@ -109,6 +111,34 @@ class PySyncObjQuorum:
         await self._wire.close()
         if engine is not None:
             engine.stop()
+
+    def status(self) -> QuorumState:
+        """See `seam.Quorum.status`."""
+        engine = self._engine
+        assert engine is not None, "asked of a quorum that is closed"
+        end, now = engine.log()[-1][1] + 1, time.monotonic()
+        states = [
+            VoterState(
+                node_id=self._names[name],
+                role=self._role(engine, name, now - heard),
+                log_end_offset=index + 1,
+                last_heard_ms=-1 if heard < 0 else int((now - heard) * 1000),
+            )
+            for name, (index, heard) in engine.voter_states().items()
+        ]
+        own = VoterState(
+            node_id=self._node_id,
+            role="leader" if self.leader == self._node_id else "follower",
+            log_end_offset=end,
+            last_heard_ms=0,
+        )
+        voters = tuple(sorted([own, *states], key=lambda state: state.node_id))
+        return QuorumState(term=engine.term, log_end_offset=end, committed_offset=engine.commit_index, voters=voters)
+
+    def _role(self, engine: RaftEngine, name: str, silent_s: float) -> VoterRole:
+        if silent_s > UNREACHABLE_S:
+            return "unreachable"
+        return "catching up" if name in engine.catching_up else "follower"
 
     async def propose(self, payload: bytes, *, timeout_ms: int) -> int:
         """Commit an entry; return its index once it is applied here. See `seam.Quorum.propose`."""

@@ -1,16 +1,21 @@
 """The records of the metadata log. Versioned JSON: a kind that a reader does not know is skipped, a field too.
 
-One command is one entry of the Raft log, and one atomic decision: its records take effect together or not at all.
+What a reader may not skip comes with a higher feature level, which older readers refuse. One command is one entry of
+the Raft log. One decision takes effect as a whole or not at all, even when it needs several commands (KIP-868): all but
+the last say that `more` follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, get_args
+
+from orjson import Fragment
 
 from raftlog.errors import RaftlogError
 from raftlog.model import (
+    Acl,
     Address,
     BrokerEpoch,
     BrokerId,
@@ -20,11 +25,17 @@ from raftlog.model import (
     PartitionEpoch,
     ProducerId,
     TopicId,
+    UserCredential,
 )
 from raftlog.schema import from_plain
 from raftlog.wire.codec import decode_plain, encode_json
 
 FORMAT_VERSION = 1
+FEATURE_LEVEL = 1
+"""The highest level of the metadata's features that this version understands, and gives to new clusters."""
+ConfigValue: TypeAlias = str | int | float | bool
+ALL_BROKERS: BrokerId = -1
+"""Stands for every broker in dynamic broker settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +46,22 @@ class BeginEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdentifyCluster:
+    """The cluster's id, once: a controller of another cluster refuses this log."""
+
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFeatureLevel:
+    """From here on, records may use what this level brings; readers that do not know it must stop."""
+
+    level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBroker:
-    """A broker process joins, fenced; the entry's offset is its broker epoch."""
+    """A broker process joins, fenced; or, with an epoch, the one that is registered says something new of itself."""
 
     broker_id: BrokerId
     incarnation_id: str
@@ -44,6 +69,19 @@ class RegisterBroker:
     internal: Address
     rack: str = ""
     version: str = ""
+    storage_id: str = ""
+    min_feature_level: int = 1
+    max_feature_level: int = 1
+    broker_epoch: BrokerEpoch = -1
+    """-1: the entry's offset is the new broker epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBroker:
+    """A broker that will not come back is forgotten."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +114,7 @@ class CreateTopic:
 
     topic: str
     topic_id: TopicId
-    configs: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    configs: Mapping[str, ConfigValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +128,62 @@ class ChangePartition:
     leader: BrokerId
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
+    elr: tuple[BrokerId, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTopicConfigs:
+    """Some of a topic's own settings change; None removes one."""
+
+    topic_id: TopicId
+    configs: Mapping[str, ConfigValue | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBrokerConfigs:
+    """Some dynamic settings of one broker (or of `ALL_BROKERS`) change; None removes one."""
+
+    broker_id: BrokerId
+    configs: Mapping[str, ConfigValue | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutUser:
+    """A user exists, with this credential."""
+
+    credential: UserCredential
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteUser:
+    """A user is gone."""
+
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutAcl:
+    """A rule is in force."""
+
+    acl: Acl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAcl:
+    """A rule is in force no longer."""
+
+    acl: Acl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeQuota:
+    """Some limits of one entity change; None removes one."""
+
+    user: str = ""
+    client_id: str = ""
+    limits: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,29 +202,26 @@ class AllocateProducerIds:
 
 Record: TypeAlias = (
     BeginEpoch
+    | IdentifyCluster
+    | SetFeatureLevel
     | RegisterBroker
+    | UnregisterBroker
     | FenceBroker
     | UnfenceBroker
     | BeginControlledShutdown
     | CreateTopic
     | ChangePartition
+    | ChangeTopicConfigs
     | DeleteTopic
+    | ChangeBrokerConfigs
+    | PutUser
+    | DeleteUser
+    | PutAcl
+    | DeleteAcl
+    | ChangeQuota
     | AllocateProducerIds
 )
-_KINDS: dict[str, type[Record]] = {
-    kind.__name__: kind
-    for kind in (
-        BeginEpoch,
-        RegisterBroker,
-        FenceBroker,
-        UnfenceBroker,
-        BeginControlledShutdown,
-        CreateTopic,
-        ChangePartition,
-        DeleteTopic,
-        AllocateProducerIds,
-    )
-}
+_KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in get_args(Record)}
 
 
 class UnreadableRecordError(RaftlogError):
@@ -139,17 +230,20 @@ class UnreadableRecordError(RaftlogError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One decision. In replay it takes effect only in the controller epoch that it names, and only once."""
+    """One entry. In replay it takes effect only in the controller epoch that it names, and only once."""
 
     controller_epoch: ControllerEpoch
     sequence: int
     """Grows within a controller epoch: the same command, applied twice, is one."""
     records: tuple[Record, ...]
+    more: bool = False
+    """The decision goes on in the next command: until its last one, nothing of it takes effect."""
 
 
 def record_to_plain(record: Record) -> dict[str, Any]:
-    """Return a record as plain data, with its kind."""
-    return {"kind": type(record).__name__, **asdict(record)}
+    """Return a record as plain data for `encode_json`, with its kind."""
+    kind = type(record)
+    return {"kind": kind.__name__, **{name: getattr(record, name) for name in kind.__slots__}}
 
 
 def record_from_plain(data: Mapping[str, Any]) -> Record | None:
@@ -161,20 +255,79 @@ def record_from_plain(data: Mapping[str, Any]) -> Record | None:
     kind = _KINDS.get(str(data.get("kind")))
     if kind is None:
         return None
+    if kind is ChangePartition and (quickly := _plain_partition(data)) is not None:
+        return quickly
     fields = {name: value for name, value in data.items() if name != "kind"}
     return from_plain(kind, fields, error=UnreadableRecordError, ignore_unknown=True)
 
 
+def _plain_partition(data: Mapping[str, Any]) -> ChangePartition | None:
+    """Read the record that comes by the thousand; None if anything about it is unusual."""
+    if not _PARTITION_FIELDS.issuperset(data) or type(data.get("topic_id")) is not str:
+        return None
+    values = {name: value for name, value in data.items() if name != "kind"}
+    for name, value in values.items():
+        if type(value) is list:
+            if not all(type(item) is int for item in value):
+                return None
+            values[name] = tuple(value)
+    fits = all(type(values.get(name)) is int for name in _PARTITION_NUMBERS) and all(
+        type(values.get(name, ())) is tuple for name in _PARTITION_LISTS
+    )
+    return ChangePartition(**values) if fits and "replicas" in values and "isr" in values else None
+
+
+_PARTITION_NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch")
+_PARTITION_LISTS = ("replicas", "isr", "elr", "adding", "removing")
+_PARTITION_FIELDS = frozenset(("kind", *ChangePartition.__slots__))
+
+
 def encode_command(command: Command) -> bytes:
     """Return the bytes that go through Raft."""
-    return encode_json(
-        {
-            "version": FORMAT_VERSION,
-            "controller_epoch": command.controller_epoch,
-            "sequence": command.sequence,
-            "records": [record_to_plain(record) for record in command.records],
-        }
-    )
+    return _encode_command(command, [record_to_plain(record) for record in command.records])
+
+
+def _encode_command(command: Command, records: Sequence[object]) -> bytes:
+    document: dict[str, Any] = {
+        "version": FORMAT_VERSION,
+        "controller_epoch": command.controller_epoch,
+        "sequence": command.sequence,
+        "records": records,
+    }
+    if command.more:
+        document["more"] = True
+    return encode_json(document)
+
+
+def encode_decision(
+    records: Sequence[Record], *, controller_epoch: ControllerEpoch, sequence: int, max_bytes: int
+) -> list[bytes]:
+    """Return a decision as commands of at most `max_bytes` each (a single record may exceed it).
+
+    Args:
+        sequence: of the first command; the others follow.
+    """
+    parts: list[list[Fragment]] = [[]]
+    size = 0
+    for record in records:
+        encoded = encode_json(record_to_plain(record))
+        if parts[-1] and size + len(encoded) > max_bytes:
+            parts.append([])
+            size = 0
+        parts[-1].append(Fragment(encoded))
+        size += len(encoded) + 1
+    return [
+        _encode_command(
+            Command(
+                controller_epoch=controller_epoch,
+                sequence=sequence + number,
+                records=(),
+                more=number + 1 < len(parts),
+            ),
+            part,
+        )
+        for number, part in enumerate(parts)
+    ]
 
 
 def decode_command(payload: bytes) -> Command:
@@ -191,6 +344,7 @@ def decode_command(payload: bytes) -> Command:
         controller_epoch=_integer(document, "controller_epoch"),
         sequence=_integer(document, "sequence"),
         records=tuple(record for record in records if record is not None),
+        more=document.get("more") is True,
     )
 
 

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
 
-from raftlog.model import ControllerId
+from raftlog.model import ControllerId, Offset
+
+VoterRole: TypeAlias = Literal["leader", "follower", "unreachable", "catching up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterState:
+    """One voter, as the leader sees it."""
+
+    node_id: ControllerId
+    role: VoterRole
+    log_end_offset: Offset
+    """It holds every entry below this."""
+    last_heard_ms: int
+    """How long ago; 0 for the leader itself, -1 for never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumState:
+    """The log and its voters, as the leader sees them."""
+
+    term: int
+    log_end_offset: Offset
+    committed_offset: Offset
+    voters: tuple[VoterState, ...]
 
 
 class StateMachine(Protocol):
@@ -46,6 +71,10 @@ class Quorum(Protocol):
 
     @property
     def applied_index(self) -> int: ...
+
+    def status(self) -> QuorumState:
+        """Describe the log and, on the leader, how far each voter is."""
+        ...
 
     async def propose(self, payload: bytes, *, timeout_ms: int) -> int:
         """Commit an entry; return its index once it is applied here.

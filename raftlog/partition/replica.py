@@ -120,7 +120,8 @@ class Replica:
         elif self.core is None or self.core.state.leader_epoch != self.state.leader_epoch:
             self._lead()
         else:
-            self._moved(self.core.on_state(self.state, self._clock.monotonic_ms()))
+            now_ms, min_insync_replicas = self._clock.monotonic_ms(), self.config.min_insync_replicas
+            self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
             self._refuse_if_under_min_isr()
 
     def apply_state(self, state: PartitionState) -> None:

@@ -91,17 +91,19 @@ class ReplicaManager:
         self._tasks.spawn(self._regularly(self._checkpoint_interval_ms, self._checkpoint), name="checkpoints")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
 
-    async def close(self) -> None:
-        """Stop everything, sync and checkpoint every log."""
+    async def close(self) -> bool:
+        """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
         for replica in self._replicas.values():
             replica.resign()
         await self._tasks.close()
+        clean = not self._offline
         async with self._applying:
             for replica in self._replicas.values():
-                await asyncio.to_thread(_sync_and_checkpoint, replica)
+                clean = await asyncio.to_thread(_sync_and_checkpoint, replica) and clean
                 replica.close()
             self._replicas.clear()
             self._by_name.clear()
+        return clean
 
     async def apply(
         self,
@@ -274,9 +276,11 @@ def _open_log(folder: Path, config: TopicConfig) -> tuple[PartitionLog, Producer
     return log, ProducerStates(log.scan_headers())
 
 
-def _sync_and_checkpoint(replica: Replica) -> None:
+def _sync_and_checkpoint(replica: Replica) -> bool:
     try:
         replica.log.fsync()
         replica.log.checkpoint(replica.high_watermark)
     except StorageError as error:
         _log.error("%s: %s", replica.assignment.topic_partition, error.message)
+        return False
+    return True

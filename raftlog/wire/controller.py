@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,12 @@ class RegisterBrokerRequest:
     internal: Address
     rack: str = ""
     version: str = ""
+    storage_id: str = ""
+    """Drawn when the data folder was made."""
+    unclean: bool = False
+    """The machine went down without a clean shutdown: what was not synced may be gone."""
+    min_feature_level: int = 1
+    max_feature_level: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +132,10 @@ class MetadataEntry:
     """One committed decision: its offset in the metadata log (the Raft index) and its records as plain data."""
 
     offset: Offset
-    records: tuple[Mapping[str, Any], ...]
+    records: Any
+    """A list of objects, each with its `kind`."""
+    previous_offset: Offset = -1
+    """Of the decision before it: a reader whose image is older has missed something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +149,7 @@ class MetadataUpdate:
 
     end_offset: Offset
     entries: tuple[MetadataEntry, ...] = ()
-    snapshot: Mapping[str, Any] | None = None
+    snapshot: Any = None
     snapshot_offset: Offset = -1
     controller_id: int = -1
     controller_epoch: ControllerEpoch = -1

@@ -33,6 +33,8 @@ class PartitionInfo:
     partition_epoch: PartitionEpoch = 0
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...] = ()
+    """Out of sync, but holding every acknowledged record: they may lead when nobody in sync is alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

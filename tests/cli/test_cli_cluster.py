@@ -63,7 +63,11 @@ def test_topics(raftlog):
     created = json.loads(
         raftlog("topics", "create", "a", "--partitions", "2", "--config", "retention_ms=1000", "--json").stdout
     )
-    assert (created["topic"], len(created["partitions"]), created["configs"]) == ("a", 2, {"retention_ms": 1000})
+    assert (created["topic"], len(created["partitions"]), created["configs"]) == (
+        "a",
+        2,
+        {"min_insync_replicas": 2, "flush": "batch", "retention_ms": 1000},
+    )
     assert "TOPIC_ALREADY_EXISTS" in raftlog("topics", "create", "a", code=1).stderr
     raftlog("topics", "create", "a", "--if-not-exists")
     assert "a" in [topic["topic"] for topic in json.loads(raftlog("topics", "list", "--json").stdout)]

@@ -37,7 +37,7 @@ class FakeAdmin:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def describe_topic(self, topic: str) -> TopicInfo:
+    async def describe_topic(self, topic: str, *, local: bool) -> TopicInfo:
         count = {"t": 1, "three": 3}.get(topic)
         if count is None:
             raise NotFoundError(f"no topic {topic}")

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from raftlog.metadata_quorum.controller.decision import Decision
-from raftlog.metadata_quorum.image import MetadataImage, replay
+from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import ChangePartition, CreateTopic, Record, RegisterBroker, UnfenceBroker
-from raftlog.metadata_quorum.seam import StateMachine
+from raftlog.metadata_quorum.replay import replay
+from raftlog.metadata_quorum.seam import QuorumState, StateMachine
 from raftlog.model import Address, PartitionState
 
 TOPIC_ID = "a" * 32
@@ -80,6 +81,10 @@ class MemoryQuorum:
     @property
     def applied_index(self) -> int:
         return len(self.log)
+
+    def status(self) -> QuorumState:
+        end = len(self.log) + 1
+        return QuorumState(term=1, log_end_offset=end, committed_offset=end - 1, voters=())
 
     async def start(self) -> None:
         self.elect(self.node_id)

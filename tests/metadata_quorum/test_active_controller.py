@@ -11,10 +11,12 @@ from metadata_support import MemoryQuorum
 from raftlog.config import BrokerConfig, ControllerConfig
 from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.active_controller import Controller
-from raftlog.metadata_quorum.image import image_from_plain
+from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.records import Command, CreateTopic, encode_command
 from raftlog.model import Address
-from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
+from raftlog.wire.admin import AdminResponse
+from raftlog.wire.codec import decode_json, encode_json
+from raftlog.wire.controller import HeartbeatRequest, MetadataUpdate, RegisterBrokerRequest
 from raftlog.wire.metadata import CreateTopicRequest
 
 
@@ -75,6 +77,11 @@ class Bench:
         await self.controller.heartbeat(request)
 
 
+def received(update: MetadataUpdate) -> MetadataUpdate:
+    """What a broker makes of an answer."""
+    return decode_json(MetadataUpdate, encode_json(update))
+
+
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
     bench = Bench()
@@ -120,7 +127,7 @@ async def test_decisions_are_made_one_after_another(bench: Bench):
         *(bench.controller.create_topic(CreateTopicRequest(topic="same")) for _ in range(5)), return_exceptions=True
     )
 
-    assert sum(isinstance(outcome, str) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, AdminResponse) for outcome in outcomes) == 1
     codes = [outcome.code for outcome in outcomes if isinstance(outcome, RaftlogError)]
     assert codes == [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
 
@@ -197,14 +204,16 @@ async def test_brokers_get_a_snapshot_then_entries_then_wait(bench: Bench):
     publisher = bench.controller.publisher
     everything = await publisher.updates(-1, max_wait_ms=0)
     assert everything.snapshot is not None
-    assert image_from_plain(everything.snapshot) == bench.controller.image
+    assert image_from_plain(received(everything).snapshot) == bench.controller.image
 
     waiting = asyncio.ensure_future(publisher.updates(everything.end_offset, max_wait_ms=10_000))
     await bench.join(1)
     update = await waiting
     rest = await publisher.updates(update.end_offset, max_wait_ms=0)
 
-    kinds = [record["kind"] for entry in (*update.entries, *rest.entries) for record in entry.records]
+    kinds = [
+        record["kind"] for entry in (*received(update).entries, *received(rest).entries) for record in entry.records
+    ]
     assert kinds == ["RegisterBroker", "UnfenceBroker"]
     end = max(update.end_offset, rest.end_offset)
     assert (await publisher.updates(end, max_wait_ms=1)).entries == ()

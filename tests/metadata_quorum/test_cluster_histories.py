@@ -14,11 +14,17 @@ from raftlog.metadata_quorum import records as r
 from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_heartbeat, decide_registration
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.elections import is_active
+from raftlog.metadata_quorum.controller.elections import min_isr as effective_min_isr
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
+from raftlog.metadata_quorum.controller.leadership import decide_elections, decide_rebalance
 from raftlog.metadata_quorum.controller.producer_ids import decide_producer_ids
-from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_creation, decide_deletion
-from raftlog.metadata_quorum.image import MetadataImage, image_from_plain, image_to_plain, replay_command
+from raftlog.metadata_quorum.controller.reassignment import decide_reassignment
+from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_alteration, decide_creation, decide_deletion
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image_codec import image_from_plain, image_to_plain
+from raftlog.metadata_quorum.replay import replay_command
 from raftlog.model import NO_LEADER, PartitionState
+from raftlog.wire.admin import AlterTopicRequest, ElectLeadersRequest, ReassignmentRequest, ReassignPartition
 from raftlog.wire.codec import encode_json
 from raftlog.wire.controller import (
     AlterPartition,
@@ -42,6 +48,7 @@ class Cluster:
         self.sequence = 0
         self.topics = 0
         self.wants_shutdown: set[int] = set()
+        self.lost: set[int] = set()
         self.image, _ = self.replayed(-1, -1, (r.BeginEpoch(controller_id=101),))
 
     def replayed(self, epoch: int, sequence: int, records: tuple[r.Record, ...]):
@@ -57,6 +64,7 @@ class Cluster:
         self.check(before)
 
     def act(self, name: str, broker: int, extra: int) -> None:
+        self.lost = set()
         with suppress(RaftlogError):  # A refusal changes nothing.
             self.commit(getattr(self, name)(broker, extra))
 
@@ -68,8 +76,11 @@ class Cluster:
 
     def start(self, broker: int, extra: int) -> Decision:
         asked = register(broker, f"{broker}-{extra}", rack=str(broker % 2))
-        fields = {name: getattr(asked, name) for name in r.RegisterBroker.__slots__}
+        fields = {name: getattr(asked, name) for name in r.RegisterBroker.__slots__ if name != "broker_epoch"}
+        fields["storage_id"] = f"disk {extra // 3}"  # The last of the four starts on another disk.
         request = RegisterBrokerRequest(cluster_id="c", **fields)
+        known = self.image.brokers.get(broker)
+        self.lost = {broker} if known and known.storage_id not in ("", fields["storage_id"]) else set()
         decision = decide_registration(self.image, request, cluster_id="c", session_alive=extra % 2 == 0)
         if decision.records:
             self.wants_shutdown.discard(broker)
@@ -133,13 +144,25 @@ class Cluster:
         assert all(result.error is not None for result in decision.response.partitions[len(asked) :])
         return decision
 
+    def reassign(self, broker: int, extra: int) -> Decision:
+        target = tuple(BROKERS[(broker + step) % len(BROKERS)] for step in range(extra)) or None
+        asked = ReassignPartition(topic="t1", partition=0, replicas=target)
+        return decide_reassignment(self.image, ReassignmentRequest(partitions=(asked,)))
+
+    def elect_preferred(self, broker: int, extra: int) -> Decision:
+        return decide_elections(self.image, ElectLeadersRequest()) if extra % 2 else decide_rebalance(self.image)
+
+    def min_isr(self, broker: int, extra: int) -> Decision:
+        configs = {"min_insync_replicas": 1 + extra % 3}
+        return decide_alteration(self.image, AlterTopicRequest(topic="t1", configs=configs))
+
     def producer_ids(self, broker: int, extra: int) -> Decision:
         epoch = self.image.brokers[broker].broker_epoch if broker in self.image.brokers else -1
         return decide_producer_ids(self.image, ProducerIdBlockRequest(broker_id=broker, broker_epoch=epoch))
 
     def check(self, before: MetadataImage) -> None:
         for topic, partition, state in self.image.partitions():
-            self.check_state(state)
+            self.check_state(state, effective_min_isr(topic, state))
             earlier = before.partition(topic.topic_id, partition)
             if earlier is not None:
                 self.check_change(earlier, state)
@@ -149,29 +172,35 @@ class Cluster:
         hosted = sum(len(self.image.assignments_for(broker)) for broker in BROKERS)
         assert hosted == sum(len(state.replicas) for _, _, state in self.image.partitions())
 
-    def check_state(self, state: PartitionState) -> None:
-        assert state.isr
-        assert set(state.isr) <= set(state.replicas)
-        assert len(set(state.isr)) == len(state.isr)
+    def check_state(self, state: PartitionState, min_isr: int) -> None:
+        members = (*state.isr, *state.elr)
+        assert set(members) <= set(state.replicas)
+        assert len(set(members)) == len(members)
+        assert {*state.adding, *state.removing} <= {*state.replicas}
+        assert not state.elr or len(state.isr) < min_isr
         if state.leader == NO_LEADER:
-            assert not any(is_active(self.image, member) for member in state.isr)
+            assert not any(is_active(self.image, member) for member in members)
         else:
             assert state.leader in state.isr
             assert is_active(self.image, state.leader)
-        if len(state.isr) > 1:
-            assert not any(self.image.brokers[member].fenced for member in state.isr)
+        assert not any(self.image.brokers[member].fenced for member in state.isr)
 
     def check_change(self, earlier: PartitionState, state: PartitionState) -> None:
         if state == earlier:
             return
         assert state.partition_epoch == earlier.partition_epoch + 1
-        assert state.replicas == earlier.replicas
-        assert state.leader_epoch == earlier.leader_epoch + (state.leader != earlier.leader)
+        dropped = not set(earlier.replicas) <= set(state.replicas)
+        assert state.leader_epoch == earlier.leader_epoch + (dropped or state.leader != earlier.leader)
         if state.leader not in (earlier.leader, NO_LEADER):
-            assert state.leader in earlier.isr, "an unclean election"
+            assert state.leader in (*earlier.isr, *earlier.elr), "an unclean election"
+        # Who holds every acknowledged record is never forgotten, unless enough others hold it too.
+        eligible = {*earlier.isr, *earlier.elr} & {*state.replicas} - self.lost
+        assert state.elr == () or eligible <= {*state.isr, *state.elr}
+        assert {*state.isr, *state.elr} & eligible or not eligible
 
 
 KINDS = ["start", "heartbeat", "shut_down", "fence", "create", "delete", "alter", "producer_ids", "begin_epoch"]
+KINDS += ["reassign", "elect_preferred", "min_isr"]
 STEPS = st.tuples(st.sampled_from(KINDS), st.sampled_from(BROKERS), st.integers(0, 3))
 
 
@@ -199,7 +228,7 @@ def test_a_restarted_broker_leads_nothing_until_it_is_unfenced():
 
     for key in led:
         state = cluster.image.topic("t1").partitions[key]  # type: ignore[union-attr]
-        assert (state.leader != 1, 1 in state.isr, state.leader_epoch) == (True, False, 1)
+        assert (state.leader != 1, 1 in state.isr, 1 in state.elr, state.leader_epoch) == (True, False, False, 1)
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(max_size=5) | st.just(1.5)

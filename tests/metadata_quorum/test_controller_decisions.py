@@ -77,9 +77,18 @@ class TestRegistration:
 
     def test_the_same_process_asks_again_and_gets_the_same_epoch(self):
         image = cluster()
-        request = ask_to_register(incarnation="incarnation-1")
+        fields = {name: getattr(image.brokers[1], name) for name in ("public", "internal", "incarnation_id")}
+        request = RegisterBrokerRequest(cluster_id="c", broker_id=1, **fields)
         decision = decide_registration(image, request, cluster_id="c", session_alive=True)
         assert (decision.records, decision.response) == ((), image.brokers[1].broker_epoch)
+
+    def test_the_same_process_amends_what_it_said_of_itself(self):
+        image = with_partition(cluster(), isr=(1, 2, 3), leader=1)
+        request = ask_to_register(incarnation="incarnation-1")
+        amended = decided(image, decide_registration(image, request, cluster_id="c", session_alive=True))
+        broker = amended.brokers[1]
+        assert (broker.public, broker.broker_epoch, broker.fenced) == (Address("h", 1), 0, False)
+        assert state_of(amended) == state_of(image)
 
     def test_a_restarted_leader_never_leads_its_old_epoch(self):
         image = with_partition(cluster(), isr=(1, 2), leader=1)
@@ -89,9 +98,10 @@ class TestRegistration:
     def test_even_a_sole_replica_gets_a_new_epoch(self):
         image = with_partition(cluster(), isr=(1,), leader=1)
         image = decided(image, decide_registration(image, ask_to_register(1), cluster_id="c", session_alive=False))
-        assert (state_of(image).isr, state_of(image).leader, state_of(image).leader_epoch) == ((1,), NO_LEADER, 6)
+        assert (state_of(image).isr, state_of(image).leader, state_of(image).leader_epoch) == ((), NO_LEADER, 6)
+        assert state_of(image).elr == (1,)
         image = decided(image, heartbeat(image, 1))
-        assert (state_of(image).leader, state_of(image).leader_epoch) == (1, 7)
+        assert (state_of(image).isr, state_of(image).leader, state_of(image).leader_epoch) == ((1,), 1, 7)
 
 
 class TestFencing:
@@ -108,15 +118,16 @@ class TestFencing:
         state = state_of(self.fence(with_partition(cluster(), isr=(1, 2, 3), leader=1), 3))
         assert (state.isr, state.leader, state.leader_epoch, state.partition_epoch) == ((1, 2), 1, 5, 8)
 
-    def test_nobody_outside_the_isr_is_elected_and_the_last_member_stays(self):
+    def test_whoever_leaves_an_isr_below_min_isr_stays_eligible_and_nobody_else_is(self):
         image = self.fence(with_partition(cluster(), isr=(1, 2), leader=1), 1)
+        assert (state_of(image).isr, state_of(image).elr, state_of(image).leader) == ((2,), (1,), 2)
         image = self.fence(image, 2)
-        assert (state_of(image).isr, state_of(image).leader) == ((2,), NO_LEADER)
+        assert (state_of(image).isr, state_of(image).elr, state_of(image).leader) == ((), (1, 2), NO_LEADER)
 
-        image = decided(image, heartbeat(image, 1))
+        image = decided(self.fence(image, 3), heartbeat(self.fence(image, 3), 3))
         assert state_of(image).leader == NO_LEADER
-        image = decided(image, heartbeat(image, 2))
-        assert (state_of(image).isr, state_of(image).leader) == ((2,), 2)
+        image = decided(image, heartbeat(image, 1))
+        assert (state_of(image).isr, state_of(image).elr, state_of(image).leader) == ((1,), (2,), 1)
 
     def test_fencing_twice_or_of_an_old_incarnation_changes_nothing(self):
         image = self.fence(cluster(), 1)
@@ -236,7 +247,7 @@ class TestTopics:
         [
             ({"topic": ""}, ErrorCode.INVALID_TOPIC_EXCEPTION),
             ({"topic": "a/b"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
-            ({"partitions": 1_001}, ErrorCode.INVALID_PARTITIONS),
+            ({"partitions": 10_001}, ErrorCode.INVALID_PARTITIONS),
             ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
             ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
             ({"configs": {"x": 1}}, ErrorCode.INVALID_CONFIG),

@@ -53,7 +53,7 @@ async def test_a_caller_that_gives_up_leaves_a_doubt_that_a_new_epoch_ends(bench
     await asyncio.gather(given_up, return_exceptions=True)
     assert not bench.controller.is_active
     with pytest.raises(RetriableError) as refused:
-        bench.controller._require_active()
+        bench.controller._writer._require_active()
     assert refused.value.code is ErrorCode.QUORUM_NOT_AVAILABLE
 
     bench.quorum.hold.set()

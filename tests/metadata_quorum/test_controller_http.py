@@ -12,11 +12,12 @@ from test_active_controller import Bench
 
 from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError
 from raftlog.metadata_quorum.http import ControllerRoutes
-from raftlog.metadata_quorum.image import image_from_plain
+from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.model import Address
 from raftlog.runtime import Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
+from raftlog.wire.admin import QuorumResponse
 from raftlog.wire.controller import (
     AlterPartitionsRequest,
     AlterPartitionsResponse,
@@ -31,15 +32,24 @@ from raftlog.wire.controller import (
 from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest
 
 
+def describe_quorum(controller_epoch: int) -> QuorumResponse:
+    return QuorumResponse(
+        leader_id=101, term=7, controller_epoch=controller_epoch, log_end_offset=9, committed_offset=8, voters=()
+    )
+
+
 class Listener(Bench):
     """A controller behind its listener."""
 
     async def open(self) -> None:
         self.tasks, self.session = Tasks("listener"), HttpSession()
         voters = {101: Address("127.0.0.1", 1), 103: Address("127.0.0.1", 3)}
-        self.server = TestServer(ControllerRoutes(self.controller, voters, self.tasks).application(), host="127.0.0.1")
+        self.server = TestServer(self.routes(voters).application(), host="127.0.0.1")
         await self.server.start_server()
         self.address = Address("127.0.0.1", self.server.port or 0)
+
+    def routes(self, voters: dict[int, Address]) -> ControllerRoutes:
+        return ControllerRoutes(self.controller, voters, self.tasks, describe_quorum)
 
     async def shut(self) -> None:
         await self.session.close()
@@ -119,7 +129,11 @@ async def test_readiness_and_who_is_active(listener: Listener):
         assert (await listener.session.request("GET", listener.address, path, timeout_ms=5_000)).status == 200
 
     listener.quorum.elect(103)  # Whose epoch has not been applied here yet.
-    info = await listener.get(ControllerInfo, paths.CONTROLLER)
+    with pytest.raises(StaleRouteError):
+        await listener.get(ControllerInfo, paths.CONTROLLER)
+    info = await listener.session.call(
+        ControllerInfo, "GET", listener.address, f"{paths.CONTROLLER}?consistency=local", timeout_ms=5_000
+    )
     assert (info.controller_id, info.url) == (-1, "")
     with pytest.raises(RaftlogError) as unready:
         await listener.session.request("GET", listener.address, paths.READYZ, timeout_ms=5_000)

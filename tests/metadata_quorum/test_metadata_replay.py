@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from metadata_support import cluster, with_partition
 
 from raftlog.metadata_quorum import records as r
-from raftlog.metadata_quorum.image import MetadataImage, image_from_plain, image_to_plain, replay_command
-from raftlog.model import Address
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image_codec import digest, image_from_plain, image_to_plain
+from raftlog.metadata_quorum.replay import replay, replay_command
+from raftlog.model import Acl, Address, UserCredential
 from raftlog.wire.codec import encode_json
 
 GOLDEN = Path(__file__).parent / "golden"
-EVERY_RECORD: tuple[r.Record, ...] = (
+FIRST_RECORDS: tuple[r.Record, ...] = (
     r.BeginEpoch(controller_id=101),
     r.RegisterBroker(
         broker_id=1, incarnation_id="i", public=Address("h", 1), internal=Address("h", 2), rack="r", version="v"
@@ -32,6 +35,44 @@ EVERY_RECORD: tuple[r.Record, ...] = (
     r.DeleteTopic(topic_id="b" * 32),
     r.AllocateProducerIds(next_producer_id=1_000),
 )
+RULE = Acl(principal="ann", operation="read", resource_type="topic", resource_name="t")
+EVERY_RECORD: tuple[r.Record, ...] = (
+    *FIRST_RECORDS,
+    r.IdentifyCluster(cluster_id="c"),
+    r.SetFeatureLevel(level=1),
+    r.RegisterBroker(
+        broker_id=2,
+        incarnation_id="j",
+        public=Address("h", 3),
+        internal=Address("h", 4),
+        storage_id="s",
+        max_feature_level=2,
+        broker_epoch=7,
+    ),
+    r.UnregisterBroker(broker_id=1, broker_epoch=2),
+    r.ChangePartition(
+        topic_id="a" * 32,
+        partition=1,
+        replicas=(1, 2, 3),
+        isr=(1,),
+        leader=1,
+        leader_epoch=3,
+        partition_epoch=4,
+        elr=(2,),
+        adding=(3,),
+        removing=(1,),
+    ),
+    r.ChangeTopicConfigs(topic_id="a" * 32, configs={"retention_ms": None, "segment_bytes": 8192}),
+    r.ChangeBrokerConfigs(broker_id=-1, configs={"retention_ms": 5, "segment_ms": None}),
+    r.PutUser(credential=UserCredential(user="ann", iterations=4096, salt="00", stored_key="01", server_key="02")),
+    r.DeleteUser(user="bob"),
+    r.PutAcl(acl=RULE),
+    r.DeleteAcl(acl=replace(RULE, permission="deny")),
+    r.ChangeQuota(user="ann", limits={"producer_byte_rate": 1e6, "request_rate": None}),
+)
+
+
+RULE_RECORD = r.PutAcl(acl=RULE)
 
 
 def golden(name: str, made: bytes) -> bytes:
@@ -43,20 +84,57 @@ def golden(name: str, made: bytes) -> bytes:
 
 
 def test_commands_are_read_for_ever():
-    command = r.Command(controller_epoch=7, sequence=9, records=EVERY_RECORD)
+    """`command.json` was written before records had the fields that they have now, and is never written again."""
+    first = r.Command(controller_epoch=7, sequence=9, records=FIRST_RECORDS)
+    command = r.Command(controller_epoch=7, sequence=9, records=EVERY_RECORD, more=True)
 
-    stored = golden("command.json", r.encode_command(command))
+    assert r.decode_command((GOLDEN / "command.json").read_bytes()) == first
 
+    stored = golden("every_record.json", r.encode_command(command))
     assert r.decode_command(stored) == command
     assert orjson.loads(r.encode_command(command)) == orjson.loads(stored)
 
 
 def test_images_are_read_for_ever():
+    """`image.json` is of the time when partitions were objects, and is never written again."""
     image = with_partition(cluster(), isr=(1, 2), leader=1)
+    everything = replay(image, 7, EVERY_RECORD[:7] + EVERY_RECORD[9:])
+    everything = replace(everything, pending=(EVERY_RECORD[1], RULE_RECORD))
 
-    stored = golden("image.json", encode_json(image_to_plain(image)))
+    assert image_from_plain(orjson.loads((GOLDEN / "image.json").read_bytes())) == image
+    stored = golden("every_table.json", encode_json(image_to_plain(everything)))
+    assert image_from_plain(orjson.loads(stored)) == everything
+    assert all(
+        getattr(everything, table) for table in ("brokers", "broker_configs", "topics", "users", "acls", "quotas")
+    )
 
-    assert image_from_plain(orjson.loads(stored)) == image
+
+def test_digests_tell_images_apart_and_ignore_entries_that_decide_nothing():
+    image = with_partition(cluster(), isr=(1, 2), leader=1)
+    loaded = image_from_plain(orjson.loads(encode_json(image_to_plain(image))))
+
+    assert digest(loaded) == digest(image) == digest(replay(image, 99, ()))
+    assert digest(image) != digest(with_partition(cluster(), isr=(1, 2), leader=2))
+
+
+def test_a_decision_of_many_commands_takes_effect_with_its_last_one_or_not_at_all():
+    records = [r.AllocateProducerIds(next_producer_id=number) for number in range(1, 40)]
+    begin = r.encode_command(r.Command(controller_epoch=-1, sequence=-1, records=(r.BeginEpoch(controller_id=101),)))
+    parts = r.encode_decision(records, controller_epoch=0, sequence=1, max_bytes=500)
+    image, _ = replay_command(MetadataImage(), 0, begin)
+    assert len(parts) > 3
+    assert all(len(part) < 700 for part in parts)
+
+    for offset, part in enumerate(parts[:-1], start=1):
+        image, applied = replay_command(image, offset, part)
+        image = image_from_plain(orjson.loads(encode_json(image_to_plain(image))))  # A snapshot in the middle.
+        assert (applied, image.next_producer_id) == ((), 0)
+    void, _ = replay_command(image, 50, begin)
+    done, applied = replay_command(image, 60, parts[-1])
+
+    assert (applied, done.next_producer_id, done.pending) == (tuple(records), 39, ())
+    late, applied = replay_command(void, 61, parts[-1])
+    assert (applied, late.next_producer_id, late.pending) == ((), 0, ())
 
 
 def test_kinds_and_fields_of_newer_versions_are_skipped():
@@ -73,7 +151,7 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
 )
 MANGLED = st.builds(
-    lambda record, field, value: {**r.record_to_plain(record), field: value},
+    lambda record, field, value: {**orjson.loads(encode_json(r.record_to_plain(record))), field: value},
     st.sampled_from(EVERY_RECORD),
     st.sampled_from(["kind", "topic_id", "configs", "replicas", "broker_id", "partition", "public", "leader"]),
     ANYTHING,

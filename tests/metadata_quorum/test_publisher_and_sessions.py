@@ -8,9 +8,11 @@ import pytest
 from metadata_support import register
 
 from raftlog.metadata_quorum import publisher as publisher_module
-from raftlog.metadata_quorum.image import MetadataImage, image_from_plain, replay
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.publisher import Publisher
-from raftlog.metadata_quorum.records import AllocateProducerIds, Record, record_from_plain
+from raftlog.metadata_quorum.records import AllocateProducerIds, Record, record_from_plain, record_to_plain
+from raftlog.metadata_quorum.replay import replay
 from raftlog.metadata_quorum.sessions import Sessions
 from raftlog.wire.codec import decode_json, encode_json
 from raftlog.wire.controller import MetadataUpdate
@@ -57,10 +59,9 @@ class Reader:
 
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = publisher_module.deque
-    monkeypatch.setattr(publisher_module, "KEPT_ENTRIES", 10)
-    monkeypatch.setattr(publisher_module, "MAX_ENTRIES_PER_ANSWER", 4)
-    monkeypatch.setattr(publisher_module, "deque", lambda maxlen: real(maxlen=10))
+    monkeypatch.setattr(publisher_module, "MAX_KEPT_ENTRIES", 10)
+    one = len(encode_json([record_to_plain(AllocateProducerIds(next_producer_id=1))]))
+    monkeypatch.setattr(publisher_module, "MAX_BYTES_PER_ANSWER", 4 * one)
 
 
 @pytest.mark.usefixtures("_small")
@@ -88,6 +89,21 @@ async def test_who_missed_more_than_is_kept_gets_a_snapshot(missed: int, snapsho
 
     assert reader.snapshots == snapshots
     assert reader.image == source.image
+
+
+async def test_few_large_entries_are_kept_rather_than_many(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publisher_module, "MAX_KEPT_BYTES", 1_000)
+    source, late, early = Source(), Reader(), Reader()
+    source.allocate(1)
+    await late.read(source.publisher)
+    for _ in range(10):
+        source.apply(*(AllocateProducerIds(next_producer_id=number) for number in range(10)))
+    await early.read(source.publisher)
+    kept = len(source.publisher._entries)
+    await late.read(source.publisher)
+
+    assert kept == 1  # One alone may exceed the limit.
+    assert (late.snapshots, late.image) == (2, source.image)
 
 
 async def test_after_a_loaded_snapshot_only_later_entries_are_known():

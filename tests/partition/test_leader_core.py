@@ -77,7 +77,7 @@ class Story:
     def do_metadata(self, isr: str, epoch: str) -> str:
         assert self.core is not None
         state = PartitionState(replicas=(1, 2, 3), isr=_ids(isr), leader=1, leader_epoch=5, partition_epoch=int(epoch))
-        self.core.on_state(state, self.now_ms)
+        self.core.on_state(state, self.now_ms, min_insync_replicas=self.core._min_insync_replicas)
         return self.show()
 
     def do_refused(self) -> str:

@@ -106,8 +106,10 @@ async def test_a_wiped_voter_gets_a_snapshot_and_what_follows(tmp_path: Path, fr
 
 async def test_a_voter_with_another_key_is_refused_and_disturbs_nobody(tmp_path: Path, free_ports: Ports):
     cluster = Cluster(tmp_path, free_ports(3))
-    await cluster.start(1)
-    await cluster.start(2)
+    for node_id in (1, 2, 3):
+        await cluster.start(node_id)
+    await cluster.leader()
+    await cluster.close(3)
     leader = await cluster.leader()
     await cluster.start(3, key=b"another key that is long enough!")
 

@@ -6,7 +6,7 @@ new incarnation with a new broker epoch, fenced until it has read the metadata l
 
 from __future__ import annotations
 
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.elections import elect_leaderless, take_out
 from raftlog.metadata_quorum.image import MetadataImage
@@ -16,8 +16,10 @@ from raftlog.metadata_quorum.records import (
     Record,
     RegisterBroker,
     UnfenceBroker,
+    UnregisterBroker,
 )
 from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration
+from raftlog.wire.admin import UnregisterBrokerRequest
 from raftlog.wire.controller import HeartbeatRequest, HeartbeatResponse, RegisterBrokerRequest
 
 
@@ -34,25 +36,38 @@ def decide_registration(
             f"broker {request.broker_id} belongs to cluster {request.cluster_id}, this is cluster {cluster_id}",
             code=ErrorCode.INCONSISTENT_CLUSTER_ID,
         )
+    if image.feature_level and not request.min_feature_level <= image.feature_level <= request.max_feature_level:
+        raise InvalidRequestError(
+            f"broker {request.broker_id} (version {request.version or 'unknown'}) knows the feature levels "
+            f"{request.min_feature_level} to {request.max_feature_level}, the cluster has {image.feature_level}",
+            code=ErrorCode.UNSUPPORTED_VERSION,
+        )
     known = image.brokers.get(request.broker_id)
     if known is not None and known.incarnation_id == request.incarnation_id:
-        return Decision((), known.broker_epoch)
+        return _amended(known, request)
     if known is not None and session_alive and not known.fenced and not known.in_controlled_shutdown:
         raise InvalidRequestError(
             f"another process is registered as broker {request.broker_id} at {known.internal} and is alive; if that "
             "process has ended, its session will expire in a moment",
             code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
         )
-    register = RegisterBroker(
-        broker_id=request.broker_id,
-        incarnation_id=request.incarnation_id,
-        public=request.public,
-        internal=request.internal,
-        rack=request.rack,
-        version=request.version,
-    )
     # The process that had these leaderships is gone, even if nobody has noticed yet: a leader epoch is never led twice.
-    return Decision((*take_out(image, request.broker_id), register), None)
+    lost_disk = known is not None and known.storage_id not in ("", request.storage_id)
+    changes = take_out(image, request.broker_id, lost_disk=lost_disk, lost_unsynced=request.unclean)
+    return Decision((*changes, _registration(request)), None)
+
+
+def _registration(request: RegisterBrokerRequest, broker_epoch: BrokerEpoch = -1) -> RegisterBroker:
+    fields = {name: getattr(request, name) for name in RegisterBroker.__slots__ if name != "broker_epoch"}
+    return RegisterBroker(broker_epoch=broker_epoch, **fields)
+
+
+def _amended(known: BrokerRegistration, request: RegisterBrokerRequest) -> Decision[BrokerEpoch | None]:
+    """The same process asks again: its epoch stays, what it says of itself now holds."""
+    amended = _registration(request, known.broker_epoch)
+    if all(getattr(known, name) == getattr(amended, name) for name in RegisterBroker.__slots__):
+        return Decision((), known.broker_epoch)
+    return Decision((amended,), known.broker_epoch)
 
 
 def require_current(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> BrokerRegistration:
@@ -90,7 +105,7 @@ def _decide_shutdown(image: MetadataImage, broker: BrokerRegistration) -> Decisi
     if broker.in_controlled_shutdown:
         return Decision((), HeartbeatResponse(fenced=broker.fenced, should_shut_down=True))
     begin = BeginControlledShutdown(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
-    # What cannot move (it is the last in-sync replica) becomes leaderless and waits for it.
+    # What cannot move (nobody else is eligible) becomes leaderless and waits for it.
     records: tuple[Record, ...] = (*take_out(image, broker.broker_id), begin)
     return Decision(records, HeartbeatResponse(fenced=broker.fenced, should_shut_down=False))
 
@@ -102,3 +117,23 @@ def decide_fence(image: MetadataImage, broker_id: BrokerId, broker_epoch: Broker
         return Decision((), None)
     fence = FenceBroker(broker_id=broker_id, broker_epoch=broker_epoch)
     return Decision((*take_out(image, broker_id), fence), None)
+
+
+def decide_unregistration(image: MetadataImage, request: UnregisterBrokerRequest) -> Decision[None]:
+    """Forget a broker that will not come back.
+
+    Raises:
+        NotFoundError: RESOURCE_NOT_FOUND.
+        InvalidRequestError: it is alive, or partitions still have a replica there.
+    """
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        raise NotFoundError(f"broker {request.broker_id} is not registered", code=ErrorCode.RESOURCE_NOT_FOUND)
+    if not broker.fenced:
+        raise InvalidRequestError(f"broker {request.broker_id} is alive; stop it first")
+    held = sum(request.broker_id in state.replicas for _, _, state in image.partitions())
+    if held:
+        raise InvalidRequestError(
+            f"{held} partitions have a replica on broker {request.broker_id}; reassign or delete them first"
+        )
+    return Decision((UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),), None)

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
-    """No records: the answer is known without a commit."""
+    """No records: nothing changes."""
 
     records: tuple[Record, ...]
     response: R
@@ -29,4 +29,7 @@ def change(topic_id: TopicId, partition: int, state: PartitionState) -> ChangePa
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
+        elr=state.elr,
+        adding=state.adding,
+        removing=state.removing,
     )

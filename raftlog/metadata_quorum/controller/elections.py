@@ -1,7 +1,8 @@
-"""Who leads a partition: always a member of its ISR that is alive. Never unclean.
+"""Who leads a partition: a member of its ISR that is alive, else of its ELR; anybody else only by explicit opt-in.
 
-The last member of an ISR stays in it when it is fenced: its log may hold acknowledged records that no other log has.
-The partition waits for it, without a leader.
+Whoever leaves an ISR that is below min ISR becomes an eligible leader replica (KIP-966): the high watermark stands
+still from then on, so it holds every acknowledged record. A member that has lost its disk, or what it had not synced,
+is not eligible. Without anybody eligible a partition waits, without a leader.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from raftlog.config import TopicConfig
 from raftlog.metadata_quorum.controller.decision import change
-from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.records import ChangePartition
 from raftlog.model import NO_LEADER, BrokerId, PartitionState
+
+MayLead = Callable[[BrokerId], bool]
 
 
 def is_active(image: MetadataImage, broker_id: BrokerId) -> bool:
@@ -21,42 +25,133 @@ def is_active(image: MetadataImage, broker_id: BrokerId) -> bool:
     return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
 
-def elect(state: PartitionState, may_lead: Callable[[BrokerId], bool]) -> BrokerId:
-    """Return the first assigned replica that is in sync and may lead, or `NO_LEADER`."""
-    return next((replica for replica in state.replicas if replica in state.isr and may_lead(replica)), NO_LEADER)
+def settings(topic: TopicImage) -> TopicConfig:
+    """Return the settings that elections go by. A topic is given those that matter here when it is created."""
+    return TopicConfig().with_overrides(topic.configs)
 
 
-def moved(state: PartitionState, *, isr: tuple[BrokerId, ...], leader: BrokerId) -> PartitionState:
-    """Return the next state: each change takes a partition epoch, each change of leader a leader epoch."""
-    bump = leader != state.leader
+def min_isr(topic: TopicImage, state: PartitionState) -> int:
+    """Return the effective min ISR: never more than there are replicas."""
+    return min(settings(topic).min_insync_replicas, len(state.replicas))
+
+
+def elect(state: PartitionState, may_lead: MayLead) -> BrokerId:
+    """Return the first assigned replica that is in the ISR, else in the ELR, and may lead; or `NO_LEADER`."""
+    for eligible in (state.isr, state.elr):
+        for replica in state.replicas:
+            if replica in eligible and may_lead(replica):
+                return replica
+    return NO_LEADER
+
+
+def moved(
+    state: PartitionState,
+    *,
+    isr: tuple[BrokerId, ...],
+    leader: BrokerId,
+    min_isr: int,
+    lost: frozenset[BrokerId] = frozenset(),
+) -> PartitionState:
+    """Return the next state: each change takes a partition epoch, each change of leader a leader epoch.
+
+    Args:
+        leader: from the ISR, or from the ELR: then it is the whole ISR.
+        lost: replicas that do not hold any more what they held.
+    """
+    isr = isr if leader in (NO_LEADER, *isr) else (leader,)
+    eligible = {*state.elr, *state.isr} - {*isr, *lost}
     return replace(
         state,
         isr=isr,
+        elr=() if len(isr) >= min_isr else tuple(member for member in state.replicas if member in eligible),
         leader=leader,
-        leader_epoch=state.leader_epoch + bump,
+        leader_epoch=state.leader_epoch + (leader != state.leader),
         partition_epoch=state.partition_epoch + 1,
     )
 
 
-def take_out(image: MetadataImage, broker_id: BrokerId) -> list[ChangePartition]:
-    """Return the changes that take a broker out of every ISR and every leadership."""
+def elected(topic: TopicImage, state: PartitionState, may_lead: MayLead, *, unclean: bool = False) -> PartitionState:
+    """Return the next state of a partition that has no leader; the same one, if nobody can lead.
+
+    Args:
+        unclean: elect any assigned replica rather than nobody, even if the topic does not ask for that.
+    """
+    leader = elect(state, may_lead)
+    if leader != NO_LEADER:
+        return moved(state, isr=state.isr, leader=leader, min_isr=min_isr(topic, state))
+    if unclean or settings(topic).unclean_leader_election_enable:
+        leader = next((replica for replica in state.replicas if may_lead(replica)), NO_LEADER)
+        if leader != NO_LEADER:
+            # Its log is the truth from now on; what only the others hold is lost.
+            return replace(
+                state,
+                isr=(leader,),
+                elr=(),
+                leader=leader,
+                leader_epoch=state.leader_epoch + 1,
+                partition_epoch=state.partition_epoch + 1,
+            )
+    return state
+
+
+def take_out(
+    image: MetadataImage, broker_id: BrokerId, *, lost_disk: bool = False, lost_unsynced: bool = False
+) -> list[ChangePartition]:
+    """Return the changes that take a broker out of every ISR and every leadership.
+
+    Args:
+        lost_disk: it holds nothing any more of what it held.
+        lost_unsynced: it may have lost what topics with `flush = os` had not synced.
+    """
 
     def may_lead(candidate: BrokerId) -> bool:
         return candidate != broker_id and is_active(image, candidate)
 
     changes = []
     for topic, partition, state in image.partitions():
-        if broker_id not in state.isr:
+        if broker_id not in state.isr and broker_id not in state.elr:
             continue
-        isr = tuple(member for member in state.isr if member != broker_id) or state.isr
-        leader = elect(replace(state, isr=isr), may_lead) if state.leader in (broker_id, NO_LEADER) else state.leader
-        if (isr, leader) != (state.isr, state.leader):
-            changes.append(change(topic.topic_id, partition, moved(state, isr=isr, leader=leader)))
+        gone = lost_disk or (lost_unsynced and settings(topic).flush == "os")
+        if broker_id not in state.isr and not gone:
+            continue
+        isr = tuple(member for member in state.isr if member != broker_id)
+        leader = NO_LEADER if state.leader == broker_id else state.leader
+        lost = frozenset({broker_id}) if gone else frozenset[BrokerId]()
+        after = moved(state, isr=isr, leader=leader, min_isr=min_isr(topic, state), lost=lost)
+        if leader == NO_LEADER:
+            # One change of the partition, and of its leader: one step of each epoch.
+            next_state = elected(topic, after, may_lead)
+            epoch = state.leader_epoch + (next_state.leader != state.leader)
+            after = replace(next_state, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1)
+        changes.append(change(topic.topic_id, partition, after))
     return changes
 
 
 def elect_leaderless(image: MetadataImage, returning: BrokerId) -> Iterable[ChangePartition]:
     """Return the changes that give partitions without a leader to a broker that is about to be unfenced."""
+
+    def may_lead(candidate: BrokerId) -> bool:
+        return candidate == returning
+
     for topic, partition, state in image.partitions():
-        if state.leader == NO_LEADER and returning in state.isr:
-            yield change(topic.topic_id, partition, moved(state, isr=state.isr, leader=returning))
+        if state.leader == NO_LEADER and returning in state.replicas:
+            after = elected(topic, state, may_lead)
+            if after is not state:
+                yield change(topic.topic_id, partition, after)
+
+
+def unclean_elections(image: MetadataImage, records: Iterable[object]) -> list[str]:
+    """Say of each election among these records that may lose acknowledged ones, what it does."""
+    said = []
+    for record in records:
+        if not isinstance(record, ChangePartition) or record.leader == NO_LEADER:
+            continue
+        before = image.partition(record.topic_id, record.partition)
+        topic = image.topics.get(record.topic_id)
+        if before is None or topic is None or record.leader in (*before.isr, *before.elr):
+            continue
+        said.append(
+            f"unclean election: {topic.topic}-{record.partition} is led by broker {record.leader} in epoch "
+            f"{record.leader_epoch}; records that only {sorted({*before.isr, *before.elr})} held are lost"
+        )
+    return said

@@ -5,10 +5,11 @@ from __future__ import annotations
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.metadata_quorum.controller.brokers import require_current
 from raftlog.metadata_quorum.controller.decision import Decision, change
-from raftlog.metadata_quorum.controller.elections import is_active, moved
-from raftlog.metadata_quorum.image import MetadataImage, replay
+from raftlog.metadata_quorum.controller.elections import is_active, min_isr, moved
+from raftlog.metadata_quorum.controller.reassignment import completed
+from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import ChangePartition
-from raftlog.model import PartitionState
+from raftlog.model import PartitionState, TopicId
 from raftlog.wire.controller import (
     AlterPartition,
     AlterPartitionResult,
@@ -21,26 +22,30 @@ from raftlog.wire.errors import WireError
 def decide_alter_partitions(image: MetadataImage, request: AlterPartitionsRequest) -> Decision[AlterPartitionsResponse]:
     """Judge each proposal by itself; those that stand are committed together.
 
+    One that brings the last target of a reassignment in sync ends the reassignment.
+
     Raises:
         FencedError: STALE_BROKER_EPOCH: the whole request comes from an earlier incarnation.
     """
     require_current(image, request.broker_id, request.broker_epoch)
     records: list[ChangePartition] = []
+    decided: dict[tuple[TopicId, int], PartitionState] = {}
     results = []
     for asked in request.partitions:
         named = {"topic_id": asked.topic_id, "partition": asked.partition}
         try:
-            state = _judge(replay(image, image.offset, records), request.broker_id, asked)
+            known = decided.get((asked.topic_id, asked.partition)) or image.partition(asked.topic_id, asked.partition)
+            state = _judge(image, known, request.broker_id, asked)
         except RaftlogError as error:
             results.append(AlterPartitionResult(**named, error=WireError.of(error)))  # type: ignore[arg-type]
             continue
+        decided[asked.topic_id, asked.partition] = state
         records.append(change(asked.topic_id, asked.partition, state))
         results.append(AlterPartitionResult(**named, state=state))  # type: ignore[arg-type]
     return Decision(tuple(records), AlterPartitionsResponse(partitions=tuple(results)))
 
 
-def _judge(image: MetadataImage, broker_id: int, asked: AlterPartition) -> PartitionState:
-    state = image.partition(asked.topic_id, asked.partition)
+def _judge(image: MetadataImage, state: PartitionState | None, broker_id: int, asked: AlterPartition) -> PartitionState:
     if state is None:
         raise NotFoundError(
             f"there is no partition {asked.topic_id}-{asked.partition}", code=ErrorCode.UNKNOWN_TOPIC_ID
@@ -59,7 +64,8 @@ def _judge(image: MetadataImage, broker_id: int, asked: AlterPartition) -> Parti
                 f"{broker.broker_epoch if broker else 'nobody'}: it cannot be in an ISR",
                 code=ErrorCode.INELIGIBLE_REPLICA,
             )
-    return moved(state, isr=isr, leader=state.leader)
+    topic = image.topics[asked.topic_id]
+    return completed(image, topic, state, moved(state, isr=isr, leader=broker_id, min_isr=min_isr(topic, state)))
 
 
 def _require_epochs(state: PartitionState, broker_id: int, asked: AlterPartition) -> None:

@@ -1,23 +1,32 @@
-"""Creating and deleting topics."""
+"""Creating, altering and deleting topics."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from raftlog.config import validate_topic_configs
+from raftlog.config import TopicConfig, validate_topic_configs
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
-from raftlog.metadata_quorum.controller.decision import Decision
-from raftlog.metadata_quorum.controller.elections import is_active
+from raftlog.metadata_quorum.controller.decision import Decision, change
+from raftlog.metadata_quorum.controller.elections import elected, is_active, min_isr
 from raftlog.metadata_quorum.controller.placement import place
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
-from raftlog.metadata_quorum.records import ChangePartition, CreateTopic, DeleteTopic
-from raftlog.model import TopicId
+from raftlog.metadata_quorum.records import (
+    ChangePartition,
+    ChangeTopicConfigs,
+    ConfigValue,
+    CreateTopic,
+    DeleteTopic,
+    Record,
+)
+from raftlog.model import NO_LEADER, TopicId
+from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest
 
-MAX_PARTITIONS = 1_000
-"""Of one topic: one decision must fit into one command."""
+MAX_PARTITIONS = 10_000
+"""Of one topic."""
 MAX_NAME_LENGTH = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -28,6 +37,7 @@ class TopicDefaults:
 
     partitions: int
     replication_factor: int
+    settings: TopicConfig = field(default_factory=TopicConfig)
 
 
 def decide_creation(
@@ -39,18 +49,30 @@ def decide_creation(
         InvalidRequestError: the name, a number or a setting does not fit, or the topic exists.
     """
     _require_name(request.topic)
-    configs = validate_topic_configs(request.configs)
+    # What durability rests on is written down: brokers and controllers must not have different defaults for it.
+    promised = {name: getattr(defaults.settings, name) for name in ("min_insync_replicas", "flush")}
+    if defaults.settings.unclean_leader_election_enable:
+        promised["unclean_leader_election_enable"] = True
+    configs = promised | validate_topic_configs(request.configs)
     if (existing := image.topic(request.topic)) is not None:
         return _existing(request, existing)
-    brokers = [(b.broker_id, b.rack) for b in image.brokers.values() if is_active(image, b.broker_id)]
+    alive = sum(is_active(image, broker) for broker in image.brokers)
     partitions = defaults.partitions if request.partitions is None else request.partitions
     factor = request.replication_factor
     if factor is None:
-        factor = max(1, min(defaults.replication_factor, len(brokers)))
-    _require_counts(partitions, factor, len(brokers))
+        factor = max(1, min(defaults.replication_factor, alive))
+    _require_counts(partitions, factor, alive)
+    created = _new_partitions(image, topic_id, range(partitions), factor)
+    return Decision((CreateTopic(topic=request.topic, topic_id=topic_id, configs=configs), *created), topic_id)
+
+
+def _new_partitions(
+    image: MetadataImage, topic_id: TopicId, numbers: range, replication_factor: int
+) -> list[ChangePartition]:
+    brokers = sorted((b.broker_id, b.rack) for b in image.brokers.values() if is_active(image, b.broker_id))
     load = Counter(state.leader for _, _, state in image.partitions())
-    placed = place(sorted(brokers), partitions=partitions, replication_factor=factor, load=load)
-    created = [
+    placed = place(brokers, partitions=len(numbers), replication_factor=replication_factor, load=load)
+    return [
         ChangePartition(
             topic_id=topic_id,
             partition=number,
@@ -60,9 +82,8 @@ def decide_creation(
             leader_epoch=0,
             partition_epoch=0,
         )
-        for number, replicas in enumerate(placed)
+        for number, replicas in zip(numbers, placed, strict=True)
     ]
-    return Decision((CreateTopic(topic=request.topic, topic_id=topic_id, configs=configs), *created), topic_id)
 
 
 def _existing(request: CreateTopicRequest, existing: TopicImage) -> Decision[TopicId]:
@@ -72,6 +93,71 @@ def _existing(request: CreateTopicRequest, existing: TopicImage) -> Decision[Top
         f"topic {request.topic!r} exists already, with {len(existing.partitions)} partitions",
         code=ErrorCode.TOPIC_ALREADY_EXISTS,
     )
+
+
+def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decision[None]:
+    """Change a topic's settings, and add partitions.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        InvalidRequestError: INVALID_CONFIG, INVALID_PARTITIONS or INVALID_REPLICATION_FACTOR.
+    """
+    topic = image.topic(request.topic)
+    if topic is None:
+        raise NotFoundError(f"there is no topic {request.topic!r}")
+    configs = _changed_configs(topic, request)
+    records: list[Record] = []
+    if configs:
+        records.append(ChangeTopicConfigs(topic_id=topic.topic_id, configs=configs))
+    records += _with_other_rules(image, topic, configs)
+    if request.partitions is not None:
+        records += _added_partitions(image, topic, request.partitions)
+    return Decision(tuple(records), None)
+
+
+def _changed_configs(topic: TopicImage, request: AlterTopicRequest) -> dict[str, ConfigValue | None]:
+    removed = [name for name, value in request.configs.items() if value is None]
+    if kept := {"min_insync_replicas", "flush"} & {*removed}:
+        raise InvalidRequestError(
+            f"{min(kept)}: every topic has its own, which cannot be removed; set another value",
+            code=ErrorCode.INVALID_CONFIG,
+        )
+    given = validate_topic_configs({name: value for name, value in request.configs.items() if value is not None})
+    if unknown := [name for name in removed if name not in TopicConfig.__slots__]:
+        raise InvalidRequestError(f"{unknown[0]}: there is no such setting", code=ErrorCode.INVALID_CONFIG)
+    changed = {name: value for name, value in given.items() if topic.configs.get(name) != value}
+    return {**changed, **{name: None for name in removed if name in topic.configs}}
+
+
+def _with_other_rules(
+    image: MetadataImage, topic: TopicImage, configs: Mapping[str, ConfigValue | None]
+) -> Iterable[ChangePartition]:
+    """Return the partitions that move on because of what their elections go by from now on."""
+    kept = {name: value for name, value in {**topic.configs, **configs}.items() if value is not None}
+    altered = replace(topic, configs=kept)
+    for number, before in topic.partitions.items():
+        state = before
+        if "min_insync_replicas" in configs:
+            # The next epoch: no leader may propose an ISR before it knows the new min ISR.
+            enough = len(state.isr) >= min_isr(altered, state)
+            state = replace(state, elr=() if enough else state.elr, partition_epoch=before.partition_epoch + 1)
+        if state.leader == NO_LEADER and configs.get("unclean_leader_election_enable"):
+            state = elected(altered, state, lambda broker: is_active(image, broker))
+        if state is not before:
+            yield change(topic.topic_id, number, replace(state, partition_epoch=before.partition_epoch + 1))
+
+
+def _added_partitions(image: MetadataImage, topic: TopicImage, partitions: int) -> list[ChangePartition]:
+    present = len(topic.partitions)
+    alive = sum(is_active(image, broker) for broker in image.brokers)
+    factor = len(topic.partitions[0].replicas)
+    _require_counts(partitions, factor, alive)
+    if partitions < present:
+        raise InvalidRequestError(
+            f"partitions: {topic.topic!r} has {present}, which cannot become fewer, received {partitions}",
+            code=ErrorCode.INVALID_PARTITIONS,
+        )
+    return _new_partitions(image, topic.topic_id, range(present, partitions), factor)
 
 
 def decide_deletion(image: MetadataImage, request: DeleteTopicRequest) -> Decision[None]:

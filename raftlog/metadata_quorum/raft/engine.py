@@ -28,6 +28,10 @@ _REGULAR = b"\x00"
 _LEADER = 2
 _FOLLOWER = 0
 _PRE_VOTE_RETRY_S = 0.002
+_NO_VOTE_LEFT = "?"
+"""Stands for a vote that was given to somebody, perhaps."""
+_MAX_JOURNAL_BYTES = 64 << 20
+"""Large commands make a snapshot worth while before there are many."""
 
 _stock_create_journal = core_module.createJournal
 core_module.createJournal = lambda file: file if isinstance(file, Journal) else _stock_create_journal(file)
@@ -178,6 +182,14 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__setState(_FOLLOWER)
         self._SyncObj__raftLeader = None
 
+    def forfeit_vote(self, term: int) -> None:
+        self._SyncObj__setCurrentTerm(term, _NO_VOTE_LEFT)
+        self._SyncObj__setState(_FOLLOWER)
+        self._SyncObj__raftLeader = None
+
+    def voters(self) -> list[Node]:
+        return sorted(self._SyncObj__otherNodes, key=lambda node: str(node.id))
+
     def on_pre_vote(self, voter: str, term: int) -> None:
         if self._pre_votes is not None and self._pre_votes[0] == term:
             self._pre_votes[1].add(voter)
@@ -195,6 +207,19 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         leader = self._getLeader()
         return None if leader is None or leader == self.selfNode else str(leader.id)
 
+    def voter_states(self) -> dict[str, tuple[int, float]]:
+        """Return of every other voter the last index that it holds, and when it was heard; only a leader knows."""
+        heard = self._SyncObj__lastResponseTime
+        return {
+            str(node.id): (int(self._SyncObj__raftMatchIndex.get(node, 0)), float(heard.get(node, float("-inf"))))
+            for node in self.voters()
+        }
+
+    @property
+    def catching_up(self) -> set[str]:
+        """Voters that do not vote yet, because they started without a journal."""
+        return self._guard.catching_up if self._guard is not None else set()
+
     def propose(self, payload: bytes, callback: Callable[[int | None, int], None]) -> None:
         """Append a command; `callback(index, FAIL_REASON.SUCCESS)` once it is committed and applied."""
         assert len(payload) <= MAX_COMMAND_BYTES
@@ -202,7 +227,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     def tick(self) -> None:
         """Let time pass: elections, heartbeats, commits, applying. Cheap when there is nothing to do."""
+        assert self._guard is not None
+        self._guard.rejoin.tick()
         self.doTick(0.0)
+        if self._journal.size > _MAX_JOURNAL_BYTES:
+            self.forceLogCompaction()
         if self.is_leader:
             # Group commit: all commands since the last tick are one fsync and one message to each follower.
             state = (self._journal[-1][1], self.commit_index)
@@ -227,7 +256,12 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         if self._SyncObj__raftState == _LEADER or self._SyncObj__raftElectionDeadline >= now:
             return
         others = self._SyncObj__otherNodes
-        if not others or self._guard is None:
+        if self._guard is None:
+            return
+        if not self._guard.rejoin.is_full:
+            self._SyncObj__raftElectionDeadline = now + self.min_election_timeout_s  # type: ignore[assignment]
+            return
+        if not others:
             return
         term = self.term + 1
         if self._pre_votes is not None and self._pre_votes[0] == term and self._has_majority(self._pre_votes[1]):

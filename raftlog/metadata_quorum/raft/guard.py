@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from raftlog.metadata_quorum.raft.journal import Entry
+from raftlog.metadata_quorum.raft.rejoin import Rejoin, Standing
 
 Message = dict[str, Any]
 
@@ -46,6 +47,10 @@ class Core(Protocol):
         """Become a follower of a later term."""
         ...
 
+    def voters(self) -> list[Any]: ...
+
+    def forfeit_vote(self, term: int) -> None: ...
+
     def on_pre_vote(self, voter: str, term: int) -> None: ...
 
 
@@ -54,6 +59,9 @@ class Guard:
 
     def __init__(self, core: Core, *, fatal: Callable[[str], None]) -> None:
         self._core = core
+        self.rejoin = Rejoin(core)
+        self.catching_up: set[str] = set()
+        """Voters that say that they do not vote yet."""
         self._fatal = fatal
         self.last_heard_of_leader = float("-inf")
         self._sent = 0
@@ -88,6 +96,7 @@ class Guard:
         # S2: the core's acks carry no term, so an ack of an earlier term could commit entries of this one.
         message["term"] = core.term
         message["seq"] = self._answering
+        message["full"] = self.rejoin.is_full
         if self._installing and message["success"]:
             # S5: the core acknowledges a snapshot even when it could not load it.
             log = core.log()
@@ -121,7 +130,7 @@ class Guard:
     def receive(self, node: Any, message: Message) -> None:
         """Check one message, and hand to the core what a correct core would act upon."""
         handler = getattr(self, f"_on_{message.get('type')}", None)
-        if handler is None or not self._core.is_voter(node):
+        if handler is None or not self._core.is_voter(node) or not self._may_act_on(message["type"]):
             return
         checked = handler(node, message)
         if checked is None:
@@ -130,6 +139,21 @@ class Guard:
             self._core.receive(node, checked)
         finally:
             self._ack_cap, self._installing = None, False
+        if message["type"] == "append_entries":
+            self.rejoin.on_append(message["term"])
+
+    def _may_act_on(self, kind: str) -> bool:
+        """A voter that starts without a journal must not act on what it may have forgotten; see `rejoin`."""
+        standing = self.rejoin.standing
+        if standing is Standing.BLANK:
+            return kind in ("status", "status_ok")
+        return standing is Standing.FULL or kind not in ("request_vote", "pre_vote")
+
+    def _on_status(self, node: Any, _: Message) -> None:
+        self.rejoin.on_status(node)
+
+    def _on_status_ok(self, node: Any, message: Message) -> None:
+        self.rejoin.on_status_ok(node, message)
 
     def _on_request_vote(self, _: Any, message: Message) -> Message:
         return message
@@ -145,6 +169,7 @@ class Guard:
     def _on_next_node_idx(self, node: Any, message: Message) -> Message | None:
         if message.get("term") != self._core.term:
             return None  # S2.
+        (self.catching_up.discard if message.get("full", True) else self.catching_up.add)(node.id)
         if message["reset"]:
             # One reset for each probe round: every pipelined batch would otherwise send everything again.
             if message["seq"] <= self._reset_floor.get(node.id, 0):

@@ -2,7 +2,7 @@
 
     file   = magic, record*
     record = u32 length of body | u32 CRC-32C of body | body
-    body   = 'E' index term command | 'T' number of entries kept | 'M' term vote | 'C' commit index
+    body   = 'E' index term command | 'T' number of entries kept | 'M' term vote | 'C' commit index | 'S' standing
 
 Everything is buffered until `sync`, which the engine calls before every message it sends: nothing is promised that is
 not on disk. A torn tail (a crash in the middle of a write) is cut; damage with sound records after it is bit rot, and
@@ -20,6 +20,7 @@ import google_crc32c
 from pysyncobj.journal import Journal
 
 from raftlog.errors import StorageError
+from raftlog.metadata_quorum.raft.rejoin import Standing
 
 MAGIC = b"RLRAFT01"
 MAX_RECORD_BYTES = 64 << 20
@@ -46,9 +47,13 @@ class RaftJournal(Journal):  # type: ignore[misc]
         self._commit_index = 1
         self._commit_noted = 1
         self._buffer: list[bytes] = []
+        self.size = 0
+        """Bytes of entries since the last rewrite."""
+        self.standing: str = Standing.FULL
         if path.exists():
             self._recover()
         else:
+            self.standing = Standing.BLANK
             self._rewrite()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
@@ -68,6 +73,12 @@ class RaftJournal(Journal):  # type: ignore[misc]
             raise OSError(f"{self._path}: short write")
         os.fdatasync(self._file)
 
+    def set_standing(self, standing: Standing) -> None:
+        """Remember, durably at once, how far this voter takes part (see `rejoin`)."""
+        self.standing = standing
+        self._buffer.append(self._standing_record())
+        self.sync()
+
     def trim_to_snapshot(self, previous: Entry, last: Entry) -> None:
         """Drop entries that a snapshot covers, keeping the acknowledged ones after it.
 
@@ -85,6 +96,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
         assert not self._entries or idx == self._entries[-1][1] + 1
         self._entries.append((bytes(command), idx, term))
         self._buffer.append(_record(b"E" + _ENTRY.pack(idx, term) + command))
+        self.size += len(command)
 
     def clear(self) -> None:
         self.deleteEntriesFrom(0)
@@ -153,11 +165,15 @@ class RaftJournal(Journal):  # type: ignore[misc]
     def _commit_record(self) -> bytes:
         return _record(b"C" + _TERM.pack(self._commit_index))
 
+    def _standing_record(self) -> bytes:
+        return _record(b"S" + self.standing.encode())
+
     def _rewrite(self) -> None:
         beside = self._path.with_suffix(".new")
         records = [_record(b"E" + _ENTRY.pack(index, term) + command) for command, index, term in self._entries]
         with beside.open("wb") as file:
-            file.write(b"".join([MAGIC, self._term_record(), self._commit_record(), *records]))
+            facts = [self._standing_record(), self._term_record(), self._commit_record()]
+            file.write(b"".join([MAGIC, *facts, *records]))
             file.flush()
             os.fsync(file.fileno())
         # A snapshot that was renamed just before must be durable before the entries that it covers disappear.
@@ -165,6 +181,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
         beside.replace(self._path)
         _fsync_folder(self._path.parent)
         self._buffer = []
+        self.size = sum(len(command) for command, _, _ in self._entries)
 
     def _recover(self) -> None:
         data = self._path.read_bytes()
@@ -190,12 +207,15 @@ class RaftJournal(Journal):  # type: ignore[misc]
         if kind == b"E":
             index, term = _ENTRY.unpack_from(rest)
             self._entries.append((rest[_ENTRY.size :], index, term))
+            self.size += len(rest)
         elif kind == b"T":
             del self._entries[_TERM.unpack(rest)[0] :]
         elif kind == b"M":
             self._term, self._vote = _TERM.unpack_from(rest)[0], rest[_TERM.size :].decode() or None
         elif kind == b"C":
             self._commit_index = self._commit_noted = _TERM.unpack(rest)[0]
+        elif kind == b"S":
+            self.standing = Standing(rest.decode())
 
 
 def _record(body: bytes) -> bytes:
@@ -207,7 +227,7 @@ def _body_at(data: bytes, at: int) -> bytes | None:
         return None
     length, crc = _FRAME.unpack_from(data, at)
     body = data[at + _FRAME.size : at + _FRAME.size + length]
-    sound = 0 < length <= MAX_RECORD_BYTES and len(body) == length and body[:1] in b"ETMC"
+    sound = 0 < length <= MAX_RECORD_BYTES and len(body) == length and body[:1] in b"ETMCS"
     return body if sound and google_crc32c.value(body) == crc else None
 
 

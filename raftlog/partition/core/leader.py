@@ -125,8 +125,9 @@ class LeaderCore:
         follower.end_offset = fetch_offset
         return self._advance()
 
-    def on_state(self, state: PartitionState, now_ms: int) -> bool:
+    def on_state(self, state: PartitionState, now_ms: int, *, min_insync_replicas: int) -> bool:
         """Learn newer metadata of this leader epoch: it settles what was pending."""
+        self._min_insync_replicas = min_insync_replicas
         if state.partition_epoch <= self.state.partition_epoch:
             return False
         self.state = state

@@ -6,7 +6,8 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from raftlog.partition.storage.files import fsync_dir, read_json, storage_error,
 
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
+_RUN_FILE = "run.json"
+_BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 _PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>\d+)-(?P<topic_id>[0-9a-f]{32})$")
 
 
@@ -32,9 +35,13 @@ class StoredPartition:
 class DataDir:
     """An open, locked data folder. Close it to let another process have it."""
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: int, *, storage_id: str = "", unclean: bool = False) -> None:
         self.path = path
         self.partitions = path / "partitions"
+        self.storage_id = storage_id
+        """Drawn when the folder was made: another folder has another one."""
+        self.unclean = unclean
+        """The machine went down since this folder was last closed cleanly: what was not synced may be gone."""
         self._lock = lock
 
     @classmethod
@@ -51,14 +58,28 @@ class DataDir:
         except OSError as error:
             raise storage_error(error, f"cannot use {path} as data folder") from error
         try:
-            _claim(path, cluster_id, node_id)
-            opened = cls(path, lock)
+            storage_id = _claim(path, cluster_id, node_id)
+            opened = cls(path, lock, storage_id=storage_id, unclean=_is_unclean(path))
+            opened._note_run(clean=False)
             opened.partitions.mkdir(exist_ok=True)
             opened._remove_deleted()
         except BaseException:
             os.close(lock)
             raise
         return opened
+
+    def mark_clean(self) -> None:
+        """Note that everything here is synced, and that nothing is written any more."""
+        self._note_run(clean=True)
+
+    def settle_unclean(self) -> None:
+        """Note that whoever had to know of an unclean end knows it."""
+        if self.unclean:
+            self.unclean = False
+            self._note_run(clean=False)
+
+    def _note_run(self, *, clean: bool) -> None:
+        write_json(self.path / _RUN_FILE, {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean})
 
     def close(self) -> None:
         """Release the lock."""
@@ -98,11 +119,37 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _claim(path: Path, cluster_id: str, node_id: int) -> None:
+def boot_id() -> str:
+    """Return what tells one run of this machine from another; drawn anew where the system does not say."""
+    try:
+        return _BOOT_ID_FILE.read_text().strip()
+    except OSError:
+        return uuid.uuid4().hex
+
+
+def _is_unclean(path: Path) -> bool:
+    """Tell whether the machine has gone down since this folder was in use.
+
+    A process that is killed loses nothing that it has written: the system still has it.
+    """
+    last = read_json(path / _RUN_FILE)
+    if last is None:
+        return False
+    return bool(last.get("unclean_before")) or not (last.get("clean") or last.get("boot_id") == boot_id())
+
+
+def _claim(path: Path, cluster_id: str, node_id: int) -> str:
     meta = read_json(path / "meta.json")
-    if meta is None:
-        write_json(path / "meta.json", {"version": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id})
-        return
+    if meta is None or "storage_id" not in meta:
+        fresh = {"version": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id}
+        meta = {**(meta or fresh), "storage_id": uuid.uuid4().hex}
+        _require_own(path, meta, cluster_id, node_id)
+        write_json(path / "meta.json", meta)
+    _require_own(path, meta, cluster_id, node_id)
+    return str(meta["storage_id"])
+
+
+def _require_own(path: Path, meta: Mapping[str, object], cluster_id: str, node_id: int) -> None:
     found = meta.get("version"), meta.get("cluster_id"), meta.get("node_id")
     if found != (FORMAT_VERSION, cluster_id, node_id):
         raise ConfigError(

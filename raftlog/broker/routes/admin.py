@@ -1,0 +1,187 @@
+"""Administration of brokers, users, access rules and quotas."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from dataclasses import fields
+from typing import Any
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import check_query, deadline_ms, json_response, parse_integer, read_json
+from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS, CONSISTENCY, administer, read_image, until_known
+from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
+from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
+from raftlog.model import BrokerId, UserCredential
+from raftlog.schema import from_plain
+from raftlog.wire import paths
+from raftlog.wire.admin import (
+    AclFilter,
+    AclsRequest,
+    BrokerConfigsBody,
+    BrokerConfigsRequest,
+    BrokerConfigsResponse,
+    DeleteUserRequest,
+    FeaturesBody,
+    FeaturesResponse,
+    PasswordBody,
+    PutUserRequest,
+    QuotaRequest,
+    QuotasResponse,
+    UnregisterBrokerRequest,
+    UserInfo,
+    UsersResponse,
+)
+
+SCRAM_ITERATIONS = 15_000
+MIN_PASSWORD_LENGTH = 8
+
+
+class AdminRoutes:
+    """Handlers that pass a request on to the active controller, and listings of what the image holds."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    def add_to(self, app: web.Application) -> None:
+        """Register every path."""
+        app.router.add_delete(paths.BROKER, self.unregister_broker)
+        app.router.add_get(paths.BROKER_CONFIGS, self.broker_configs)
+        app.router.add_patch(paths.BROKER_CONFIGS, self.alter_broker_configs)
+        app.router.add_get(paths.FEATURES, self.features)
+        app.router.add_patch(paths.FEATURES, self.set_features)
+        app.router.add_get(paths.USERS, self.users)
+        app.router.add_put(paths.USER, self.put_user)
+        app.router.add_delete(paths.USER, self.delete_user)
+        app.router.add_get(paths.ACLS, self.acls)
+        app.router.add_post(paths.ACLS, self.create_acls)
+        app.router.add_delete(paths.ACLS, self.delete_acls)
+        app.router.add_get(paths.QUOTAS, self.quotas)
+        app.router.add_patch(paths.QUOTAS, self.alter_quota)
+
+    async def unregister_broker(self, request: web.Request) -> web.Response:
+        """Forget a broker that will not come back."""
+        check_query(request)
+        command = UnregisterBrokerRequest(broker_id=_broker_id(request))
+        await administer(self._context, paths.UNREGISTER_BROKER, command, request)
+        return json_response({"broker_id": command.broker_id, "unregistered": True})
+
+    async def broker_configs(self, request: web.Request) -> web.Response:
+        check_query(request, CONSISTENCY)
+        image = await read_image(self._context, request)
+        configs = image.broker_configs.get(_broker_id(request), {})
+        return json_response(BrokerConfigsResponse(configs=configs))
+
+    async def alter_broker_configs(self, request: web.Request) -> web.Response:
+        """Change dynamic settings of one broker, or (`default`) of all."""
+        check_query(request)
+        body = await read_json(request, BrokerConfigsBody)
+        command = BrokerConfigsRequest(broker_id=_broker_id(request), configs=body.configs)
+        await administer(self._context, paths.ALTER_BROKER_CONFIGS, command, request)
+        return json_response(
+            BrokerConfigsResponse(configs=self._context.image.broker_configs.get(command.broker_id, {}))
+        )
+
+    async def features(self, request: web.Request) -> web.Response:
+        check_query(request, CONSISTENCY)
+        return self._features((await read_image(self._context, request)).feature_level)
+
+    async def set_features(self, request: web.Request) -> web.Response:
+        """Raise the feature level."""
+        check_query(request)
+        await administer(self._context, paths.SET_FEATURES, await read_json(request, FeaturesBody), request)
+        return self._features(self._context.image.feature_level)
+
+    def _features(self, level: int) -> web.Response:
+        return json_response(FeaturesResponse(feature_level=level, max_feature_level=FEATURE_LEVEL))
+
+    async def users(self, request: web.Request) -> web.Response:
+        check_query(request, CONSISTENCY)
+        users = (await read_image(self._context, request)).users
+        found = tuple(UserInfo(user=name, mechanism=users[name].mechanism) for name in sorted(users))
+        return json_response(UsersResponse(users=found))
+
+    async def put_user(self, request: web.Request) -> web.Response:
+        """Create a user, or give one another password; only what verifies it is kept."""
+        check_query(request)
+        password = (await read_json(request, PasswordBody)).password
+        if len(password) < MIN_PASSWORD_LENGTH:
+            raise InvalidRequestError(
+                f"password: expected at least {MIN_PASSWORD_LENGTH} characters, received {len(password)}"
+            )
+        credential = await asyncio.to_thread(scram_credential, request.match_info["user"], password)
+        await administer(self._context, paths.PUT_USER, PutUserRequest(credential=credential), request)
+        return json_response(UserInfo(user=credential.user, mechanism=credential.mechanism))
+
+    async def delete_user(self, request: web.Request) -> web.Response:
+        check_query(request)
+        command = DeleteUserRequest(user=request.match_info["user"])
+        await administer(self._context, paths.DELETE_USER, command, request)
+        return json_response({"user": command.user, "deleted": True})
+
+    async def acls(self, request: web.Request) -> web.Response:
+        """List access rules; each field of a rule may be given in the query."""
+        wanted = _acl_filter(request, CONSISTENCY)
+        image = await read_image(self._context, request)
+        return json_response(AclsRequest(acls=tuple(sorted(acl for acl in image.acls if wanted.fits(acl)))))
+
+    async def create_acls(self, request: web.Request) -> web.Response:
+        check_query(request)
+        command = await read_json(request, AclsRequest)
+        await administer(self._context, paths.CREATE_ACLS, command, request)
+        return json_response(command, status=201)
+
+    async def delete_acls(self, request: web.Request) -> web.Response:
+        """End the access rules that fit the query; answer which those were."""
+        wanted = _acl_filter(request)
+        timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
+        answer = await self._context.channel.administer(paths.DELETE_ACLS, wanted, timeout_ms=timeout_ms)
+        await until_known(self._context, answer.metadata_offset, timeout_ms=timeout_ms)
+        return json_response(answer.result)
+
+    async def quotas(self, request: web.Request) -> web.Response:
+        check_query(request, CONSISTENCY)
+        quotas = (await read_image(self._context, request)).quotas
+        return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
+
+    async def alter_quota(self, request: web.Request) -> web.Response:
+        """Change some limits of one entity; answer all quotas."""
+        check_query(request)
+        await administer(self._context, paths.ALTER_QUOTA, await read_json(request, QuotaRequest), request)
+        quotas = self._context.image.quotas
+        return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
+
+
+def scram_credential(user: str, password: str, *, iterations: int = SCRAM_ITERATIONS) -> UserCredential:
+    """Return what verifies a password (RFC 5802, section 3): neither it nor the client's key can be had from it."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    return UserCredential(
+        user=user,
+        iterations=iterations,
+        salt=salt.hex(),
+        stored_key=hashlib.sha256(client_key).hexdigest(),
+        server_key=hmac.digest(salted, b"Server Key", "sha256").hex(),
+    )
+
+
+def _broker_id(request: web.Request) -> BrokerId:
+    text = request.match_info["broker"]
+    if text == "default":
+        return ALL_BROKERS
+    number = parse_integer(text)
+    if number is None or number < 0:
+        raise NotFoundError(f"broker: expected a number or default, received {text!r:.80}", code=ErrorCode.NOT_FOUND)
+    return number
+
+
+def _acl_filter(request: web.Request, *others: str) -> AclFilter:
+    names = [field.name for field in fields(AclFilter)]
+    check_query(request, *names, *others)
+    given: dict[str, Any] = {name: request.query[name] for name in names if name in request.query}
+    return from_plain(AclFilter, given)

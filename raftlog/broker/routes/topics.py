@@ -1,0 +1,134 @@
+"""Topic administration: listings, creation, alteration, deletion, reassignment, elections."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
+from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS, CONSISTENCY, administer, read_image, until_known
+from raftlog.broker.views import topic_info
+from raftlog.errors import RaftlogError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import Address, Offset
+from raftlog.wire import paths
+from raftlog.wire.admin import (
+    AlterTopicBody,
+    AlterTopicRequest,
+    ElectLeadersRequest,
+    Reassignment,
+    ReassignmentRequest,
+    ReassignmentsResponse,
+)
+from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest, TopicsResponse
+
+KNOWN_EVERYWHERE_S = 1.0
+
+
+class TopicRoutes:
+    """Handlers that pass a request on to the active controller, and answer from the image that holds its outcome."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    def add_to(self, app: web.Application) -> None:
+        """Register every path."""
+        app.router.add_get(paths.TOPICS, self.topics)
+        app.router.add_post(paths.TOPICS, self.create_topic)
+        app.router.add_get(paths.TOPIC, self.topic)
+        app.router.add_patch(paths.TOPIC, self.alter_topic)
+        app.router.add_delete(paths.TOPIC, self.delete_topic)
+        app.router.add_get(paths.REASSIGNMENTS, self.reassignments)
+        app.router.add_post(paths.REASSIGNMENTS, self.reassign)
+        app.router.add_post(paths.LEADER_ELECTIONS, self.elect_leaders)
+
+    async def topics(self, request: web.Request) -> web.Response:
+        check_query(request, CONSISTENCY)
+        image = await read_image(self._context, request)
+        topics = sorted(image.topics.values(), key=lambda topic: topic.topic)
+        return json_response(TopicsResponse(topics=tuple(topic_info(topic) for topic in topics)))
+
+    async def topic(self, request: web.Request) -> web.Response:
+        check_query(request, CONSISTENCY)
+        await read_image(self._context, request)
+        return json_response(topic_info(self._context.topic(request.match_info["topic"])))
+
+    async def create_topic(self, request: web.Request) -> web.Response:
+        """Create a topic; answer once every broker that is alive knows it, or a second has passed."""
+        check_query(request)
+        command = await read_json(request, CreateTopicRequest)
+        offset = await administer(self._context, paths.CREATE_TOPIC, command, request)
+        others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
+        await asyncio.gather(*(self._until_known_by(b.public, offset) for b in others if not b.fenced))
+        return json_response(topic_info(self._context.topic(command.topic)), status=201)
+
+    async def alter_topic(self, request: web.Request) -> web.Response:
+        """Change some of a topic's settings, or add partitions; answer the topic as it is then."""
+        check_query(request)
+        body = await read_json(request, AlterTopicBody)
+        command = AlterTopicRequest(topic=request.match_info["topic"], configs=body.configs, partitions=body.partitions)
+        await administer(self._context, paths.ALTER_TOPIC, command, request)
+        return json_response(topic_info(self._context.topic(command.topic)))
+
+    async def delete_topic(self, request: web.Request) -> web.Response:
+        """Delete a topic; answer once this broker knows it."""
+        check_query(request)
+        command = DeleteTopicRequest(topic=request.match_info["topic"])
+        await administer(self._context, paths.DELETE_TOPIC, command, request)
+        return json_response({"topic": command.topic, "deleted": True})
+
+    async def reassignments(self, request: web.Request) -> web.Response:
+        """List the reassignments that are under way."""
+        check_query(request, CONSISTENCY)
+        image = await read_image(self._context, request)
+        return json_response(ReassignmentsResponse(partitions=_reassignments(image)))
+
+    async def reassign(self, request: web.Request) -> web.Response:
+        """Begin, redirect or cancel reassignments; answer those of these partitions that are under way then."""
+        check_query(request)
+        command = await read_json(request, ReassignmentRequest)
+        await administer(self._context, paths.REASSIGN, command, request)
+        named = {(asked.topic, asked.partition) for asked in command.partitions}
+        moving = tuple(r for r in _reassignments(self._context.image) if (r.topic, r.partition) in named)
+        return json_response(ReassignmentsResponse(partitions=moving))
+
+    async def elect_leaders(self, request: web.Request) -> web.Response:
+        """Elect preferred leaders, or anybody for partitions without a leader; answer what came of it."""
+        check_query(request)
+        command = await read_json(request, ElectLeadersRequest)
+        timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
+        answer = await self._context.channel.administer(paths.ELECT_LEADERS, command, timeout_ms=timeout_ms)
+        await until_known(self._context, answer.metadata_offset, timeout_ms=timeout_ms)
+        return json_response(answer.result)
+
+    async def _until_known_by(self, address: Address, offset: Offset) -> None:
+        """Wait until another broker has read the metadata log up to `offset`; give up after a second."""
+        deadline = asyncio.get_running_loop().time() + KNOWN_EVERYWHERE_S
+        path = f"{paths.CONTROLLER}?{CONSISTENCY}=local"
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                info = await self._context.session.call(
+                    ControllerInfo, "GET", address, path, timeout_ms=int(KNOWN_EVERYWHERE_S * 1000)
+                )
+            except RaftlogError:
+                return  # It is in no state to be asked; whoever asks it next is told so.
+            if info.metadata_offset >= offset:
+                return
+            await asyncio.sleep(0.005)
+
+
+def _reassignments(image: MetadataImage) -> tuple[Reassignment, ...]:
+    return tuple(
+        Reassignment(
+            topic=topic.topic,
+            partition=number,
+            replicas=state.replicas,
+            adding=state.adding,
+            removing=state.removing,
+            isr=state.isr,
+        )
+        for topic, number, state in image.partitions()
+        if state.adding or state.removing
+    )

@@ -1,0 +1,101 @@
+"""`raftlog acls`: who may do what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from typing import Any, TypeVar, get_args
+
+import click
+
+from raftlog.cli.remote import admin, bootstrap_option, local_option
+from raftlog.cli.shared import json_option, plural, print_json, print_table, run
+from raftlog.model import Acl, AclOperation, AclResource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group("acls")
+def command() -> None:
+    """List, create and delete access rules. Deny wins over allow."""
+
+
+def rule_options(*, required: bool) -> Callable[[F], F]:
+    """Add an option for each field of a rule; only those that make one are required."""
+    options = [
+        click.option("--principal", required=required, help="A user's name, or *."),
+        click.option("--operation", required=required, type=click.Choice(get_args(AclOperation))),
+        click.option("--resource-type", required=required, type=click.Choice(get_args(AclResource))),
+        click.option("--resource-name", required=required, help="A name, a prefix, or *."),
+        click.option("--pattern", type=click.Choice(["literal", "prefixed"]), default="literal" if required else None),
+        click.option("--permission", type=click.Choice(["allow", "deny"]), default="allow" if required else None),
+        click.option("--host", default="*" if required else None, help="An address, or *."),
+    ]
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+@command.command("list")
+@rule_options(required=False)
+@bootstrap_option
+@local_option
+@json_option
+def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: str | None) -> None:
+    """List access rules: all, or those that fit."""
+
+    async def work() -> list[Acl]:
+        async with admin(bootstrap) as client:
+            return await client.acls(local=local, **_given(wanted))
+
+    _show(run(work()), as_json)
+
+
+@command.command("create")
+@rule_options(required=True)
+@bootstrap_option
+def create(bootstrap: list[str], **rule: Any) -> None:
+    """Put an access rule in force."""
+
+    async def work() -> None:
+        async with admin(bootstrap) as client:
+            await client.create_acls([Acl(**rule)])
+
+    run(work())
+    click.echo("in force")
+
+
+@command.command("delete")
+@rule_options(required=False)
+@click.option("--all", "everything", is_flag=True, help="Needed to end every rule, without choosing.")
+@bootstrap_option
+@json_option
+def delete(bootstrap: list[str], everything: bool, as_json: bool, **wanted: str | None) -> None:
+    """End the access rules that fit, and list them."""
+    if not _given(wanted) and not everything:
+        raise click.UsageError("say which rules, or --all")
+
+    async def work() -> list[Acl]:
+        async with admin(bootstrap) as client:
+            return await client.delete_acls(**_given(wanted))
+
+    ended = run(work())
+    _show(ended, as_json)
+    if not as_json:
+        click.echo(f"{plural(len(ended), 'rule')} ended")
+
+
+def _given(wanted: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _show(acls: Sequence[Acl], as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(acl) for acl in acls])
+        return
+    names = [field.name for field in fields(Acl)]
+    print_table([name.replace("_", " ") for name in names], [[getattr(acl, name) for name in names] for acl in acls])

@@ -1,0 +1,63 @@
+"""`raftlog users`: who may log in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from raftlog.cli.remote import admin, bootstrap_option, local_option
+from raftlog.cli.shared import json_option, print_json, print_table, run
+from raftlog.wire.admin import UserInfo
+
+
+@click.group("users")
+def command() -> None:
+    """List, create and delete users. The cluster keeps no password, only what verifies one."""
+
+
+@command.command("list")
+@bootstrap_option
+@local_option
+@json_option
+def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
+    """List all users."""
+
+    async def work() -> list[UserInfo]:
+        async with admin(bootstrap) as client:
+            return await client.users(local=local)
+
+    users = run(work())
+    if as_json:
+        print_json([asdict(user) for user in users])
+    else:
+        print_table(["user", "mechanism"], [(user.user, user.mechanism) for user in users])
+
+
+@command.command("put")
+@click.argument("user")
+@click.password_option(help="Asked for when not given.")
+@bootstrap_option
+def put(user: str, password: str, bootstrap: list[str]) -> None:
+    """Create USER, or give USER another password."""
+
+    async def work() -> None:
+        async with admin(bootstrap) as client:
+            await client.put_user(user, password)
+
+    run(work())
+    click.echo(f"{user}: stored")
+
+
+@command.command("delete")
+@click.argument("user")
+@bootstrap_option
+def delete(user: str, bootstrap: list[str]) -> None:
+    """Delete USER."""
+
+    async def work() -> None:
+        async with admin(bootstrap) as client:
+            await client.delete_user(user)
+
+    run(work())
+    click.echo(f"{user}: deleted")

@@ -1,0 +1,65 @@
+"""What holds for the whole cluster: its first records, the feature level, dynamic settings of brokers."""
+
+from __future__ import annotations
+
+from raftlog.config import validate_topic_configs
+from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
+from raftlog.metadata_quorum.controller.decision import Decision
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.records import (
+    ALL_BROKERS,
+    FEATURE_LEVEL,
+    ChangeBrokerConfigs,
+    ConfigValue,
+    IdentifyCluster,
+    Record,
+    SetFeatureLevel,
+)
+from raftlog.wire.admin import BrokerConfigsRequest, FeaturesBody
+
+
+def first_records(image: MetadataImage, cluster_id: str) -> tuple[Record, ...]:
+    """Return what a controller's first epoch adds to a log that does not say yet whose it is."""
+    identity = () if image.cluster_id else (IdentifyCluster(cluster_id=cluster_id),)
+    level = () if image.feature_level else (SetFeatureLevel(level=FEATURE_LEVEL),)
+    return (*identity, *level)
+
+
+def decide_features(image: MetadataImage, request: FeaturesBody) -> Decision[None]:
+    """Raise the feature level, once every node knows it. It never falls: older versions could not read the log.
+
+    Raises:
+        InvalidRequestError: UNSUPPORTED_VERSION.
+    """
+    level = request.feature_level
+    behind = [broker.broker_id for broker in image.brokers.values() if broker.max_feature_level < level]
+    if not image.feature_level <= level <= FEATURE_LEVEL or behind:
+        raise InvalidRequestError(
+            f"feature_level: expected {image.feature_level} (now) to {FEATURE_LEVEL} (this controller's highest)"
+            + (f", and brokers {behind} upgraded first" if behind else "")
+            + f", received {level}",
+            code=ErrorCode.UNSUPPORTED_VERSION,
+        )
+    return Decision((SetFeatureLevel(level=level),) if level != image.feature_level else (), None)
+
+
+def decide_broker_configs(image: MetadataImage, request: BrokerConfigsRequest) -> Decision[None]:
+    """Change the topic settings that one broker, or all of them, use where a topic has none of its own.
+
+    Raises:
+        NotFoundError: RESOURCE_NOT_FOUND, no such broker.
+        InvalidRequestError: INVALID_CONFIG.
+    """
+    if request.broker_id != ALL_BROKERS and request.broker_id not in image.brokers:
+        raise NotFoundError(f"broker {request.broker_id} is not registered", code=ErrorCode.RESOURCE_NOT_FOUND)
+    given = validate_topic_configs({name: value for name, value in request.configs.items() if value is not None})
+    if fixed := {"min_insync_replicas", "flush", "unclean_leader_election_enable"} & {*given}:
+        raise InvalidRequestError(
+            f"{min(fixed)}: every topic has its own, given when it is created", code=ErrorCode.INVALID_CONFIG
+        )
+    present = image.broker_configs.get(request.broker_id, {})
+    changed: dict[str, ConfigValue | None] = {k: v for k, v in given.items() if present.get(k) != v}
+    changed |= {name: None for name, value in request.configs.items() if value is None and name in present}
+    if not changed:
+        return Decision((), None)
+    return Decision((ChangeBrokerConfigs(broker_id=request.broker_id, configs=changed),), None)
