@@ -34,12 +34,12 @@ class ManualClock:
 class Bench:
     """A controller on a quorum of one, with a clock that stands still."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster_id: str = "c") -> None:
         self.clock = ManualClock()
         self.gone = False
         self.controller = Controller(
             node_id=101,
-            cluster_id="c",
+            cluster_id=cluster_id,
             config=ControllerConfig(session_check_interval_ms=5, broker_session_timeout_ms=3_000),
             broker_defaults=BrokerConfig(),
             clock=self.clock,

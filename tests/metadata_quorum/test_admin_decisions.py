@@ -1,0 +1,164 @@
+"""Settings, users, rules, quotas and features: what is accepted, and what changes."""
+
+from __future__ import annotations
+
+import pytest
+from metadata_support import TOPIC_ID, cluster, decided, with_partition
+from test_controller_decisions import refused
+
+from raftlog.config import TopicConfig
+from raftlog.errors import ErrorCode
+from raftlog.metadata_quorum.controller.cluster_settings import decide_broker_configs, decide_features, first_records
+from raftlog.metadata_quorum.controller.security import (
+    decide_acl_deletion,
+    decide_acls,
+    decide_quota,
+    decide_user,
+    decide_user_deletion,
+)
+from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_alteration, decide_creation
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.records import FEATURE_LEVEL, IdentifyCluster, SetFeatureLevel
+from raftlog.metadata_quorum.replay import replay
+from raftlog.model import Acl, UserCredential
+from raftlog.wire.admin import (
+    AclFilter,
+    AclsRequest,
+    AlterTopicRequest,
+    BrokerConfigsRequest,
+    DeleteUserRequest,
+    FeaturesBody,
+    PutUserRequest,
+    QuotaRequest,
+)
+from raftlog.wire.metadata import CreateTopicRequest
+
+
+class TestTopics:
+    image = with_partition(cluster(), isr=(1, 2), leader=1)
+
+    def alter(self, image: MetadataImage, **change: object):
+        return decide_alteration(image, AlterTopicRequest(topic="t", **change))  # type: ignore[arg-type]
+
+    def test_settings_are_changed_and_removed(self):
+        image = decided(self.image, self.alter(self.image, configs={"retention_ms": "500", "segment_ms": 7}))
+        assert image.topics[TOPIC_ID].configs == {"retention_ms": 500, "segment_ms": 7}
+        image = decided(image, self.alter(image, configs={"retention_ms": None}))
+        assert image.topics[TOPIC_ID].configs == {"segment_ms": 7}
+
+    def test_what_is_so_already_takes_no_record(self):
+        image = decided(self.image, self.alter(self.image, configs={"segment_ms": 7}))
+        assert self.alter(image, configs={"segment_ms": 7, "retention_ms": None}).records == ()
+
+    @pytest.mark.parametrize(
+        ("change", "code"),
+        [
+            ({"configs": {"nope": 1}}, ErrorCode.INVALID_CONFIG),
+            ({"configs": {"nope": None}}, ErrorCode.INVALID_CONFIG),
+            ({"configs": {"segment_ms": 0}}, ErrorCode.INVALID_CONFIG),
+            ({"configs": {"flush": None}}, ErrorCode.INVALID_CONFIG),
+            ({"partitions": 10_001}, ErrorCode.INVALID_PARTITIONS),
+            ({"partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+        ],
+    )
+    def test_what_is_refused(self, change: dict, code: ErrorCode):
+        assert refused(lambda: self.alter(self.image, **change)) is code
+
+    def test_partitions_are_added_with_as_many_replicas_and_never_taken_away(self):
+        image = decided(self.image, self.alter(self.image, partitions=4))
+        partitions = image.topics[TOPIC_ID].partitions
+        assert sorted(partitions) == [0, 1, 2, 3]
+        assert partitions[0] == self.image.topics[TOPIC_ID].partitions[0]
+        assert all(len(partitions[number].replicas) == 3 for number in (1, 2, 3))
+        assert refused(lambda: self.alter(image, partitions=3)) is ErrorCode.INVALID_PARTITIONS
+
+    def test_unknown_topics(self):
+        request = AlterTopicRequest(topic="nope")
+        assert refused(lambda: decide_alteration(self.image, request)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_what_durability_rests_on_is_written_down_when_a_topic_is_created(self):
+        defaults = TopicDefaults(1, 3, TopicConfig(min_insync_replicas=1, unclean_leader_election_enable=True))
+        request = CreateTopicRequest(topic="new", configs={"flush": "os"})
+        image = decided(cluster(), decide_creation(cluster(), request, topic_id="b" * 32, defaults=defaults))
+        assert image.topics["b" * 32].configs == {
+            "min_insync_replicas": 1,
+            "flush": "os",
+            "unclean_leader_election_enable": True,
+        }
+
+
+class TestBrokerConfigs:
+    def ask(self, image: MetadataImage, broker: int, **configs: object):
+        return decide_broker_configs(image, BrokerConfigsRequest(broker_id=broker, configs=configs))  # type: ignore[arg-type]
+
+    def test_one_brokers_settings_lie_over_those_of_all(self):
+        image = with_partition(cluster(), isr=(1, 2), leader=1)
+        image = decided(image, self.ask(image, -1, retention_ms=1, segment_ms=1))
+        image = decided(image, self.ask(image, 2, retention_ms=2))
+        assert image.assignments_for(1)[0].configs == {"retention_ms": 1, "segment_ms": 1}
+        assert image.assignments_for(2)[0].configs == {"retention_ms": 2, "segment_ms": 1}
+        topic = decide_alteration(image, AlterTopicRequest(topic="t", configs={"segment_ms": 9}))
+        assert decided(image, topic).assignments_for(2)[0].configs == {"retention_ms": 2, "segment_ms": 9}
+        image = decided(image, self.ask(image, 2, retention_ms=None))
+        assert 2 not in image.broker_configs
+
+    def test_what_is_refused(self):
+        image = cluster()
+        assert refused(lambda: self.ask(image, 9, retention_ms=1)) is ErrorCode.RESOURCE_NOT_FOUND
+        assert refused(lambda: self.ask(image, 1, nope=1)) is ErrorCode.INVALID_CONFIG
+        # Elections on the controllers go by these: no broker may have its own.
+        assert refused(lambda: self.ask(image, -1, min_insync_replicas=1)) is ErrorCode.INVALID_CONFIG
+        assert self.ask(image, 1, retention_ms=None).records == ()
+
+
+class TestFeatures:
+    def test_the_first_epoch_says_whose_log_it_is(self):
+        records = first_records(MetadataImage(), "c")
+        assert records == (IdentifyCluster(cluster_id="c"), SetFeatureLevel(level=FEATURE_LEVEL))
+        assert first_records(replay(MetadataImage(), 0, records), "c") == ()
+
+    @pytest.mark.parametrize("level", [0, FEATURE_LEVEL + 1])
+    def test_levels_that_nobody_knows_or_that_go_back_are_refused(self, level: int):
+        image = replay(cluster(), 9, (SetFeatureLevel(level=FEATURE_LEVEL),))
+        assert refused(lambda: decide_features(image, FeaturesBody(feature_level=level))) is (
+            ErrorCode.UNSUPPORTED_VERSION
+        )
+        assert decide_features(image, FeaturesBody(feature_level=FEATURE_LEVEL)).records == ()
+
+
+ANN = UserCredential(user="ann", iterations=1, salt="00", stored_key="11", server_key="22")
+READ = Acl(principal="ann", operation="read", resource_type="topic", resource_name="t")
+WRITE = Acl(principal="bob", operation="write", resource_type="topic", resource_name="t", pattern="prefixed")
+
+
+class TestSecurity:
+    def test_users_come_and_go(self):
+        decision = decide_user(MetadataImage(), PutUserRequest(credential=ANN))
+        image = decided(MetadataImage(), decision)
+        assert image.users == {"ann": ANN}
+        assert decide_user(image, PutUserRequest(credential=ANN)).records == ()
+        gone = DeleteUserRequest(user="ann")
+        image = decided(image, decide_user_deletion(image, gone))
+        assert image.users == {}
+        assert refused(lambda: decide_user_deletion(image, gone)) is ErrorCode.RESOURCE_NOT_FOUND
+
+    def test_rules_are_chosen_by_their_fields(self):
+        decision = decide_acls(MetadataImage(), AclsRequest(acls=(READ, WRITE, READ)))
+        assert len(decision.records) == 2
+        image = decided(MetadataImage(), decision)
+        assert decide_acls(image, AclsRequest(acls=(READ,))).records == ()
+        decision = decide_acl_deletion(image, AclFilter(resource_name="t", operation="write"))
+        assert decision.response.acls == (WRITE,)
+        assert list(decided(image, decision).acls) == [READ]
+        assert decide_acl_deletion(image, AclFilter(principal="eve")).records == ()
+
+    def test_quotas_change_limit_by_limit(self):
+        ask = lambda image, **limits: decide_quota(image, QuotaRequest(user="ann", limits=limits))  # noqa: E731
+        image = decided(MetadataImage(), ask(MetadataImage(), producer_byte_rate=5.0, request_rate=2.0))
+        image = decided(image, ask(image, request_rate=None))
+        assert image.quotas["ann", ""].limits == {"producer_byte_rate": 5.0}
+        assert ask(image, producer_byte_rate=5.0, request_rate=None).records == ()
+        assert decided(image, ask(image, producer_byte_rate=None)).quotas == {}
+        assert refused(lambda: ask(image, nope=1.0)) is ErrorCode.INVALID_REQUEST
+        assert refused(lambda: ask(image, request_rate=0.0)) is ErrorCode.INVALID_REQUEST
+        assert refused(lambda: decide_quota(image, QuotaRequest(limits={}))) is ErrorCode.INVALID_REQUEST

@@ -1,0 +1,212 @@
+"""Voters that start without a journal: a new cluster, and one whose disk was replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from quorum_support import Cluster
+
+from raftlog.metadata_quorum.raft.rejoin import Rejoin, Standing
+from raftlog.metadata_quorum.seam import VoterState
+
+Ports = Callable[[int], list[int]]
+
+
+class Log(list[tuple[bytes, int, int]]):
+    standing: str = Standing.BLANK
+
+    def set_standing(self, standing: Standing) -> None:
+        self.standing = standing
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.id = name
+
+
+class FakeCore:
+    """One voter of three, and what it would send."""
+
+    def __init__(self) -> None:
+        self.term, self.commit_index, self.time = 0, 1, 0.0
+        self.entries = Log([(b"", 1, 0)])
+        self.others = [Named("b"), Named("c")]
+        self.sent: list[tuple[str, str]] = []
+        self.forfeited: list[int] = []
+
+    def log(self) -> Log:
+        return self.entries
+
+    def now(self) -> float:
+        return self.time
+
+    def voters(self) -> list[Named]:
+        return self.others
+
+    def transmit(self, node: Named, message: dict[str, Any]) -> bool:
+        self.sent.append((node.id, message["type"]))
+        return True
+
+    def forfeit_vote(self, term: int) -> None:
+        self.term = term
+        self.forfeited.append(term)
+
+
+def answer(rejoin: Rejoin, voter: str, *, has_log: bool, term: int) -> None:
+    rejoin.on_status_ok(Named(voter), {"has_log": has_log, "term": term})
+
+
+def test_it_asks_until_everybody_has_answered():
+    core = FakeCore()
+    rejoin = Rejoin(core)
+    rejoin.tick()
+    rejoin.tick()
+    assert core.sent == [("b", "status"), ("c", "status")]
+    answer(rejoin, "b", has_log=False, term=0)
+    core.time += 1
+    rejoin.tick()
+    assert core.sent[2:] == [("c", "status")]
+    assert rejoin.standing is Standing.BLANK
+
+
+def test_a_cluster_without_any_log_is_new():
+    core = FakeCore()
+    rejoin = Rejoin(core)
+    answer(rejoin, "b", has_log=False, term=0)
+    answer(rejoin, "c", has_log=False, term=2)
+    assert (rejoin.standing, core.forfeited) == (Standing.FULL, [2])
+
+
+def test_a_majority_of_answers_is_not_enough():
+    core = FakeCore()
+    rejoin = Rejoin(core)
+    answer(rejoin, "b", has_log=False, term=0)
+    answer(rejoin, "b", has_log=False, term=0)
+    assert rejoin.standing is Standing.BLANK
+
+
+def test_it_catches_up_in_the_highest_term_before_it_votes():
+    core = FakeCore()
+    rejoin = Rejoin(core)
+    answer(rejoin, "b", has_log=False, term=7)  # Who asked for votes in term 7: this voter may have given its own.
+    answer(rejoin, "c", has_log=True, term=5)
+    assert (rejoin.standing, core.forfeited) == (Standing.CATCHING_UP, [7])
+
+    core.term = 8
+    core.entries += [(b"old", 2, 5), (b"old", 3, 5), (b"no-op", 4, 8)]
+    core.commit_index = 3
+    rejoin.on_append(8)
+    assert rejoin.standing is Standing.CATCHING_UP  # What earlier leaders committed may be more.
+    core.commit_index = 4
+    rejoin.on_append(7)
+    assert rejoin.standing is Standing.CATCHING_UP
+    rejoin.on_append(8)
+    assert rejoin.standing is Standing.FULL
+
+
+def test_alone_there_is_nobody_to_ask():
+    core = FakeCore()
+    core.others = []
+    rejoin = Rejoin(core)
+    rejoin.tick()
+    assert rejoin.standing is Standing.FULL
+
+
+async def test_a_new_cluster_waits_for_its_last_voter(tmp_path: Path, free_ports: Ports):
+    cluster = Cluster(tmp_path, free_ports(3))
+    await cluster.start(1)
+    await cluster.start(2)
+    await asyncio.sleep(1.5)  # Several election time-outs: nobody may have become leader meanwhile.
+    assert cluster.machines[1].leader is cluster.machines[2].leader is None
+
+    await cluster.start(3)
+    assert await cluster.leader() in (1, 2, 3)
+    for node_id in (1, 2, 3):
+        await cluster.close(node_id)
+
+
+async def wipe(cluster: Cluster, node_id: int) -> None:
+    await cluster.close(node_id)
+    shutil.rmtree(cluster.folder / str(node_id))
+
+
+async def test_a_wiped_voter_elects_nobody_before_it_has_caught_up(tmp_path: Path, free_ports: Ports):
+    """A is behind, B has everything, C is wiped while B is down: A and C must not go on without B's entries."""
+    async with Cluster(tmp_path, free_ports(3)) as cluster:
+        leader = await cluster.leader()
+        behind, wiped = sorted({1, 2, 3} - {leader})
+        await cluster.quorums[leader].propose(b"first", timeout_ms=5_000)
+        await cluster.all_applied(1)
+        await cluster.close(behind)
+        for i in range(5):
+            await cluster.quorums[leader].propose(b"%d" % i, timeout_ms=5_000)
+        await wipe(cluster, wiped)
+        await cluster.close(leader)
+
+        await cluster.start(behind)
+        await cluster.start(wiped)
+        await asyncio.sleep(1.5)
+        assert cluster.machines[behind].leader is cluster.machines[wiped].leader is None
+
+        await cluster.start(leader)
+        assert await cluster.leader() in (leader, behind)
+        await cluster.all_applied(6)
+        assert [payload for _, payload in cluster.machines[wiped].entries] == [b"first", *(b"%d" % i for i in range(5))]
+        assert cluster.fatal == []
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+async def test_a_wiped_voter_becomes_a_full_one_again(tmp_path: Path, free_ports: Ports, snapshot: bool):
+    async with Cluster(tmp_path, free_ports(3), snapshot_min_entries=50 if snapshot else 20_000) as cluster:
+        leader = await cluster.leader()
+        wiped = min({1, 2, 3} - {leader})
+        await wipe(cluster, wiped)
+        for i in range(150):
+            await cluster.quorums[leader].propose(b"%d" % i, timeout_ms=5_000)
+        await cluster.start(wiped)
+        await cluster.machines[wiped].until(lambda: len(cluster.machines[wiped].entries) == 150)
+        state = await described(cluster, await cluster.leader(), wiped, "follower")
+        assert state.last_heard_ms < 1_000
+
+        # It votes: with the leader gone, the other voter needs it.
+        await cluster.close(await cluster.leader())
+        assert await cluster.leader() in (1, 2, 3)
+        assert cluster.fatal == []
+
+
+async def described(cluster: Cluster, leader: int, node_id: int, role: str) -> VoterState:
+    """Wait until the leader sees a voter in a role, with nothing missing."""
+    async with asyncio.timeout(10):
+        while True:
+            status = cluster.quorums[leader].status()
+            (state,) = (voter for voter in status.voters if voter.node_id == node_id)
+            if (state.role, state.log_end_offset) == (role, status.log_end_offset):
+                return state
+            await asyncio.sleep(0.02)
+
+
+async def test_the_leader_describes_its_voters(tmp_path: Path, free_ports: Ports):
+    async with Cluster(tmp_path, free_ports(3)) as cluster:
+        leader = await cluster.leader()
+        index = await cluster.quorums[leader].propose(b"x", timeout_ms=5_000)
+        gone = min({1, 2, 3} - {leader})
+        own = await described(cluster, leader, leader, "leader")
+        other = await described(cluster, leader, 6 - leader - gone, "follower")
+        assert own.log_end_offset == other.log_end_offset == index + 1
+
+        await cluster.close(gone)
+        await cluster.quorums[leader].propose(b"y", timeout_ms=5_000)
+        async with asyncio.timeout(10):
+            while (voter := voter_of(cluster, leader, gone)).role != "unreachable":
+                await asyncio.sleep(0.02)
+        assert voter.log_end_offset == index + 1
+
+
+def voter_of(cluster: Cluster, leader: int, node_id: int) -> VoterState:
+    (voter,) = (voter for voter in cluster.quorums[leader].status().voters if voter.node_id == node_id)
+    return voter
