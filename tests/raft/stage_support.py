@@ -27,13 +27,20 @@ class StoppedError(BaseException):
     """A voter stopped its own process, with a reason. No handler for ordinary errors may swallow it."""
 
 
+class OrderedNode(Node):  # type: ignore[misc]
+    """A node whose place in the core's sets is the same in each process."""
+
+    def __hash__(self) -> int:
+        return int.from_bytes(self.id.encode(), "big")
+
+
 class HandTransport(Transport):  # type: ignore[misc]
     """PySyncObj's transport interface over the stage's links."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         super().__init__(None, None, None)
         self.stage, self.name = stage, name
-        self.nodes = [Node(other) for other in stage.names if other != name]
+        self.nodes = [OrderedNode(other) for other in stage.names if other != name]
         self.by_name = {node.id: node for node in self.nodes}
 
     @property
@@ -75,7 +82,7 @@ class StockVoter(SyncObj):  # type: ignore[misc]
             logCompactionMinTime=10**9,
         )
         self.hook = apply
-        super().__init__(Node(name), wire.nodes, conf, transport=wire, nodeClass=Node)
+        super().__init__(OrderedNode(name), wire.nodes, conf, transport=wire, nodeClass=Node)
         self.entries: list[tuple[int, bytes]] = []
 
     @replicated  # type: ignore[untyped-decorator]
@@ -195,6 +202,10 @@ class Stage:
         queue = self.links[source, target]
         for _ in range(min(count, len(queue))):
             self.wires[target].deliver(source, queue.popleft())
+
+    def waiting(self, source: str, target: str) -> list[dict[str, Any]]:
+        """What was sent and has not arrived."""
+        return [decode(data) for data in self.links[source, target]]
 
     def pump(self, rounds: int = 1) -> None:
         """Deliver all that may arrive."""

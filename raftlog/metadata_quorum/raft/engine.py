@@ -198,7 +198,14 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
     def propose(self, payload: bytes, callback: Callable[[int | None, int], None]) -> None:
         """Append a command; `callback(index, FAIL_REASON.SUCCESS)` once it is committed and applied."""
         assert len(payload) <= MAX_COMMAND_BYTES
-        self._applyCommand(_REGULAR + payload, callback)
+
+        def settled(index: int | None, reason: int) -> None:
+            try:
+                callback(index, reason)
+            except Exception:  # noqa: BLE001  (D1: the core would apply the entry again)
+                _log.critical("a proposal's callback failed", exc_info=True)
+
+        self._applyCommand(_REGULAR + payload, settled)
 
     def tick(self) -> None:
         """Let time pass: elections, heartbeats, commits, applying. Cheap when there is nothing to do."""
