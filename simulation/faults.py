@@ -1,0 +1,252 @@
+"""Which faults there are, and when they come: everything here is drawn from the world's dice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simulation.world import World
+
+FAULTS = (
+    "crash",
+    "power_loss",
+    "disk_error",
+    "blackout",
+    "restart",
+    "cut",
+    "drop",
+    "hold",
+    "slow",
+    "mend",
+    "pause",
+    "compact",
+    "alone",
+    "isolate_leader",
+    "partition",
+    "relapse",
+)
+FAULT_RATE = 0.15
+
+
+class Chaos:
+    """Faults that come, and go again after some steps."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.random
+        self._weights = [self.random.choice((0.1, 1.0, 1.0, 3.0)) for _ in FAULTS]
+        self._later: list[tuple[int, Callable[[], None]]] = []
+        self._alone: str | None = None
+        """The only voter that ticks, when one does: it alone can begin an election, or replicate."""
+        self._relapsing = False
+        self._step = 0
+
+    def run(self, steps: int) -> None:
+        """Let time pass unevenly: some tick, some do not; messages lag; faults come and go."""
+        for self._step in range(steps):
+            self.world.now += self.random.choice((0.005, 0.02, 0.05, 0.15))
+            due = [action for step, action in self._later if step <= self._step]
+            self._later = [item for item in self._later if item[0] > self._step]
+            for action in due:
+                action()
+            if self.random.random() < FAULT_RATE:
+                (fault,) = self.random.choices(FAULTS, self._weights)
+                getattr(self, f"_do_{fault}")()
+            self._propose(self.random.choice((0, 0, 0, 1, 4)))
+            self._tick()
+            self._deliver()
+
+    def _propose(self, count: int) -> None:
+        """Everybody who believes to lead is asked: a deposed leader's entries make conflicts."""
+        for _ in range(count):
+            if believers := self.world.believers():
+                self.world.propose(self.random.choice(believers))
+
+    def _tick(self) -> None:
+        awake = self.world.awake()
+        chosen = self.random.sample(awake, self.random.randint(0, len(awake)))
+        if self._alone in awake:
+            chosen = [self._alone]
+        for name in chosen:
+            if name in self.world.engines:
+                self.world.tick(name)
+
+    def _deliver(self) -> None:
+        network = self.world.network
+        for link in self.random.sample(network.pairs, len(network.pairs)):
+            if link in network.held or not network.links[link] or (link in network.slow and self.random.random() < 0.9):
+                continue
+            self.world.deliver(link, self.random.choice((0, 1, 1, 2, 5)))
+
+    def _after(self, shortest: int, longest: int, action: Callable[[], None]) -> None:
+        self._later.append((self._step + self.random.randint(shortest, longest), action))
+
+    # Voters and disks.
+
+    def _do_crash(self) -> None:
+        if len(self.world.engines) > len(self.world.names) // 2:
+            self.world.crash(self.random.choice(sorted(self.world.engines)), power=self.random.random() < 0.5)
+
+    def _do_power_loss(self) -> None:
+        """At one of the next disk operations."""
+        if len(self.world.engines) > len(self.world.names) // 2:
+            name = self.random.choice(sorted(self.world.engines))
+            self.world.note(f"power of {name} will fail")
+            self.world.disk.light_fuse(name, self.random.randint(1, 8), "power")
+
+    def _do_disk_error(self) -> None:
+        if len(self.world.engines) > len(self.world.names) // 2:
+            name = self.random.choice(sorted(self.world.engines))
+            self.world.note(f"disk of {name} will fail")
+            self.world.disk.light_fuse(name, self.random.randint(1, 8), "error")
+
+    def _do_blackout(self) -> None:
+        if self.random.random() < 0.3:
+            for name in sorted(self.world.engines):
+                self.world.crash(name, power=True)
+            for name in self.world.names:
+                self._after(1, 10, lambda name=name: self._restart(name))  # type: ignore[misc]
+
+    def _do_restart(self) -> None:
+        if down := sorted(set(self.world.names) - set(self.world.engines)):
+            self.world.start(self.random.choice(down))
+
+    def _restart(self, name: str) -> None:
+        if name not in self.world.engines:
+            self.world.start(name)
+
+    def _do_pause(self) -> None:
+        if awake := self.world.awake():
+            name = self.random.choice(awake)
+            self.world.note(f"pause {name}")
+            self.world.paused.add(name)
+            self._after(2, 40, lambda: self.world.paused.discard(name))
+
+    def _do_compact(self) -> None:
+        if self.world.engines:
+            name = self.random.choice(sorted(self.world.engines))
+            self.world.note(f"compact {name}")
+            self.world.engines[name].forceLogCompaction()
+
+    def _do_alone(self) -> None:
+        self._let_tick_alone(self.random.choice(self.world.names))
+        self._after(5, 30, lambda: self._let_tick_alone(None))
+
+    def _let_tick_alone(self, name: str | None) -> None:
+        self.world.note(f"ticking: {name or 'everybody'}")
+        self._alone = name
+
+    # The network.
+
+    def _do_cut(self) -> None:
+        one, other = self.random.sample(self.world.names, 2)
+        self.world.note(f"cut {one} {other}")
+        self._cut(one, other)
+        self._after(1, 60, lambda: self._mend(one, other))
+
+    def _cut(self, one: str, other: str) -> None:
+        self.world.network.cut.add(frozenset((one, other)))
+        self.world.network.disconnect(one, other)
+
+    def _mend(self, one: str, other: str) -> None:
+        self.world.network.cut.discard(frozenset((one, other)))
+        self.world.network.connect(one, other)
+
+    def _do_mend(self) -> None:
+        network = self.world.network
+        self.world.note("mend")
+        for pair in sorted(network.cut, key=sorted):
+            self._mend(*sorted(pair))
+        network.dropping.clear()
+        network.slow.clear()
+
+    def _do_drop(self) -> None:
+        links = set(self.random.sample(self.world.network.pairs, self.random.randint(1, 2)))
+        self.world.note(f"drop {sorted(links)}")
+        self.world.network.dropping |= links
+        self._after(1, 30, lambda: self.world.network.dropping.difference_update(links))
+
+    def _do_hold(self) -> None:
+        links = set(self.random.sample(self.world.network.pairs, self.random.randint(1, 3)))
+        self.world.note(f"hold {sorted(links)}")
+        self.world.network.held |= links
+        self._after(3, 80, lambda: self.world.network.held.difference_update(links))
+
+    def _do_slow(self) -> None:
+        self.world.network.slow = set(self.random.sample(self.world.network.pairs, self.random.randint(0, 3)))
+        self.world.note(f"slow {sorted(self.world.network.slow)}")
+
+    # The leader.
+
+    def _do_isolate_leader(self) -> None:
+        """Cut the leader off, at once or without anybody noticing, and give it something to be wrong about."""
+        leader = self.world.leader()
+        if leader is None:
+            return
+        self.world.note(f"isolate {leader}")
+        self._split({leader})
+        self._burst(leader)
+
+    def _do_partition(self) -> None:
+        some = set(self.random.sample(self.world.names, self.random.randint(1, len(self.world.names) - 1)))
+        self.world.note(f"partition {sorted(some)}")
+        self._split(some)
+        if (leader := self.world.leader()) is not None:
+            self._burst(leader)
+
+    def _split(self, some: set[str]) -> None:
+        links = set(self.world.network.between(some))
+        kind = self.random.choice(("cut", "drop", "drop in", "drop out"))
+        if kind == "cut":
+            pairs = sorted({tuple(sorted(link)) for link in links})
+            for one, other in pairs:
+                self._cut(one, other)
+                self._after(10, 60, lambda one=one, other=other: self._mend(one, other))  # type: ignore[misc]
+            return
+        if kind != "drop":
+            links = {link for link in links if (link[0] in some) == (kind == "drop out")}
+        self.world.network.dropping |= links
+        self._after(10, 60, lambda: self.world.network.dropping.difference_update(links))
+
+    def _burst(self, name: str) -> None:
+        for _ in range(self.random.randint(0, 8)):
+            if name in self.world.believers():
+                self.world.propose(name)
+
+    def _do_relapse(self) -> None:
+        """Depose a leader, let it lead again later, and only then deliver what a follower told it the first time."""
+        leader = self.world.leader()
+        if leader is None or self._relapsing:
+            return
+        others = self.random.sample([name for name in self.world.names if name != leader], len(self.world.names) - 1)
+        helper, successor, witness = others[0], others[1], others[-1]
+        self.world.note(f"relapse of {leader}, with {helper}, after {successor}")
+        self._relapsing = True
+        network = self.world.network
+        answers = (helper, leader)
+        border = set(network.between({leader, helper}))
+        second = {pair for pair in network.between({leader, witness}) if leader in pair} | {(leader, helper)}
+        network.held.add(answers)
+        network.dropping |= border
+        self._burst(leader)
+
+        def depose() -> None:
+            network.dropping -= border
+            self._let_tick_alone(successor)
+
+        def elect_again() -> None:
+            self._let_tick_alone(leader)
+
+        def release() -> None:
+            network.dropping.update(second - {answers})
+            self._burst(leader)
+            network.held.discard(answers)
+
+        def end() -> None:
+            network.dropping -= second
+            self._let_tick_alone(None)
+            self._relapsing = False
+
+        steps = 0
+        for shortest, longest, phase in ((4, 15, depose), (15, 35, elect_again), (15, 35, release), (5, 20, end)):
+            steps += self.random.randint(shortest, longest)
+            self._later.append((self._step + steps, phase))
