@@ -6,7 +6,8 @@ It reaches into the core by name-mangled names, so the version is pinned exactly
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -152,15 +153,26 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         return self._now()
 
     def sync(self) -> None:
-        """Make the journal durable; after a failed fsync nobody knows what is, so the process stops."""
-        try:
+        """Make the journal durable."""
+        with self._stopping_on_disk_errors():
             self._journal.sync()
+
+    @contextmanager
+    def _stopping_on_disk_errors(self) -> Iterator[None]:
+        """After a failed fsync nobody knows what is on disk, so the process stops.
+
+        The core writes too, in the middle of a change of state: after an error there, a leader of one term would go on
+        as leader of the next, for which it has no votes.
+        """
+        try:
+            yield
         except OSError as error:
             self._fatal(f"cannot write the Raft journal: {error}")
 
     def receive(self, node: Node, message: Message) -> None:
         assert self._deliver is not None
-        self._deliver(node, message)
+        with self._stopping_on_disk_errors():
+            self._deliver(node, message)
 
     def transmit(self, node: Node, message: Message) -> bool:
         return bool(self._wire.send(node, message))
@@ -209,7 +221,8 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     def tick(self) -> None:
         """Let time pass: elections, heartbeats, commits, applying. Cheap when there is nothing to do."""
-        self.doTick(0.0)
+        with self._stopping_on_disk_errors():
+            self.doTick(0.0)
         if self.is_leader:
             # Group commit: all commands since the last tick are one fsync and one message to each follower.
             state = (self._journal[-1][1], self.commit_index)
