@@ -72,6 +72,7 @@ class World:
         self.paused: set[str] = set()
         self.proposed = self.unknown = self.crashes = 0
         self._send_takes_s = self.settings.send_takes_s
+        self._repeats = self.settings.repeats
         self._hash = hashlib.sha256()
         self._tell = tell
         self._arrived: Counter[str] = Counter()
@@ -205,7 +206,7 @@ class World:
         source, target = link
         queue = self.network.links[link]
         while count and queue and target in self.engines and target not in self.paused:
-            repeat = self.settings.repeats and self.random.random() < self.settings.repeats
+            repeat = self._repeats and self.random.random() < self._repeats
             data = queue[0] if repeat else queue.popleft()
             self._hash.update(data)
             if self._tell is not None:
@@ -235,7 +236,7 @@ class World:
         self.network.held.clear()
         self.network.slow.clear()
         self.paused.clear()
-        self._send_takes_s = 0.0
+        self._send_takes_s = self._repeats = 0.0
         for position, one in enumerate(self.names):
             for other in self.names[position + 1 :]:
                 self.network.disconnect(one, other)

@@ -186,7 +186,8 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             callback(None, FAIL_REASON.NOT_LEADER)
 
     def adopt_term(self, term: int) -> None:
-        self._SyncObj__setCurrentTerm(term, None)
+        with self._stopping_on_disk_errors():
+            self._SyncObj__setCurrentTerm(term, None)
         self._SyncObj__setState(_FOLLOWER)
         self._SyncObj__raftLeader = None
 
