@@ -8,6 +8,7 @@ renames whose folder was not synced. A fuse ends a voter at its n-th disk operat
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 import stat
@@ -44,7 +45,7 @@ class SimulatedDisk:
         self._fuses: dict[str, tuple[int, Fuse]] = {}
         self._synced: dict[int, int] = {}
         self._stuck: set[int] = set()
-        """Files whose sync failed: a kernel may drop the pages and report success from then on."""
+        """Files that only grow, and whose sync failed: a kernel drops the pages, and reports success from then on."""
         self._renames: dict[int, list[_Rename]] = {}
 
     def light_fuse(self, name: str, operations: int, kind: Fuse) -> None:
@@ -119,7 +120,7 @@ class SimulatedDisk:
         if kind == "power":
             self.die()
         self.failed.add(name)
-        if descriptor is not None:
+        if descriptor is not None and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
             self._stuck.add(os.fstat(descriptor).st_ino)
         raise OSError(errno.EIO, "simulated")
 

@@ -40,6 +40,8 @@ class Settings:
     """How long a leader that hears nobody goes on: safety must not depend on it."""
     repeats: float
     """How often a message arrives twice."""
+    rejoins: bool
+    """Whether a voter leaves and comes back at the end, which must disturb nobody."""
 
     @classmethod
     def drawn(cls, dice: random.Random) -> Settings:
@@ -52,6 +54,7 @@ class Settings:
             election_timeout_s=dice.choice(((0.35, 0.7), (0.35, 0.4), (0.2, 0.3))),
             leader_fallback_s=dice.choice((0.35, 0.35, 5.0)),
             repeats=dice.choice((0.0, 0.0, 0.05, 0.2)),
+            rejoins=dice.random() < 0.2,
         )
 
 
@@ -243,6 +246,8 @@ class World:
                 self.network.connect(one, other)
         self._progress()
         self.run(2.0)
+        if self.settings.rejoins:
+            self._rejoin()
         self.promises.kept_everywhere(self.machines)
         self.promises.logs_match(self.engines)
 
@@ -257,6 +262,28 @@ class World:
             if believers := self.believers():
                 self.propose(self.random.choice(believers))
             self.run(0.1)
+
+    def _rejoin(self) -> None:
+        """A voter that was cut off comes back: the leader goes on, in its term."""
+        leader = self.leader()
+        if leader is None:
+            self.promises.fail("nobody leads, though nothing is wrong")
+            return
+        term = self.engines[leader].term
+        guest = self.random.choice([name for name in self.names if name != leader])
+        for cut in (True, False):
+            for other in self.names:
+                if other == guest:
+                    continue
+                if cut:
+                    self.network.cut.add(frozenset((guest, other)))
+                    self.network.disconnect(guest, other)
+                else:
+                    self.network.cut.clear()
+                    self.network.connect(guest, other)
+            self.run(1.0)
+        if self.leader() != leader or self.engines[leader].term != term:
+            self.promises.fail(f"{guest} came back, and {leader} does not lead term {term} any more")
 
     def close(self) -> None:
         for engine in self.engines.values():
