@@ -22,6 +22,7 @@ FAULTS = (
     "alone",
     "isolate_leader",
     "partition",
+    "overhang",
     "relapse",
 )
 FAULT_RATE = 0.15
@@ -37,7 +38,7 @@ class Chaos:
         self._later: list[tuple[int, Callable[[], None]]] = []
         self._alone: str | None = None
         """The only voter that ticks, when one does: it alone can begin an election, or replicate."""
-        self._relapsing = False
+        self._scripted = False
         self._step = 0
 
     def run(self, steps: int) -> None:
@@ -48,7 +49,7 @@ class Chaos:
             self._later = [item for item in self._later if item[0] > self._step]
             for action in due:
                 action()
-            if self.random.random() < FAULT_RATE:
+            if self.random.random() < (FAULT_RATE / 5 if self._scripted else FAULT_RATE):
                 (fault,) = self.random.choices(FAULTS, self._weights)
                 getattr(self, f"_do_{fault}")()
             self._propose(self.random.choice((0, 0, 0, 1, 4)))
@@ -128,8 +129,10 @@ class Chaos:
             self.world.engines[name].forceLogCompaction()
 
     def _do_alone(self) -> None:
+        if self._scripted:
+            return
         self._let_tick_alone(self.random.choice(self.world.names))
-        self._after(5, 30, lambda: self._let_tick_alone(None))
+        self._after(5, 30, lambda: None if self._scripted else self._let_tick_alone(None))
 
     def _let_tick_alone(self, name: str | None) -> None:
         self.world.note(f"ticking: {name or 'everybody'}")
@@ -212,41 +215,65 @@ class Chaos:
             if name in self.world.believers():
                 self.world.propose(name)
 
-    def _do_relapse(self) -> None:
-        """Depose a leader, let it lead again later, and only then deliver what a follower told it the first time."""
+    def _do_overhang(self) -> None:
+        """Leave a leader with entries that its successor holds too, and more that nobody else does."""
         leader = self.world.leader()
-        if leader is None or self._relapsing:
+        if leader is None or self._scripted:
             return
-        others = self.random.sample([name for name in self.world.names if name != leader], len(self.world.names) - 1)
-        helper, successor, witness = others[0], others[1], others[-1]
-        self.world.note(f"relapse of {leader}, with {helper}, after {successor}")
-        self._relapsing = True
+        successor = self.random.choice([name for name in self.world.names if name != leader])
+        self.world.note(f"overhang of {leader}, before {successor}")
         network = self.world.network
-        answers = (helper, leader)
-        border = set(network.between({leader, helper}))
-        second = {pair for pair in network.between({leader, witness}) if leader in pair} | {(leader, helper)}
-        network.held.add(answers)
-        network.dropping |= border
+        answers = {pair for pair in network.pairs if pair[1] == leader}
+        entries = {pair for pair in network.pairs if pair[0] == leader}
+        network.dropping |= answers
         self._burst(leader)
 
         def depose() -> None:
-            network.dropping -= border
+            network.dropping |= entries
+            self._burst(leader)
             self._let_tick_alone(successor)
 
-        def elect_again() -> None:
-            self._let_tick_alone(leader)
+        def end() -> None:
+            network.dropping -= answers | entries
+            self._let_tick_alone(None)
+
+        self._script((2, 8, depose), (15, 35, end))
+
+    def _script(self, *phases: tuple[int, int, Callable[[], None]]) -> None:
+        """Do one thing after the other, with few other faults meanwhile."""
+        self._scripted, step = True, self._step
+        for shortest, longest, phase in phases:
+            step += self.random.randint(shortest, longest)
+            self._later.append((step, phase))
+        self._later.append((step, lambda: setattr(self, "_scripted", False)))
+
+    def _do_relapse(self) -> None:
+        """Depose a leader, let it lead again later, and only then deliver what a follower told it the first time."""
+        leader = self.world.leader()
+        if leader is None or self._scripted or len(self.world.names) < 5:
+            return
+        helper, successor, witness, *_ = self.random.sample([name for name in self.world.names if name != leader], 4)
+        self.world.note(f"relapse of {leader}, with {helper} and {witness}, after {successor}")
+        network, answers = self.world.network, (helper, leader)
+        first = set(network.between({leader, helper}))
+        second = {pair for pair in network.between({leader}) if witness not in pair and pair != answers}
+        network.held.add(answers)
+        network.dropping |= first
+        self._burst(leader)
+
+        def depose() -> None:
+            network.dropping -= first
+            self._let_tick_alone(successor)
 
         def release() -> None:
-            network.dropping.update(second - {answers})
+            network.dropping |= second
             self._burst(leader)
             network.held.discard(answers)
 
         def end() -> None:
             network.dropping -= second
-            self._let_tick_alone(None)
-            self._relapsing = False
+            self._let_tick_alone(self.random.choice((None, successor)))
+            self._after(5, 30, lambda: self._let_tick_alone(None))
 
-        steps = 0
-        for shortest, longest, phase in ((4, 15, depose), (15, 35, elect_again), (15, 35, release), (5, 20, end)):
-            steps += self.random.randint(shortest, longest)
-            self._later.append((self._step + steps, phase))
+        again = lambda: self._let_tick_alone(leader)  # noqa: E731
+        self._script((4, 15, depose), (15, 35, again), (15, 35, release), (5, 20, end))

@@ -35,13 +35,18 @@ class Promises:
         if known != payload:
             self.fail(f"{name} applied {payload!r} at {index}, another voter {known!r}")
 
-    def acknowledge(self, machine: Machine, payload: bytes, index: int, term: int) -> None:
-        """Success means: applied, here, at that index, once."""
+    def acknowledge(
+        self, machine: Machine, payload: bytes, index: int, term: int, engines: dict[str, RaftEngine], voters: int
+    ) -> None:
+        """Success means: applied, here, at that index, once; and held by a majority, if voters that are down hold it."""
         if not machine.entries or machine.entries[-1] != (index, payload):
             self.fail(f"{machine.name} acknowledged {payload!r} at {index}, and applied {machine.entries[-1:]} there")
         if payload in self.acknowledged:
             self.fail(f"{payload!r} was acknowledged at {self.acknowledged[payload][0]} and at {index}")
         self.acknowledged[payload] = (index, term)
+        without = [name for name in sorted(engines) if not _holds(engines[name], index, payload)]
+        if voters - len(without) <= voters // 2:
+            self.fail(f"{machine.name} acknowledged {payload!r} at {index}, which {', '.join(without)} do not hold")
 
     def watch(self, name: str, engine: RaftEngine, machine: Machine) -> bool:
         """Check a voter that may lead; return whether it was not known to."""
@@ -76,6 +81,12 @@ class Promises:
             for payload, (index, _) in self.acknowledged.items():
                 if applied.get(index) != payload:
                     self.fail(f"{name} lacks acknowledged {payload!r} at {index}")
+
+
+def _holds(engine: RaftEngine, index: int, payload: bytes) -> bool:
+    log = engine.log()
+    at = index - log[0][1]
+    return bool(at < 0 or (at < len(log) and log[at][0][1:] == payload))
 
 
 class Machine:

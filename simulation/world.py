@@ -179,7 +179,7 @@ class World:
                 return
             if reason == FAIL_REASON.SUCCESS and index is not None:
                 self.note(f"{name} acknowledges {payload.decode()} at {index}")
-                self.promises.acknowledge(machine, payload, index, engine.term)
+                self.promises.acknowledge(machine, payload, index, engine.term, self.engines, len(self.names))
             else:
                 self.unknown += 1
 
@@ -209,8 +209,9 @@ class World:
         source, target = link
         queue = self.network.links[link]
         while count and queue and target in self.engines and target not in self.paused:
-            repeat = self._repeats and self.random.random() < self._repeats
-            data = queue[0] if repeat else queue.popleft()
+            data = queue.popleft()
+            if self._repeats and self.random.random() < self._repeats:
+                queue.append(data)
             self._hash.update(data)
             if self._tell is not None:
                 self._arrived[f"{source}>{target} {decode(data)['type']}"] += 1
