@@ -26,6 +26,8 @@ FAULTS = (
     "relapse",
 )
 FAULT_RATE = 0.15
+FOCUSES = ("overhang", "relapse")
+"""Some worlds see one of these again and again, and little else: each needs several things in a row to go wrong."""
 
 
 class Chaos:
@@ -34,11 +36,14 @@ class Chaos:
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.random
-        self._weights = [self.random.choice((0.1, 1.0, 1.0, 3.0)) for _ in FAULTS]
+        focus = self.random.choice((*FOCUSES, None, None))
+        weights = (0.1, 1.0, 1.0, 3.0) if focus is None else (0.0, 0.0, 0.5)
+        self._weights = [30.0 if name == focus else self.random.choice(weights) for name in FAULTS]
         self._later: list[tuple[int, Callable[[], None]]] = []
         self._alone: str | None = None
         """The only voter that ticks, when one does: it alone can begin an election, or replicate."""
         self._scripted = False
+        self._quiet = False
         self._step = 0
 
     def run(self, steps: int) -> None:
@@ -58,6 +63,8 @@ class Chaos:
 
     def _propose(self, count: int) -> None:
         """Everybody who believes to lead is asked: a deposed leader's entries make conflicts."""
+        if self._quiet:
+            return
         for _ in range(count):
             if believers := self.world.believers():
                 self.world.propose(self.random.choice(believers))
@@ -210,15 +217,15 @@ class Chaos:
         self.world.network.dropping |= links
         self._after(10, 60, lambda: self.world.network.dropping.difference_update(links))
 
-    def _burst(self, name: str) -> None:
-        for _ in range(self.random.randint(0, 8)):
+    def _burst(self, name: str, least: int = 0) -> None:
+        for _ in range(self.random.randint(least, 10)):
             if name in self.world.believers():
                 self.world.propose(name)
 
     def _do_overhang(self) -> None:
         """Leave a leader with entries that its successor holds too, and more that nobody else does."""
         leader = self.world.leader()
-        if leader is None or self._scripted:
+        if leader not in self.world.believers() or self._scripted:
             return
         successor = self.random.choice([name for name in self.world.names if name != leader])
         self.world.note(f"overhang of {leader}, before {successor}")
@@ -226,11 +233,11 @@ class Chaos:
         answers = {pair for pair in network.pairs if pair[1] == leader}
         entries = {pair for pair in network.pairs if pair[0] == leader}
         network.dropping |= answers
-        self._burst(leader)
+        self._burst(leader, 3)
 
         def depose() -> None:
             network.dropping |= entries
-            self._burst(leader)
+            self._burst(leader, 1)
             self._let_tick_alone(successor)
 
         def end() -> None:
@@ -250,7 +257,7 @@ class Chaos:
     def _do_relapse(self) -> None:
         """Depose a leader, let it lead again later, and only then deliver what a follower told it the first time."""
         leader = self.world.leader()
-        if leader is None or self._scripted or len(self.world.names) < 5:
+        if leader not in self.world.believers() or self._scripted or len(self.world.names) < 5:
             return
         helper, successor, witness, *_ = self.random.sample([name for name in self.world.names if name != leader], 4)
         self.world.note(f"relapse of {leader}, with {helper} and {witness}, after {successor}")
@@ -259,15 +266,17 @@ class Chaos:
         second = {pair for pair in network.between({leader}) if witness not in pair and pair != answers}
         network.held.add(answers)
         network.dropping |= first
-        self._burst(leader)
+        self._burst(leader, 3)
 
         def depose() -> None:
             network.dropping -= first
+            self._quiet = True
             self._let_tick_alone(successor)
 
         def release() -> None:
+            self._quiet = False
             network.dropping |= second
-            self._burst(leader)
+            self._burst(leader, 1)
             network.held.discard(answers)
 
         def end() -> None:

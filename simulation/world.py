@@ -47,7 +47,7 @@ class Settings:
     def drawn(cls, dice: random.Random) -> Settings:
         return cls(
             voters=dice.choice((3, 3, 5)),
-            batch_bytes=dice.choice((30, 60, 150, 1_000)),
+            batch_bytes=dice.choice((12, 30, 150, 1_000)),
             snapshot_min_entries=dice.choice((12, 40, 1_000)),
             chunk_bytes=dice.choice((150, 600, 1 << 18)),
             send_takes_s=dice.choice((0.0, 0.0, 0.01, 0.06)),
