@@ -30,7 +30,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for seed in track(seeds, description="schedules", console=Console(stderr=True)):
             try:
-                acknowledged += simulate(seed, Path(folder) / "world")["acknowledged"]
+                acknowledged += simulate(seed, Path(folder) / "world").acknowledged
             except SafetyViolationError as violation:
                 broken.append({"seed": seed, "violation": str(violation)})
     report = {

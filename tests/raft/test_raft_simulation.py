@@ -25,8 +25,8 @@ def quiet() -> Iterator[None]:
 def test_random_schedules_keep_every_promise(tmp_path: Path):
     figures = [simulate(seed, tmp_path / "world") for seed in range(60)]
 
-    assert sum(figure["acknowledged"] for figure in figures) > 1_000
-    assert sum(figure["unknown"] for figure in figures) > 0
+    assert sum(figure.acknowledged for figure in figures) > 1_000
+    assert sum(figure.unknown for figure in figures) > 0
 
 
 def test_one_seed_is_one_history(tmp_path: Path):

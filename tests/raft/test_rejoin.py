@@ -20,9 +20,6 @@ Ports = Callable[[int], list[int]]
 class Log(list[tuple[bytes, int, int]]):
     standing: str = Standing.BLANK
 
-    def set_standing(self, standing: Standing) -> None:
-        self.standing = standing
-
 
 class Named:
     def __init__(self, name: str) -> None:
@@ -55,6 +52,9 @@ class FakeCore:
     def forfeit_vote(self, term: int) -> None:
         self.term = term
         self.forfeited.append(term)
+
+    def set_standing(self, standing: Standing) -> None:
+        self.entries.standing = standing
 
 
 def answer(rejoin: Rejoin, voter: str, *, has_log: bool, term: int) -> None:

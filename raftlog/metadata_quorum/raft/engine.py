@@ -6,7 +6,8 @@ It reaches into the core by name-mangled names, so the version is pinned exactly
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from pysyncobj.node import Node
 
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.metadata_quorum.raft.rejoin import Standing
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.metadata_quorum.seam import StateMachine
 
@@ -156,15 +158,26 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         return self._now()
 
     def sync(self) -> None:
-        """Make the journal durable; after a failed fsync nobody knows what is, so the process stops."""
-        try:
+        """Make the journal durable."""
+        with self._stopping_on_disk_errors():
             self._journal.sync()
+
+    @contextmanager
+    def _stopping_on_disk_errors(self) -> Iterator[None]:
+        """After a failed fsync nobody knows what is on disk, so the process stops.
+
+        The core writes too, in the middle of a change of state: after an error there, a leader of one term would go on
+        as leader of the next, for which it has no votes.
+        """
+        try:
+            yield
         except OSError as error:
             self._fatal(f"cannot write the Raft journal: {error}")
 
     def receive(self, node: Node, message: Message) -> None:
         assert self._deliver is not None
-        self._deliver(node, message)
+        with self._stopping_on_disk_errors():
+            self._deliver(node, message)
 
     def transmit(self, node: Node, message: Message) -> bool:
         return bool(self._wire.send(node, message))
@@ -178,14 +191,20 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             callback(None, FAIL_REASON.NOT_LEADER)
 
     def adopt_term(self, term: int) -> None:
-        self._SyncObj__setCurrentTerm(term, None)
+        with self._stopping_on_disk_errors():
+            self._SyncObj__setCurrentTerm(term, None)
         self._SyncObj__setState(_FOLLOWER)
         self._SyncObj__raftLeader = None
 
     def forfeit_vote(self, term: int) -> None:
-        self._SyncObj__setCurrentTerm(term, _NO_VOTE_LEFT)
+        with self._stopping_on_disk_errors():
+            self._SyncObj__setCurrentTerm(term, _NO_VOTE_LEFT)
         self._SyncObj__setState(_FOLLOWER)
         self._SyncObj__raftLeader = None
+
+    def set_standing(self, standing: Standing) -> None:
+        with self._stopping_on_disk_errors():
+            self._journal.set_standing(standing)
 
     def voters(self) -> list[Node]:
         return sorted(self._SyncObj__otherNodes, key=lambda node: str(node.id))
@@ -223,15 +242,23 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
     def propose(self, payload: bytes, callback: Callable[[int | None, int], None]) -> None:
         """Append a command; `callback(index, FAIL_REASON.SUCCESS)` once it is committed and applied."""
         assert len(payload) <= MAX_COMMAND_BYTES
-        self._applyCommand(_REGULAR + payload, callback)
+
+        def settled(index: int | None, reason: int) -> None:
+            try:
+                callback(index, reason)
+            except Exception:  # noqa: BLE001  (D1: the core would apply the entry again)
+                _log.critical("a proposal's callback failed", exc_info=True)
+
+        self._applyCommand(_REGULAR + payload, settled)
 
     def tick(self) -> None:
         """Let time pass: elections, heartbeats, commits, applying. Cheap when there is nothing to do."""
         assert self._guard is not None
-        self._guard.rejoin.tick()
-        self.doTick(0.0)
-        if self._journal.size > _MAX_JOURNAL_BYTES:
-            self.forceLogCompaction()
+        with self._stopping_on_disk_errors():
+            self._guard.rejoin.tick()
+            self.doTick(0.0)
+            if self._journal.size > _MAX_JOURNAL_BYTES:
+                self.forceLogCompaction()
         if self.is_leader:
             # Group commit: all commands since the last tick are one fsync and one message to each follower.
             state = (self._journal[-1][1], self.commit_index)

@@ -51,6 +51,8 @@ class Core(Protocol):
 
     def forfeit_vote(self, term: int) -> None: ...
 
+    def set_standing(self, standing: Standing) -> None: ...
+
     def on_pre_vote(self, voter: str, term: int) -> None: ...
 
 
@@ -203,10 +205,14 @@ class Guard:
     def _on_pre_vote(self, node: Any, message: Message) -> None:
         """Say whether this voter would vote: not while it hears a leader, not for a shorter log."""
         core = self._core
+        if message["term"] <= core.term:
+            # Only it may have the log to win an election, and nobody ever votes in a term that is over.
+            core.transmit(node, {"type": "stale_term", "term": core.term})
+            return
         last = core.log()[-1]
         up_to_date = (message["last_log_term"], message["last_log_index"]) >= (last[2], last[1])
         leaderless = core.now() - self.last_heard_of_leader >= core.min_election_timeout_s and not core.is_leader
-        if up_to_date and leaderless and message["term"] > core.term:
+        if up_to_date and leaderless:
             core.transmit(node, {"type": "pre_vote_ok", "term": message["term"]})
 
     def _on_pre_vote_ok(self, node: Any, message: Message) -> None:

@@ -53,6 +53,8 @@ class Core(Protocol):
         """Move to a term in which this voter must not vote any more."""
         ...
 
+    def set_standing(self, standing: Standing) -> None: ...
+
 
 class Rejoin:
     """One voter's way to its full standing, kept in its journal."""
@@ -109,7 +111,7 @@ class Rejoin:
         at = commit_index - log[0][1]
         if 0 <= at < len(log) and log[at][2] == leader_term:
             _log.info("caught up at index %d in term %d: voting again", commit_index, leader_term)
-            log.set_standing(Standing.FULL)
+            self._core.set_standing(Standing.FULL)
 
     def _judge(self) -> None:
         if any(node.id not in self._answers for node in self._core.voters()):
@@ -119,6 +121,6 @@ class Rejoin:
             self._core.forfeit_vote(max(highest, self._core.term))
         if any(has_log for has_log, _ in self._answers.values()):
             _log.warning("this voter has no journal, but the cluster has one: catching up before it votes")
-            self._core.log().set_standing(Standing.CATCHING_UP)
+            self._core.set_standing(Standing.CATCHING_UP)
         else:
-            self._core.log().set_standing(Standing.FULL)
+            self._core.set_standing(Standing.FULL)

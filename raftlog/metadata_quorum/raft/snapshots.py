@@ -68,10 +68,10 @@ class Snapshots:
         try:
             state, last, previous = self._read()
             self._machine.load_snapshot(last[1], state)
+            self._journal.trim_to_snapshot(previous, last)
         except Exception as error:
             self._fatal(f"cannot load the snapshot {self._path}: {error!r}")
             raise
-        self._journal.trim_to_snapshot(previous, last)
         return None, last, previous, ()
 
     def getTransmissionData(self, peer: Any) -> tuple[bytes, bool, bool] | None:  # noqa: N802

@@ -1,0 +1,106 @@
+"""Links between voters: ordered, like connections, but slow, one-way, lossy or repeating when a fault says so."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from pysyncobj.node import Node
+from pysyncobj.transport import Transport
+
+from raftlog.metadata_quorum.raft.codec import decode, encode
+
+Link = tuple[str, str]
+"""Source and target."""
+
+
+class FixedNode(Node):  # type: ignore[misc]
+    """A node whose place in the core's sets is the same in every process: a seed must be one history."""
+
+    def __hash__(self) -> int:
+        return int.from_bytes(self.id.encode()[-6:], "big")
+
+
+class SimulatedWire(Transport):  # type: ignore[misc]
+    """PySyncObj's transport interface for one voter."""
+
+    def __init__(self, network: Network, name: str) -> None:
+        super().__init__(None, None, None)
+        self.name = name
+        self._network = network
+        self._nodes = {other: FixedNode(other) for other in network.names if other != name}
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(self._nodes.values())
+
+    @property
+    def ready(self) -> bool:
+        return True
+
+    def send(self, node: Node, message: dict[str, Any]) -> bool:
+        return self._network.send(self.name, node.id, encode(message))
+
+    def connected(self, other: str) -> None:
+        self._onNodeConnected(self._nodes[other])
+
+    def disconnected(self, other: str) -> None:
+        self._onNodeDisconnected(self._nodes[other])
+
+    def deliver(self, source: str, data: bytes) -> None:
+        self._onMessageReceived(self._nodes[source], decode(data))
+
+
+class Network:
+    """All links, and what is wrong with them."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.pairs: list[Link] = [(one, other) for one in names for other in names if one != other]
+        self.wires: dict[str, SimulatedWire] = {}
+        self.links: dict[Link, deque[bytes]] = {pair: deque() for pair in self.pairs}
+        self.cut: set[frozenset[str]] = set()
+        """No connection, and both sides know."""
+        self.dropping: set[Link] = set()
+        """What is sent is lost, and nobody knows."""
+        self.held: set[Link] = set()
+        """What is sent waits until it is released."""
+        self.slow: set[Link] = set()
+
+    def join(self, name: str) -> SimulatedWire:
+        """Give a voter that starts a wire; `connect` it once its engine listens."""
+        self.wires[name] = wire = SimulatedWire(self, name)
+        return wire
+
+    def leave(self, name: str) -> None:
+        """End a voter's connections, and with them what is under way."""
+        for other in self.names:
+            if other != name:
+                self.disconnect(name, other)
+        self.wires.pop(name, None)
+
+    def send(self, source: str, target: str, data: bytes) -> bool:
+        if not self.is_connected(source, target):
+            return False
+        if (source, target) not in self.dropping:
+            self.links[source, target].append(data)
+        return True
+
+    def is_connected(self, one: str, other: str) -> bool:
+        return one in self.wires and other in self.wires and frozenset((one, other)) not in self.cut
+
+    def disconnect(self, one: str, other: str) -> None:
+        """Lose a connection, and what was on it."""
+        for source, target in ((one, other), (other, one)):
+            self.links[source, target].clear()
+            if source in self.wires:
+                self.wires[source].disconnected(target)
+
+    def connect(self, one: str, other: str) -> None:
+        if self.is_connected(one, other):
+            self.wires[one].connected(other)
+            self.wires[other].connected(one)
+
+    def between(self, some: set[str]) -> list[Link]:
+        """The links that cross the border of a group, both ways."""
+        return [pair for pair in self.pairs if (pair[0] in some) != (pair[1] in some)]

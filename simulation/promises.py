@@ -1,0 +1,120 @@
+"""What is checked: the promises of Raft, and of our engine, over a whole history."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+from raftlog.metadata_quorum.raft.codec import decode, encode
+from raftlog.metadata_quorum.raft.engine import RaftEngine
+
+
+class SafetyViolationError(Exception):
+    """A promise was broken."""
+
+
+class Promises:
+    """Everything that any voter or proposer has seen, and must not see contradicted."""
+
+    def __init__(self) -> None:
+        self.agreed: dict[int, bytes] = {}
+        self.acknowledged: dict[bytes, tuple[int, int]] = {}
+        """Payload: the index and the term in which its proposer was told of success."""
+        self.leaders: dict[int, str] = {}
+        self.announced: set[int] = set()
+        self.broken: str | None = None
+        """The first violation: the core swallows exceptions in some places."""
+
+    def fail(self, reason: str) -> None:
+        self.broken = self.broken or reason
+        raise SafetyViolationError(self.broken)
+
+    def agree(self, name: str, index: int, payload: bytes) -> None:
+        """State machine safety: everybody applies the same at an index."""
+        known = self.agreed.setdefault(index, payload)
+        if known != payload:
+            self.fail(f"{name} applied {payload!r} at {index}, another voter {known!r}")
+
+    def acknowledge(
+        self, machine: Machine, payload: bytes, index: int, term: int, engines: dict[str, RaftEngine], voters: int
+    ) -> None:
+        """Success means: applied, here, at that index, once; and held by a majority, if voters that are down hold it."""
+        if not machine.entries or machine.entries[-1] != (index, payload):
+            self.fail(f"{machine.name} acknowledged {payload!r} at {index}, and applied {machine.entries[-1:]} there")
+        if payload in self.acknowledged:
+            self.fail(f"{payload!r} was acknowledged at {self.acknowledged[payload][0]} and at {index}")
+        self.acknowledged[payload] = (index, term)
+        without = [name for name in sorted(engines) if not _holds(engines[name], index, payload)]
+        if voters - len(without) <= voters // 2:
+            self.fail(f"{machine.name} acknowledged {payload!r} at {index}, which {', '.join(without)} do not hold")
+
+    def watch(self, name: str, engine: RaftEngine, machine: Machine) -> bool:
+        """Check a voter that may lead; return whether it was not known to."""
+        if not engine.is_leader:
+            return False
+        term = engine.term
+        new = term not in self.leaders
+        if self.leaders.setdefault(term, name) != name:
+            self.fail(f"{name} and {self.leaders[term]} both lead in term {term}")
+        if term not in self.announced and engine.leader_name == name:
+            self.announced.add(term)
+            applied = dict(machine.entries)
+            for payload, (index, acknowledged_in) in self.acknowledged.items():
+                if acknowledged_in < term and applied.get(index) != payload:
+                    self.fail(f"{name} says that it leads in term {term}, and has not applied {payload!r} at {index}")
+        return new
+
+    def logs_match(self, engines: dict[str, RaftEngine]) -> None:
+        """Log matching: where two logs agree on a term, they agree on everything before."""
+        for one, other in combinations(sorted(engines), 2):
+            mine, theirs = ({entry[1]: entry for entry in engines[name].log()[:]} for name in (one, other))
+            common = sorted(mine.keys() & theirs.keys())
+            last = next((index for index in reversed(common) if mine[index][2] == theirs[index][2]), 0)
+            for index in common:
+                if index <= last and mine[index] != theirs[index]:
+                    self.fail(f"the logs of {one} and {other} agree at {last}, and differ at {index}")
+
+    def kept_everywhere(self, machines: dict[str, Machine]) -> None:
+        """Every acknowledged entry is applied by every voter, where it was acknowledged."""
+        for name, machine in machines.items():
+            applied = dict(machine.entries)
+            for payload, (index, _) in self.acknowledged.items():
+                if applied.get(index) != payload:
+                    self.fail(f"{name} lacks acknowledged {payload!r} at {index}")
+
+
+def _holds(engine: RaftEngine, index: int, payload: bytes) -> bool:
+    log = engine.log()
+    at = index - log[0][1]
+    return bool(at < 0 or (at < len(log) and log[at][0][1:] == payload))
+
+
+class Machine:
+    """One voter's state machine: what it applied since its process began."""
+
+    def __init__(self, promises: Promises, name: str) -> None:
+        self.name = name
+        self.entries: list[tuple[int, bytes]] = []
+        self._promises = promises
+
+    def apply(self, index: int, payload: bytes) -> None:
+        if self.entries and index <= self.entries[-1][0]:
+            self._promises.fail(f"{self.name} applied {index} after {self.entries[-1][0]}")
+        self.entries.append((index, payload))
+        self._promises.agree(self.name, index, payload)
+
+    def take_snapshot(self) -> bytes:
+        return encode(tuple(self.entries))
+
+    def load_snapshot(self, index: int, data: bytes) -> None:
+        if self.entries and index < self.entries[-1][0]:
+            self._promises.fail(f"{self.name} went back from {self.entries[-1][0]} to a snapshot of {index}")
+        entries: list[Any] = list(decode(data))
+        if entries and entries[-1][0] > index:
+            self._promises.fail(f"{self.name} loaded a snapshot of {index} that holds {entries[-1][0]}")
+        for entry_index, payload in entries:
+            self._promises.agree(self.name, entry_index, payload)
+        self.entries = entries
+
+    def leadership_changed(self, leader: int | None) -> None:
+        """Nothing: the world asks the engines."""

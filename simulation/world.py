@@ -1,0 +1,301 @@
+"""Voters on simulated time, network and disks. The engine, its journal and its snapshots are the real ones."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pysyncobj.syncobj as core_module
+from pysyncobj import FAIL_REASON
+
+from raftlog.metadata_quorum.raft import snapshots
+from raftlog.metadata_quorum.raft.codec import decode
+from raftlog.metadata_quorum.raft.engine import RaftEngine
+from simulation.disk import PowerLossError, SimulatedDisk
+from simulation.network import Link, Network
+from simulation.promises import Machine, Promises, SafetyViolationError
+
+TICK_S = 0.01
+HEAL_S = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What differs between worlds, besides their faults."""
+
+    voters: int
+    batch_bytes: int
+    """Small, so that what one tick sends is many messages: more ways to lose some of them."""
+    snapshot_min_entries: int
+    chunk_bytes: int
+    send_takes_s: float
+    """With more than a heartbeat's period, the core sends one message for each tick: transfers last, and interleave."""
+    election_timeout_s: tuple[float, float]
+    leader_fallback_s: float
+    """How long a leader that hears nobody goes on: safety must not depend on it."""
+    repeats: float
+    """How often a message arrives twice."""
+    rejoins: bool
+    """Whether a voter leaves and comes back at the end, which must disturb nobody."""
+
+    @classmethod
+    def drawn(cls, dice: random.Random) -> Settings:
+        return cls(
+            voters=dice.choice((3, 3, 5)),
+            batch_bytes=dice.choice((12, 30, 150, 1_000)),
+            snapshot_min_entries=dice.choice((12, 40, 1_000)),
+            chunk_bytes=dice.choice((150, 600, 1 << 18)),
+            send_takes_s=dice.choice((0.0, 0.0, 0.01, 0.06)),
+            election_timeout_s=dice.choice(((0.35, 0.7), (0.35, 0.4), (0.2, 0.3))),
+            leader_fallback_s=dice.choice((0.35, 0.35, 5.0)),
+            repeats=dice.choice((0.0, 0.0, 0.05, 0.2)),
+            rejoins=dice.random() < 0.2,
+        )
+
+
+class World:
+    """Everything there is. `tell` gets a readable line for each event, if anybody wants to read it."""
+
+    def __init__(self, folder: Path, *, seed: int, tell: Callable[[str], None] | None = None) -> None:
+        self.folder = folder
+        self.random = random.Random(seed)  # noqa: S311  (a schedule, not a secret)
+        self.settings = Settings.drawn(self.random)
+        self.now = 1000.0
+        self.names = [f"voter-{i}:1" for i in range(self.settings.voters)]
+        self.network = Network(self.names)
+        self.disk = SimulatedDisk(self.random)
+        self.promises = Promises()
+        self.engines: dict[str, RaftEngine] = {}
+        self.machines: dict[str, Machine] = {}
+        self.paused: set[str] = set()
+        self.proposed = self.unknown = self.crashes = 0
+        self._send_takes_s = self.settings.send_takes_s
+        self._repeats = self.settings.repeats
+        self._hash = hashlib.sha256()
+        self._tell = tell
+        self._arrived: Counter[str] = Counter()
+        self._send = self.network.send
+        self.network.send = self._slow_send  # type: ignore[method-assign]
+
+    def note(self, event: str) -> None:
+        """Add an event to the history."""
+        self._hash.update(event.encode())
+        if self._tell is not None:
+            self._tell_deliveries()
+            self._tell(f"{self.now - 1000:8.3f} s  {event}")
+
+    @property
+    def trace_hash(self) -> str:
+        return self._hash.hexdigest()[:16]
+
+    def _tell_deliveries(self) -> None:
+        if self._tell is not None and self._arrived:
+            what = ", ".join(f"{kind} x{count}" for kind, count in sorted(self._arrived.items()))
+            self._tell(f"{self.now - 1000:8.3f} s    delivered {what}")
+            self._arrived.clear()
+
+    def _slow_send(self, source: str, target: str, data: bytes) -> bool:
+        self.now += self._send_takes_s
+        return self.disk.running not in self.disk.dead and self._send(source, target, data)
+
+    # Voters.
+
+    def act(self, name: str, action: Callable[[], None]) -> None:
+        """Let a voter's code run; it may die of it."""
+        self.disk.running = name
+        try:
+            action()
+        except PowerLossError:
+            pass
+        except OSError:
+            if name not in self.disk.failed:
+                raise  # Else its event loop notes it, and goes on.
+        finally:
+            self.disk.running = None
+        if self.promises.broken is not None:
+            raise SafetyViolationError(self.promises.broken)
+        if name in self.disk.dead:
+            self.crash(name, power=True)
+        elif name in self.engines and self.promises.watch(name, self.engines[name], self.machines[name]):
+            self.note(f"{name} leads in term {self.engines[name].term}")
+
+    def start(self, name: str) -> None:
+        """Start a voter on whatever is on its disk."""
+        self.note(f"start {name}")
+        self.act(name, lambda: self._build(name))
+        if name in self.engines:
+            for other in self.names:
+                if other != name:
+                    self.network.connect(name, other)
+
+    def _build(self, name: str) -> None:
+        machine = Machine(self.promises, name)
+        settings = self.settings
+        engine = RaftEngine(
+            name=name,
+            folder=self.folder / name.replace(":", "-"),
+            wire=self.network.join(name),
+            state_machine=machine,
+            now=lambda: self.now,
+            fatal=lambda reason: self._fatal(name, reason),
+            election_timeout_s=settings.election_timeout_s,
+            snapshot_min_entries=settings.snapshot_min_entries,
+        )
+        engine.conf.appendEntriesBatchSizeBytes = settings.batch_bytes
+        engine.conf.leaderFallbackTimeout = settings.leader_fallback_s
+        self.engines[name], self.machines[name] = engine, machine
+
+    def _fatal(self, name: str, reason: str) -> None:
+        """End the voter, which is right when its disk failed, and wrong otherwise."""
+        if name not in self.disk.failed and name not in self.disk.dead:
+            self.promises.fail(f"{name} stopped: {reason}")
+        self.note(f"{name} stopped: {reason.split('/', maxsplit=1)[0]}")
+        self.disk.die()
+
+    def crash(self, name: str, *, power: bool) -> None:
+        """End a voter without a word."""
+        self.note(f"crash {name}{' without power' if power else ''}")
+        self.crashes += 1
+        self.network.leave(name)
+        self.paused.discard(name)
+        engine = self.engines.pop(name, None)
+        if engine is not None:
+            engine.log().abandon()
+        self.disk.crash(name, self.folder / name.replace(":", "-"), power=power)
+
+    def propose(self, name: str) -> None:
+        """Propose the next command at a voter that believes to lead."""
+        self.proposed += 1
+        payload = b"%d" % self.proposed
+        engine, machine = self.engines[name], self.machines[name]
+
+        def settled(index: int | None, reason: int) -> None:
+            if name in self.disk.dead:
+                return
+            if reason == FAIL_REASON.SUCCESS and index is not None:
+                self.note(f"{name} acknowledges {payload.decode()} at {index}")
+                self.promises.acknowledge(machine, payload, index, engine.term, self.engines, len(self.names))
+            else:
+                self.unknown += 1
+
+        self.act(name, lambda: engine.propose(payload, settled))
+
+    def believers(self) -> list[str]:
+        """Voters that say that they lead, and can be asked."""
+        return [name for name in self.names if name in self.awake() and self.engines[name].leader_name == name]
+
+    def leader(self) -> str | None:
+        """Whoever leads in the latest term."""
+        leaders = [name for name in sorted(self.engines) if self.engines[name].is_leader]
+        return max(leaders, key=lambda name: self.engines[name].term, default=None)
+
+    def awake(self) -> list[str]:
+        return sorted(set(self.engines) - self.paused)
+
+    # Time.
+
+    def tick(self, name: str) -> None:
+        self.act(name, self.engines[name].tick)
+
+    def deliver(self, link: Link, count: int) -> None:
+        """Let some messages arrive, if there is anybody to take them."""
+        source, target = link
+        queue = self.network.links[link]
+        while count and queue and target in self.engines and target not in self.paused:
+            data = queue.popleft()
+            if self._repeats and self.random.random() < self._repeats:
+                queue.append(data)
+            self._hash.update(data)
+            if self._tell is not None:
+                self._arrived[f"{source}>{target} {decode(data)['type']}"] += 1
+            wire = self.network.wires[target]
+            self.act(target, lambda wire=wire, data=data: wire.deliver(source, data))
+            count -= 1
+
+    def run(self, seconds: float) -> None:
+        """Let time pass evenly, everybody in turn."""
+        for _ in range(int(seconds / TICK_S)):
+            self.now += TICK_S
+            for link in self.network.pairs:
+                self.deliver(link, 100)
+            for name in self.awake():
+                if name in self.engines:
+                    self.tick(name)
+
+    # The end.
+
+    def heal(self) -> None:
+        """End every fault; require progress, and every acknowledged entry everywhere."""
+        self.note("heal")
+        self.promises.logs_match(self.engines)
+        self.network.cut.clear()
+        self.network.dropping.clear()
+        self.network.held.clear()
+        self.network.slow.clear()
+        self.paused.clear()
+        self._send_takes_s = self._repeats = 0.0
+        for position, one in enumerate(self.names):
+            for other in self.names[position + 1 :]:
+                self.network.disconnect(one, other)
+                self.network.connect(one, other)
+        self._progress()
+        self.run(2.0)
+        if self.settings.rejoins:
+            self._rejoin()
+        self.promises.kept_everywhere(self.machines)
+        self.promises.logs_match(self.engines)
+
+    def _progress(self) -> None:
+        before, deadline = len(self.promises.acknowledged), self.now + HEAL_S
+        while len(self.promises.acknowledged) < before + 3 or len(self.engines) < len(self.names):
+            if self.now > deadline:
+                self.promises.fail(f"no progress within {HEAL_S:g} s of healing")
+            for name in self.names:
+                if name not in self.engines:
+                    self.start(name)
+            if believers := self.believers():
+                self.propose(self.random.choice(believers))
+            self.run(0.1)
+
+    def _rejoin(self) -> None:
+        """A voter that was cut off comes back: the leader goes on, in its term."""
+        leader = self.leader()
+        if leader is None:
+            self.promises.fail("nobody leads, though nothing is wrong")
+            return
+        term = self.engines[leader].term
+        guest = self.random.choice([name for name in self.names if name != leader])
+        for cut in (True, False):
+            for other in self.names:
+                if other == guest:
+                    continue
+                if cut:
+                    self.network.cut.add(frozenset((guest, other)))
+                    self.network.disconnect(guest, other)
+                else:
+                    self.network.cut.clear()
+                    self.network.connect(guest, other)
+            self.run(1.0)
+        if self.leader() != leader or self.engines[leader].term != term:
+            self.promises.fail(f"{guest} came back, and {leader} does not lead term {term} any more")
+
+    def close(self) -> None:
+        for engine in self.engines.values():
+            engine.log().abandon()
+
+    @contextmanager
+    def hooked(self) -> Iterator[None]:
+        """Let the core read this world's clock and dice, and everybody use its disks."""
+        saved = core_module.monotonicTime, core_module.random, snapshots.CHUNK_BYTES
+        core_module.monotonicTime, core_module.random = lambda: self.now, self.random
+        snapshots.CHUNK_BYTES = self.settings.chunk_bytes
+        try:
+            with self.disk.hooked():
+                yield
+        finally:
+            core_module.monotonicTime, core_module.random, snapshots.CHUNK_BYTES = saved

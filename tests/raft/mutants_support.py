@@ -1,0 +1,133 @@
+"""Our engine with one guard broken at a time, as somebody could break it by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from raftlog.metadata_quorum.raft import journal
+from raftlog.metadata_quorum.raft.engine import RaftEngine
+from raftlog.metadata_quorum.raft.guard import Guard, Message
+from raftlog.metadata_quorum.raft.journal import RaftJournal
+
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(mutate: Mutant) -> Mutant:
+    MUTANTS[mutate.__name__] = mutate
+    return mutate
+
+
+@mutant
+def s1_commit_beyond_the_message(patch: Patch) -> None:
+    trim = Guard._trim
+    patch.setattr(Guard, "_trim", lambda self, m: {**trim(self, m), "commit_index": m["commit_index"]})
+
+
+@mutant
+def s1_commit_by_snapshot_message(patch: Patch) -> None:
+    check = Guard._on_append_entries
+
+    def on_append_entries(self: Guard, node: Any, message: Message) -> Message | None:
+        checked = check(self, node, message)
+        if checked is not None and "prevLogIdx" not in message:
+            checked["commit_index"] = message["commit_index"]
+        return checked
+
+    patch.setattr(Guard, "_on_append_entries", on_append_entries)
+
+
+@mutant
+def s1_acknowledge_the_own_end(patch: Patch) -> None:
+    complete = Guard._complete_ack
+
+    def complete_ack(self: Guard, message: Message) -> bool:
+        self._ack_cap = None
+        return complete(self, message)
+
+    patch.setattr(Guard, "_complete_ack", complete_ack)
+
+
+@mutant
+def s2_believe_acks_of_any_term(patch: Patch) -> None:
+    check = Guard._on_next_node_idx
+    patch.setattr(Guard, "_on_next_node_idx", lambda self, node, m: check(self, node, {**m, "term": self._core.term}))
+
+
+@mutant
+def s3_cut_what_matches(patch: Patch) -> None:
+    def trim(self: Guard, message: Message) -> Message:
+        end = message["prevLogIdx"] + len(message.get("entries") or ())
+        return {**message, "commit_index": min(message["commit_index"], end)}
+
+    patch.setattr(Guard, "_trim", trim)
+
+
+@mutant
+def s4_clear_the_log_after_a_snapshot(patch: Patch) -> None:
+    patch.setattr(RaftJournal, "trim_to_snapshot", lambda self, previous, last: None)
+
+
+@mutant
+def s5_take_any_chunk(patch: Patch) -> None:
+    patch.setattr(Guard, "_is_next_chunk", lambda self, node, message: True)
+
+
+@mutant
+def s5_acknowledge_what_did_not_load(patch: Patch) -> None:
+    complete = Guard._complete_ack
+
+    def complete_ack(self: Guard, message: Message) -> bool:
+        self._installing = False
+        return complete(self, message)
+
+    patch.setattr(Guard, "_complete_ack", complete_ack)
+
+
+@mutant
+def s6_lead_before_the_no_op(patch: Patch) -> None:
+    heard = RaftEngine.leader_name.fget
+    patch.setattr(
+        RaftEngine, "leader_name", property(lambda self: str(self.selfNode.id) if self.is_leader else heard(self))
+    )
+
+
+@mutant
+def count_answers_instead_of_voters(patch: Patch) -> None:
+    patch.setattr(Guard, "_on_response_vote", lambda self, node, message: message)
+
+
+@mutant
+def send_before_sync(patch: Patch) -> None:
+    patch.setattr(RaftEngine, "sync", lambda self: None)
+
+
+@mutant
+def no_pre_vote(patch: Patch) -> None:
+    patch.setattr(RaftEngine, "_pre_vote_gate", lambda self: None)
+
+
+@mutant
+def silence_for_past_terms(patch: Patch) -> None:
+    on_pre_vote = Guard._on_pre_vote
+
+    def answer(self: Guard, node: Any, message: Message) -> None:
+        if message["term"] > self._core.term:
+            on_pre_vote(self, node, message)
+
+    patch.setattr(Guard, "_on_pre_vote", answer)
+
+
+@mutant
+def go_on_after_disk_errors(patch: Patch) -> None:
+    patch.setattr(RaftEngine, "_stopping_on_disk_errors", lambda self: nullcontext())
+
+
+@mutant
+def folder_not_synced(patch: Patch) -> None:
+    patch.setattr(journal, "_fsync_folder", lambda folder: None)
