@@ -27,7 +27,7 @@ def main() -> int:
         parser.error(f"no figure is named {unknown[0]!r}; figures: {', '.join(measures)}")
     figures: list[Figure] = []
     for name in names:
-        console.print(f"[bold]{name}[/bold]: {measures[name].__doc__ or ''}".rstrip(": "))
+        console.print(f"[bold]{name}[/bold]")
         figures += measures[name](options.quick)
     return conclude(options.suite, figures, folder=BUILD)
 
