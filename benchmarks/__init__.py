@@ -1,0 +1,1 @@
+"""Benchmarks: figures with bounds, measured on real processes."""

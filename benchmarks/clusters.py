@@ -1,0 +1,176 @@
+"""Real clusters to measure, brokers that only pretend, and a way to ask the active controller."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from raftlog.broker.controller_channel import ControllerChannel
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.errors import RaftlogError
+from raftlog.model import Address
+from raftlog.runtime import new_uuid_hex
+from raftlog.transport import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
+from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest
+
+_HEARTBEAT_S = 0.5
+_FIRST_ATTEMPT_MS = 10_000
+_POLL_S = 0.005
+FAKES = 3
+
+
+class Controllers(LocalCluster):
+    """A cluster whose brokers are never started: fakes stand in for them."""
+
+    @property
+    def names(self) -> list[str]:
+        return self.controllers
+
+
+@contextmanager
+def running(cls: type[LocalCluster] = LocalCluster, **options: Any) -> Iterator[LocalCluster]:
+    """Run a cluster in a folder of its own, under the working directory: /tmp may be memory, where fsync is free."""
+    Path("build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="build", prefix="cluster-", ignore_cleanup_errors=True) as folder:
+        with cls(Path(folder), port=0, **options) as cluster:
+            yield cluster
+
+
+class ControllerClient:
+    """Asks controllers by name, with connections that stay open."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self.session = HttpSession()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.session.close()
+
+    async def active(self) -> str:
+        """Wait until every controller that runs names the same active one; return its name."""
+        by_id = {self._cluster.node(name).node_id: name for name in self._cluster.controllers}
+        async with asyncio.timeout(30):
+            while True:
+                known = {await self._known(name) for name in self._cluster.controllers}
+                if len(known) == 1 and (active := known.pop()) in by_id:
+                    return by_id[active]
+                await asyncio.sleep(0.05)
+
+    async def create_topic(self, among: list[str], request: CreateTopicRequest, *, timeout_s: float = 60.0) -> str:
+        """Ask the named controllers in turn until one has done it; return its name."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                for name in among:
+                    try:
+                        await self._post(name, paths.CREATE_TOPIC, request)
+                    except RaftlogError:
+                        continue
+                    return name
+                await asyncio.sleep(_POLL_S)
+
+    async def _post(self, name: str, path: str, message: object) -> dict[str, Any]:
+        address = self._cluster.node(name).internal
+        return await self.session.call(
+            dict[str, Any], "POST", address, path, timeout_ms=_FIRST_ATTEMPT_MS, message=message
+        )
+
+    async def _known(self, name: str) -> int:
+        address = self._cluster.node(name).internal
+        try:
+            info = await self.session.call(ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=1_000)
+        except RaftlogError:
+            return -1
+        return info.controller_id
+
+
+class FakeBroker:
+    """Registered, heartbeating, reading the metadata log, listening: all that controllers see of a broker."""
+
+    def __init__(self, cluster: LocalCluster, broker_id: int, session: HttpSession, address: Address) -> None:
+        controllers = [cluster.node(name).internal for name in cluster.controllers]
+        # A channel each for heartbeats and the watch, as brokers have.
+        self._channel = ControllerChannel(controllers, session)
+        self._request = RegisterBrokerRequest(
+            cluster_id=cluster.cluster_id,
+            broker_id=broker_id,
+            incarnation_id=new_uuid_hex(),
+            public=address,
+            internal=address,
+        )
+        self.offset = -1
+        self.unfenced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Register, then heartbeat and watch for ever."""
+        while True:
+            try:
+                epoch = (await self._channel.register(self._request)).broker_epoch
+                break
+            except RaftlogError:
+                await asyncio.sleep(0.1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._heartbeat(epoch))
+            group.create_task(self._watch())
+
+    async def _heartbeat(self, epoch: int) -> None:
+        while True:
+            request = HeartbeatRequest(
+                broker_id=self._request.broker_id, broker_epoch=epoch, metadata_offset=self.offset
+            )
+            try:
+                answer = await self._channel.heartbeat(request, timeout_ms=1_000)
+                if not answer.fenced:
+                    self.unfenced.set()
+            except RaftlogError:
+                pass
+            await asyncio.sleep(_HEARTBEAT_S if self.unfenced.is_set() else _POLL_S * 10)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                update = await self._channel.watch(self.offset, broker_id=self._request.broker_id)
+                self.offset = max(self.offset, update.end_offset)
+            except RaftlogError:
+                await asyncio.sleep(0.1)
+
+
+@asynccontextmanager
+async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIterator[list[FakeBroker]]:
+    """Run fakes that are unfenced when this begins."""
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    # The controller probes silent brokers: only a listener tells it that they live.
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    address = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+    async with HttpSession() as session:
+        fakes = [FakeBroker(cluster, 1 + i, session, address) for i in range(count)]
+        tasks = [asyncio.create_task(fake.run()) for fake in fakes]
+        try:
+            async with asyncio.timeout(30):
+                for fake in fakes:
+                    await fake.unfenced.wait()
+            yield fakes
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            server.close()
+
+
+def kill_now(cluster: LocalCluster, name: str) -> None:
+    """Send SIGKILL and do not wait: time counts from here. `cluster.restart` collects the process."""
+    process = cluster.process(name)
+    assert process is not None
+    assert process.send(signal.SIGKILL)

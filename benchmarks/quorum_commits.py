@@ -1,0 +1,128 @@
+"""How fast the quorum commits: three voters as processes, the load driven in the leader's."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmarks.report import Bound, Figure
+from raftlog.cli.cluster_plan import free_base_port
+
+_VOTERS = 3
+_ELECTION_S = 15.0
+
+
+class Voters:
+    """Three voter processes, and the one of them that leads."""
+
+    def __init__(self, folder: Path, *, profile: str | None = None) -> None:
+        base = free_base_port()
+        settings = {"ports": [base + i for i in range(_VOTERS)], "folder": str(folder), "profile": profile}
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.voter", orjson.dumps({"node_id": i + 1, **settings}).decode()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            for i in range(_VOTERS)
+        ]
+
+    def leader(self) -> subprocess.Popen[bytes]:
+        """Wait until one voter says that it leads."""
+        with selectors.DefaultSelector() as selector:
+            for process in self.processes:
+                assert process.stdout is not None
+                selector.register(process.stdout, selectors.EVENT_READ, process)
+            ready = selector.select(_ELECTION_S)
+        if not ready:
+            raise RuntimeError(f"no leader within {_ELECTION_S:g} s")
+        leader: subprocess.Popen[bytes] = ready[0][0].data
+        self._read(leader)
+        return leader
+
+    def run(self, leader: subprocess.Popen[bytes], **request: Any) -> dict[str, Any]:
+        """Let the leader run one load; return its report."""
+        assert leader.stdin is not None
+        leader.stdin.write(orjson.dumps(request) + b"\n")
+        leader.stdin.flush()
+        while "leads" in (answer := self._read(leader)):
+            pass  # Elected once more meanwhile.
+        return answer
+
+    def close(self) -> None:
+        for process in self.processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self.processes:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _read(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError("a voter ended; its log is above")
+        answer: dict[str, Any] = orjson.loads(line)
+        return answer
+
+
+@contextmanager
+def voters(*, profile: str | None = None) -> Iterator[Voters]:
+    """Run voters in a folder of their own, under the working directory: /tmp may be memory."""
+    Path("build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="build", prefix="voters-") as folder:
+        running = Voters(Path(folder).absolute(), profile=profile)
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+def fdatasync_ms(count: int = 200) -> Figure:
+    """Measure the disk alone: append a record, make it durable."""
+    Path("build").mkdir(exist_ok=True)
+    taken = []
+    with tempfile.NamedTemporaryFile(dir="build") as file:
+        for _ in range(count):
+            started = time.perf_counter()
+            os.write(file.fileno(), b"x" * 250)
+            os.fdatasync(file.fileno())
+            taken.append((time.perf_counter() - started) * 1000)
+    return Figure(name="fdatasync_ms", samples=taken)
+
+
+def commit_ms(*, quick: bool) -> Figure:
+    """Time proposals of 200 B, one at a time."""
+    with voters() as running:
+        leader = running.leader()
+        running.run(leader, run="latency", count=100, size=200)
+        taken = running.run(leader, run="latency", count=500 if quick else 3_000, size=200)["ms"]
+    return Figure(name="commit_ms", samples=taken, bounds=(Bound(statistic="p99", at_most=5),))
+
+
+def commits_per_s(*, quick: bool, profile: str | None = None) -> Figure:
+    """Count commits of small commands per second, 256 of them under way at any time."""
+    rounds, count = (2, 10_000) if quick else (5, 40_000)
+    with voters(profile=profile) as running:
+        leader = running.leader()
+        running.run(leader, run="rate", count=2_000, size=50, depth=256)
+        answers = [running.run(leader, run="rate", count=count, size=50, depth=256) for _ in range(rounds)]
+    return Figure(
+        name="commits_per_s",
+        samples=[answer["per_s"] for answer in answers],
+        bounds=(Bound(statistic="median", at_least=20_000),),
+        notes={"leader_cpu_us_per_commit": round(min(answer["leader_cpu_us"] for answer in answers), 1)},
+    )
