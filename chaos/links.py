@@ -85,17 +85,39 @@ class Links:
             for stream in ("upstream", "downstream"):
                 _toxic(link, f"cut_{stream}", "timeout", stream, {"timeout": 0})
 
+    def cut_both_ways(self, one: str, other: str) -> None:
+        """Drop everything between two nodes, whoever opened the connection."""
+        self.cut(one, other)
+        self.cut(other, one)
+
+    def cut_one_way(self, sender: str, receiver: str) -> None:
+        """Drop what `sender` says to `receiver`, whoever opened the connection; the other way still works."""
+        for link in self._between(sender, receiver):
+            _toxic(link, "cut_upstream", "timeout", "upstream", {"timeout": 0})
+        for link in self._between(receiver, sender):
+            _toxic(link, "cut_downstream", "timeout", "downstream", {"timeout": 0})
+
+    def hold(self, one: str, other: str) -> None:
+        """Keep every byte between two nodes back until `heal`, which delivers them: messages that arrive late."""
+        for link in [*self._between(one, other), *self._between(other, one)]:
+            for stream in ("upstream", "downstream"):
+                _toxic(link, f"hold_{stream}", "bandwidth", stream, {"rate": 0})
+
     def isolate(self, node: str, *, spare: frozenset[str] = frozenset()) -> None:
         """Cut `node` from every other node except those in `spare`."""
         others = {link.source for link in self._links} | {link.target for link in self._links}
         for other in sorted(others - {node} - spare):
-            self.cut(node, other)
-            self.cut(other, node)
+            self.cut_both_ways(node, other)
 
     def slow(self, source: str, target: str, *, latency_ms: int, jitter_ms: int = 0) -> None:
         """Delay each piece of data between `source` and `target`."""
         for link in self._between(source, target):
             _toxic(link, "slow", "latency", "downstream", {"latency": latency_ms, "jitter": jitter_ms})
+
+    def slow_both_ways(self, one: str, other: str, *, latency_ms: int) -> None:
+        """Delay everything between two nodes, whoever opened the connection."""
+        self.slow(one, other, latency_ms=latency_ms)
+        self.slow(other, one, latency_ms=latency_ms)
 
     def heal(self) -> None:
         """Remove every fault."""
@@ -110,5 +132,5 @@ def _toxic(link: Link, name: str, kind: str, stream: str, attributes: dict[str, 
     # Not `proxy.add_toxic`: it decodes any answer, so a refusal would pass for success.
     body = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
     answer: requests.Response = APIConsumer.post(f"/proxies/{link.proxy.name}/toxics", json=body, timeout=10)
-    if answer.status_code != 200:
+    if answer.status_code not in (requests.codes.ok, requests.codes.conflict):  # Conflict: the link has it already.
         raise LinkError(f"toxic {name} on {link.proxy.name}: {answer.status_code} {answer.text}")
