@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import struct
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -73,14 +74,15 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCl
         yield running
 
 
-async def reported(cluster: LocalCluster, name: str) -> dict[str, Any]:
+def reported(cluster: LocalCluster, name: str) -> dict[str, Any]:
     pid = cluster.pid(name)
     assert pid is not None
     path = Path(f"{os.environ['PICKLE_REPORT']}.{pid}")
     os.kill(pid, signal.SIGUSR1)
-    async with asyncio.timeout(10):
-        while not path.exists():
-            await asyncio.sleep(0.01)
+    deadline = time.monotonic() + 10
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{name} told nothing"
+        time.sleep(0.01)
     return dict(json.loads(path.read_text()))
 
 
@@ -164,7 +166,7 @@ async def test_a_running_controller_cannot_unpickle(cluster: LocalCluster, tmp_p
         await admin.create_topic("after", partitions=1)
 
     for name in cluster.controllers:
-        report = await reported(cluster, name)
+        report = reported(cluster, name)
         assert report["modules"] > 50
         assert report["found"] == []
         assert report["refusals"] == ["MessageFormatError"] * 2
