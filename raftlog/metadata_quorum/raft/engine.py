@@ -19,7 +19,7 @@ from pysyncobj.node import Node
 
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
 from raftlog.metadata_quorum.raft.guard import Guard, Message
-from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder
 from raftlog.metadata_quorum.raft.rejoin import Standing
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.metadata_quorum.seam import StateMachine
@@ -105,6 +105,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         snapshot_min_entries: int = 20_000,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        fsync_folder(folder.parent)  # A journal in a folder that a loss of power takes away is no journal.
         self._machine = state_machine
         self._fatal = fatal
         self._now = now
