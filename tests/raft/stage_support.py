@@ -16,6 +16,7 @@ from pysyncobj.transport import Transport
 
 from raftlog.metadata_quorum.raft.codec import decode, encode
 from raftlog.metadata_quorum.raft.engine import RaftEngine
+from raftlog.metadata_quorum.raft.rejoin import Standing
 
 NEVER = 1e12
 CHUNK_BYTES = 64
@@ -143,6 +144,10 @@ class OurVoter(RaftEngine):
     def leadership_changed(self, leader: int | None) -> None:
         """The script asks."""
 
+    @property
+    def is_full(self) -> bool:
+        return self.log().standing == Standing.FULL
+
     def believes_to_lead(self) -> bool:
         return self.leader_name == self.selfNode.id
 
@@ -170,6 +175,14 @@ class Stage:
     def open(self) -> None:
         for name in self.names:
             self.start(name)
+        if issubclass(self.kind, OurVoter):
+            self._found()
+
+    def _found(self) -> None:
+        """Let voters without a journal ask each other, and find that this cluster is new."""
+        self.tick(self.names)
+        self.pump(2)
+        assert all(voter.is_full for voter in self.voters.values())
 
     def close(self) -> None:
         for voter in self.voters.values():
