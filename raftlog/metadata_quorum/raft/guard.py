@@ -120,9 +120,11 @@ class Guard:
         chunk = message.get("serialized")
         if not chunk:
             return
-        # S5: the core's snapshot chunks have no identity: give each its snapshot's number, its own, and the index.
+        # S5: the core's snapshot chunks have no identity: give each its snapshot's number, its own,
+        # and the last entry that the snapshot includes.
         if chunk[1]:
-            self._snapshots_out[node.id] = [self._sent, 0, self._core.log()[1][1]]
+            _, index, term = self._core.log()[1]
+            self._snapshots_out[node.id] = [self._sent, 0, index, term]
         if (identity := self._snapshots_out.get(node.id)) is not None:
             message["snapshot"] = tuple(identity)
             identity[1] += 1
@@ -222,16 +224,27 @@ class Guard:
         identity = message.get("snapshot")
         if identity is None:
             return False
-        number, chunk, last_included = identity
+        number, chunk, index, term = identity
         _, first, last = message["serialized"]
         key = (node.id, message["term"], number)
-        if first and last_included > self._core.last_applied:  # Never install what is not ahead of this log.
+        if first and self._needs_snapshot(index, term):
             self._snapshot_in = (key, 0)
         if self._snapshot_in != (key, chunk):
             self._snapshot_in = None  # Lost or foreign: wait for the next first chunk.
             return False
         self._snapshot_in = None if last else (key, chunk + 1)
-        return bool(not last or last_included > self._core.last_applied)
+        return not last or self._needs_snapshot(index, term)
+
+    def _needs_snapshot(self, index: int, term: int) -> bool:
+        """Say whether a snapshot up to an entry is ahead of this log.
+
+        The core clears the log for a snapshot. Where the log holds that entry, what follows may be acknowledged.
+        """
+        log = self._core.log()
+        at = index - log[0][1]
+        if index <= self._core.last_applied or at < 0:
+            return False
+        return not (at < len(log) and log[at][2] == term)
 
     def _trim(self, message: Message) -> Message:
         """Leave out entries that this log has already: the core would cut the log before adding them again (S3)."""
