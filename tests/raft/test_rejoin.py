@@ -90,22 +90,22 @@ def test_a_majority_of_answers_is_not_enough():
     assert rejoin.standing is Standing.BLANK
 
 
-def test_it_catches_up_in_the_highest_term_before_it_votes():
+def test_it_catches_up_in_a_new_term_before_it_votes():
     core = FakeCore()
     rejoin = Rejoin(core)
     answer(rejoin, "b", has_log=False, term=7)  # Who asked for votes in term 7: this voter may have given its own.
     answer(rejoin, "c", has_log=True, term=5)
-    assert (rejoin.standing, core.forfeited) == (Standing.CATCHING_UP, [7])
+    assert (rejoin.standing, core.forfeited) == (Standing.CATCHING_UP, [8])
 
-    core.term = 8
-    core.entries += [(b"old", 2, 5), (b"old", 3, 5), (b"no-op", 4, 8)]
+    core.term = 9
+    core.entries += [(b"old", 2, 5), (b"old", 3, 5), (b"no-op", 4, 9)]
     core.commit_index = 3
-    rejoin.on_append(8)
+    rejoin.on_append(9)
     assert rejoin.standing is Standing.CATCHING_UP  # What earlier leaders committed may be more.
     core.commit_index = 4
-    rejoin.on_append(7)
-    assert rejoin.standing is Standing.CATCHING_UP
     rejoin.on_append(8)
+    assert rejoin.standing is Standing.CATCHING_UP
+    rejoin.on_append(9)
     assert rejoin.standing is Standing.FULL
 
 
