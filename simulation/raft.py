@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulation.faults import Chaos
+from simulation.chaos import Chaos
+from simulation.healing import heal
 from simulation.promises import SafetyViolationError
 from simulation.world import World
 
@@ -49,7 +50,7 @@ def simulate(seed: int, folder: Path, *, steps: int = STEPS, tell: Callable[[str
             for name in world.names:
                 world.start(name)
             Chaos(world).run(steps)
-            world.heal()
+            heal(world)
         finally:
             world.close()
     promises = world.promises
