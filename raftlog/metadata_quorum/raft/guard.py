@@ -163,6 +163,8 @@ class Guard:
         return message
 
     def _on_response_vote(self, node: Any, message: Message) -> Message | None:
+        if message["term"] != self._core.term:
+            return None  # Of an election that is over; it must not make us forget who has voted in this one.
         if self._votes[0] != message["term"]:
             self._votes = (message["term"], set())
         if node.id in self._votes[1]:
