@@ -45,8 +45,21 @@ class Schemes(Faults):
         def end() -> None:
             network.dropping -= answers | entries
             self._let_tick_alone(None)
+            if (new := self.world.leader()) is not None and new != leader:
+                self._teach(leader, new)
 
         self._script((2, 8, depose), (15, 35, end))
+
+    def _teach(self, old: str, new: str) -> None:
+        """Let a deposed leader learn one message at a time what the next has decided, perhaps as a snapshot."""
+        if self.random.random() < 0.5:
+            self.world.engines[new].forceLogCompaction()
+        for _ in range(self.random.randint(5, 25)):
+            self.world.now += 0.02
+            for name, link in ((new, (old, new)), (old, (new, old))):
+                self.world.deliver(link, 1)
+                if name in self.world.awake():
+                    self.world.tick(name)
 
     def do_relapse(self) -> None:
         """Depose a leader, let it lead again later, and only then deliver what a follower told it the first time."""
@@ -176,11 +189,15 @@ class Schemes(Faults):
 
         def depose() -> None:
             network.held.discard(there)
+            self.world.deliver(there, self.random.randint(1, 10))
+            if self.random.random() < 0.7:
+                network.links[there].clear()  # What came after the snapshot is lost.
+            network.dropping -= apart
             network.dropping |= rest
             self._let_tick_alone(None)
 
         def end() -> None:
-            network.dropping -= apart | rest
+            network.dropping -= rest
 
         self._script((2, 10, compact), (0, 3, send_again), (2, 8, depose), (10, 30, end))
 

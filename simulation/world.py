@@ -56,7 +56,7 @@ class Settings:
             send_takes_s=dice.choice((0.0, 0.0, 0.01, 0.06)),
             election_timeout_s=dice.choice(((0.35, 0.7), (0.35, 0.4), (0.2, 0.3))),
             leader_fallback_s=dice.choice((0.35, 0.35, 5.0)),
-            repeats=dice.choice((0.0, 0.0, 0.05, 0.2)),
+            repeats=dice.choice((0.0, 0.05, 0.2)),
             rejoins=dice.random() < 0.2,
             replaces=dice.random() < 0.2,
         )

@@ -109,6 +109,21 @@ def count_answers_instead_of_voters(patch: Patch) -> None:
 
 
 @mutant
+def forget_who_voted(patch: Patch) -> None:
+    """By a late vote of an earlier term."""
+
+    def on_response_vote(self: Guard, node: Any, message: Message) -> Message | None:
+        if self._votes[0] != message["term"]:
+            self._votes = (message["term"], set())
+        if node.id in self._votes[1]:
+            return None
+        self._votes[1].add(node.id)
+        return message
+
+    patch.setattr(Guard, "_on_response_vote", on_response_vote)
+
+
+@mutant
 def send_before_sync(patch: Patch) -> None:
     patch.setattr(RaftEngine, "sync", lambda self: None)
 
