@@ -47,9 +47,9 @@ def s1_commit_by_snapshot_message(patch: Patch) -> None:
 def s1_acknowledge_the_own_end(patch: Patch) -> None:
     complete = Guard._complete_ack
 
-    def complete_ack(self: Guard, message: Message) -> bool:
+    def complete_ack(self: Guard, message: Message) -> None:
         self._ack_cap = None
-        return complete(self, message)
+        complete(self, message)
 
     patch.setattr(Guard, "_complete_ack", complete_ack)
 
@@ -82,17 +82,6 @@ def s5_take_any_chunk(patch: Patch) -> None:
 @mutant
 def s5_clear_what_follows_a_snapshot(patch: Patch) -> None:
     patch.setattr(Guard, "_needs_snapshot", lambda self, index, term: index > self._core.last_applied)
-
-
-@mutant
-def s5_acknowledge_what_did_not_load(patch: Patch) -> None:
-    complete = Guard._complete_ack
-
-    def complete_ack(self: Guard, message: Message) -> bool:
-        self._installing = False
-        return complete(self, message)
-
-    patch.setattr(Guard, "_complete_ack", complete_ack)
 
 
 @mutant

@@ -112,7 +112,7 @@ class OurVoter(RaftEngine):
     """Our engine, on the same stage."""
 
     def __init__(self, stage: Stage, name: str, wire: HandTransport, apply: Apply | None) -> None:
-        self.hook = apply
+        self.stage, self.name, self.hook = stage, name, apply
         self.entries: list[tuple[int, bytes]] = []
         super().__init__(
             name=name,
@@ -128,6 +128,7 @@ class OurVoter(RaftEngine):
         self.conf.leaderFallbackTimeout = NEVER
 
     def fatal(self, reason: str) -> None:
+        self.stage.stopped[self.name] = reason
         raise StoppedError(reason)
 
     def apply(self, index: int, payload: bytes) -> None:
@@ -171,6 +172,8 @@ class Stage:
         self.lossy: set[tuple[str, str]] = set()
         self.held: set[tuple[str, str]] = set()
         self.settled: dict[bytes, int] = {}
+        self.stopped: dict[str, str] = {}
+        """Voters that ended themselves, and why. The core may have swallowed it, but they say no more."""
 
     def open(self) -> None:
         for name in self.names:
@@ -192,6 +195,8 @@ class Stage:
 
     def send(self, source: str, target: str, data: bytes) -> bool:
         self.now += self.send_takes_s
+        if source in self.stopped:
+            return False
         if (source, target) not in self.lossy and target in self.voters:
             self.links[source, target].append(data)
         return True
@@ -243,6 +248,7 @@ class Stage:
     def kill(self, name: str) -> None:
         """End a voter in the middle of whatever it does."""
         self.voters.pop(name).stop()
+        self.stopped.pop(name, None)
         for other in self.names:
             self.links[name, other].clear()
             self.links[other, name].clear()

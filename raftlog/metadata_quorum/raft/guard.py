@@ -72,7 +72,6 @@ class Guard:
         self._reset_floor: dict[str, int] = {}
         self._votes: tuple[int, set[str]] = (0, set())
         self._ack_cap: int | None = None
-        self._installing = False
         self._snapshots_out: dict[str, list[int]] = {}
         self._snapshot_in: tuple[tuple[str, int, int], int] | None = None
 
@@ -85,25 +84,20 @@ class Guard:
             # Never forward: a deposed controller's command must not commit under its successor.
             self._core.fail_forwarded(message.get("request_id"))
             return False
-        if kind == "next_node_idx" and not self._complete_ack(message):
-            return False
+        if kind == "next_node_idx":
+            self._complete_ack(message)
         if kind == "append_entries":
             self._number(node, message)
         # Terms, votes, entries and acks: nothing leaves before what it promises is on disk.
         self._core.sync()
         return self._core.transmit(node, message)
 
-    def _complete_ack(self, message: Message) -> bool:
+    def _complete_ack(self, message: Message) -> None:
         core = self._core
         # S2: the core's acks carry no term, so an ack of an earlier term could commit entries of this one.
         message["term"] = core.term
         message["seq"] = self._answering
         message["full"] = self.rejoin.is_full
-        if self._installing and message["success"]:
-            # S5: the core acknowledges a snapshot even when it could not load it.
-            log = core.log()
-            if not (len(log) == 2 and log[-1][1] == core.last_applied):
-                return False
         if message["reset"]:
             # Back up to what is surely common, instead of one entry for each round trip.
             surely = max(core.commit_index, core.last_applied) + 1
@@ -111,7 +105,6 @@ class Guard:
         if self._ack_cap is not None and message["success"]:
             # S1, S3: acknowledge what this message proved to match, not this log's own end.
             message["next_node_idx"] = min(message["next_node_idx"], self._ack_cap)
-        return True
 
     def _number(self, node: Any, message: Message) -> None:
         assert "transmission" not in message, "a command is larger than a batch; propose() refuses those"
@@ -142,7 +135,7 @@ class Guard:
         try:
             self._core.receive(node, checked)
         finally:
-            self._ack_cap, self._installing = None, False
+            self._ack_cap = None
         if message["type"] == "append_entries":
             self.rejoin.on_append(message["term"])
 
@@ -199,7 +192,6 @@ class Guard:
         message = {**message, "commit_index": 0}
         if message.get("serialized") and not self._is_next_chunk(node, message):
             message["serialized"] = None
-        self._installing = bool(message.get("serialized"))
         return message
 
     def _on_stale_term(self, _: Any, message: Message) -> None:
