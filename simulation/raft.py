@@ -31,6 +31,7 @@ class History:
     proposed: int
     terms: int
     crashes: int
+    disks_replaced: int
     trace: str
     """A hash of everything that happened: one seed, one history."""
 
@@ -60,5 +61,6 @@ def simulate(seed: int, folder: Path, *, steps: int = STEPS, tell: Callable[[str
         proposed=world.proposed,
         terms=len(promises.leaders),
         crashes=world.crashes,
+        disks_replaced=world.disks_replaced,
         trace=world.trace_hash,
     )

@@ -79,7 +79,7 @@ class World:
         self.paused: set[str] = set()
         self.not_full = set(self.names)
         """Voters that have no memory, or not all of it yet: never a majority, once there is a cluster."""
-        self.proposed = self.unknown = self.crashes = 0
+        self.proposed = self.unknown = self.crashes = self.disks_replaced = 0
         self._send_takes_s = self.settings.send_takes_s
         self._repeats = self.settings.repeats
         self._hash = hashlib.sha256()
@@ -189,6 +189,7 @@ class World:
         self.promises.forgets(name, self.engines[name].log()[:])
         self.crash(name, power=False)
         self.note(f"disk of {name} is replaced")
+        self.disks_replaced += 1
         self.disk.wipe(self.disk_of(name))
         self.not_full.add(name)
 
