@@ -7,7 +7,7 @@ from typing import Any
 
 from raftlog.metadata_quorum.raft.codec import decode, encode
 from raftlog.metadata_quorum.raft.engine import RaftEngine
-from raftlog.metadata_quorum.raft.journal import Entry
+from raftlog.metadata_quorum.raft.journal import Entry, RaftJournal
 
 
 class SafetyViolationError(Exception):
@@ -50,7 +50,7 @@ class Promises:
         if payload in self.acknowledged:
             self.fail(f"{payload!r} was acknowledged at {self.acknowledged[payload][0]} and at {index}")
         self.acknowledged[payload] = (index, term)
-        logs = {name: [engine.log()[:], *self.forgotten.get(name, ())] for name, engine in engines.items()}
+        logs = {name: [engine.log(), *self.forgotten.get(name, ())] for name, engine in engines.items()}
         without = [name for name in sorted(logs) if not any(_holds(log, index, payload) for log in logs[name])]
         if voters - len(without) <= voters // 2:
             self.fail(f"{machine.name} acknowledged {payload!r} at {index}, which {', '.join(without)} do not hold")
@@ -101,7 +101,7 @@ class Promises:
                     self.fail(f"{name} lacks acknowledged {payload!r} at {index}")
 
 
-def _holds(log: list[Entry], index: int, payload: bytes) -> bool:
+def _holds(log: RaftJournal | list[Entry], index: int, payload: bytes) -> bool:
     at = index - log[0][1]
     return bool(at < 0 or (at < len(log) and log[at][0][1:] == payload))
 
