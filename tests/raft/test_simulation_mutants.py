@@ -16,7 +16,7 @@ from mutants_support import MUTANTS
 
 from simulation.raft import SafetyViolationError, simulate
 
-MOST_SEEDS = 400
+MOST_SEEDS = 500
 """More than three times what the rarest needs. The search ends with the first seed that finds it."""
 
 
