@@ -87,7 +87,10 @@ class ControllerClient:
     async def _known(self, name: str) -> int:
         address = self._cluster.node(name).internal
         try:
-            info = await self.session.call(ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=1_000)
+            # Each for itself: the answer of the active one alone would not say who the others follow.
+            info = await self.session.call(
+                ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=1_000, query={"consistency": "local"}
+            )
         except RaftlogError:
             return -1
         return info.controller_id
