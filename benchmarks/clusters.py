@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,22 +13,26 @@ from typing import Any, Self
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.errors import RaftlogError
+from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.model import Address
 from raftlog.runtime import new_uuid_hex
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
-from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
+from raftlog.wire.controller import HeartbeatRequest, MetadataUpdate, RegisterBrokerRequest
 from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest
 
 _HEARTBEAT_S = 0.5
 _FIRST_ATTEMPT_MS = 10_000
 _POLL_S = 0.005
 FAKES = 3
+FIRST_FAKE_ID = 11
+"""Above the ids of a cluster's real brokers."""
 
 
 class Controllers(LocalCluster):
-    """A cluster whose brokers are never started: fakes stand in for them."""
+    """A cluster whose brokers are not started with it: fakes stand in for them."""
 
     @property
     def names(self) -> list[str]:
@@ -38,9 +43,11 @@ class Controllers(LocalCluster):
 def running(cls: type[LocalCluster] = LocalCluster, **options: Any) -> Iterator[LocalCluster]:
     """Run a cluster in a folder of its own, under the working directory: /tmp may be memory, where fsync is free."""
     Path("build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir="build", prefix="cluster-", ignore_cleanup_errors=True) as folder:
-        with cls(Path(folder), port=0, **options) as cluster:
-            yield cluster
+    with (
+        tempfile.TemporaryDirectory(dir="build", prefix="cluster-", ignore_cleanup_errors=True) as folder,
+        cls(Path(folder), port=0, **options) as cluster,
+    ):
+        yield cluster
 
 
 class ControllerClient:
@@ -68,15 +75,33 @@ class ControllerClient:
 
     async def create_topic(self, among: list[str], request: CreateTopicRequest, *, timeout_s: float = 60.0) -> str:
         """Ask the named controllers in turn until one has done it; return its name."""
-        async with asyncio.timeout(timeout_s):
-            while True:
-                for name in among:
-                    try:
-                        await self._post(name, paths.CREATE_TOPIC, request)
-                    except RaftlogError:
-                        continue
+        deadline = time.monotonic() + timeout_s
+        while True:
+            for name in among:
+                try:
+                    await self._post(name, paths.CREATE_TOPIC, request)
+                except InvalidRequestError:
+                    raise  # Nobody will ever do it.
+                except RaftlogError:
+                    if time.monotonic() > deadline:
+                        raise
+                else:
                     return name
-                await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_POLL_S)
+
+    async def image(self, name: str) -> MetadataImage:
+        """Return all that a controller knows."""
+        address = self._cluster.node(name).internal
+        update = await self.session.call(
+            MetadataUpdate,
+            "GET",
+            address,
+            paths.METADATA_WATCH,
+            timeout_ms=_FIRST_ATTEMPT_MS,
+            query={"after_offset": -1},
+        )
+        assert update.snapshot is not None
+        return image_from_plain(update.snapshot)
 
     async def _post(self, name: str, path: str, message: object) -> dict[str, Any]:
         address = self._cluster.node(name).internal
@@ -158,7 +183,7 @@ async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIte
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     address = Address("127.0.0.1", server.sockets[0].getsockname()[1])
     async with HttpSession() as session:
-        fakes = [FakeBroker(cluster, 1 + i, session, address) for i in range(count)]
+        fakes = [FakeBroker(cluster, FIRST_FAKE_ID + i, session, address) for i in range(count)]
         tasks = [asyncio.create_task(fake.run()) for fake in fakes]
         try:
             async with asyncio.timeout(30):
@@ -170,6 +195,13 @@ async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIte
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             server.close()
+
+
+async def caught_up(fakes: list[FakeBroker], offset: int) -> None:
+    """Wait until every fake has read the metadata log up to `offset`."""
+    async with asyncio.timeout(30):
+        while min(fake.offset for fake in fakes) < offset:
+            await asyncio.sleep(0.01)
 
 
 def kill_now(cluster: LocalCluster, name: str) -> None:
