@@ -32,8 +32,8 @@ _FOLLOWER = 0
 _PRE_VOTE_RETRY_S = 0.002
 _NO_VOTE_LEFT = "?"
 """Stands for a vote that was given to somebody, perhaps."""
-_MAX_JOURNAL_BYTES = 64 << 20
-"""Large commands make a snapshot worth while before there are many."""
+_MAX_JOURNAL_BYTES = 16 << 20
+"""Large commands make a snapshot worth while before there are many: all entries after it are in memory."""
 
 _stock_create_journal = core_module.createJournal
 core_module.createJournal = lambda file: file if isinstance(file, Journal) else _stock_create_journal(file)
