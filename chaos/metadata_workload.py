@@ -15,8 +15,16 @@ from typing import Any, Self
 
 from chaos.history import Outcome
 from chaos.metadata_history import Action, Listing, MetadataHistory, Source, TopicChange, TopicSeen
-from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError, RetriableError, StaleRouteError
-from raftlog.errors import UnknownOutcomeError, UnreachableError
+from raftlog.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    OverloadedError,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
 from raftlog.model import Address
 from raftlog.transport import HttpSession
 from raftlog.wire import paths

@@ -47,7 +47,7 @@ class Tasks:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str, awaited: bool = False) -> asyncio.Task[Any]:
@@ -59,11 +59,14 @@ class Tasks:
             work.close()
             raise RuntimeError(f"{self._owner} is closed: cannot start {name}")
         task = asyncio.create_task(work, name=f"{self._owner}:{name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
         if not awaited:
             task.add_done_callback(self._report)
         return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
 
     @staticmethod
     def _report(task: asyncio.Task[Any]) -> None:

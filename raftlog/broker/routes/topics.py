@@ -10,7 +10,7 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
 from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS, CONSISTENCY, administer, read_image, until_known
 from raftlog.broker.views import topic_info
-from raftlog.errors import RaftlogError
+from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, Offset
 from raftlog.wire import paths
@@ -22,7 +22,7 @@ from raftlog.wire.admin import (
     ReassignmentRequest,
     ReassignmentsResponse,
 )
-from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest, TopicsResponse
+from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
 
 KNOWN_EVERYWHERE_S = 1.0
 
@@ -62,7 +62,7 @@ class TopicRoutes:
         offset = await administer(self._context, paths.CREATE_TOPIC, command, request)
         others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
         await asyncio.gather(*(self._until_known_by(b.public, offset) for b in others if not b.fenced))
-        return json_response(topic_info(self._context.topic(command.topic)), status=201)
+        return json_response(self._changed(command.topic), status=201)
 
     async def alter_topic(self, request: web.Request) -> web.Response:
         """Change some of a topic's settings, or add partitions; answer the topic as it is then."""
@@ -70,7 +70,7 @@ class TopicRoutes:
         body = await read_json(request, AlterTopicBody)
         command = AlterTopicRequest(topic=request.match_info["topic"], configs=body.configs, partitions=body.partitions)
         await administer(self._context, paths.ALTER_TOPIC, command, request)
-        return json_response(topic_info(self._context.topic(command.topic)))
+        return json_response(self._changed(command.topic))
 
     async def delete_topic(self, request: web.Request) -> web.Response:
         """Delete a topic; answer once this broker knows it."""
@@ -102,6 +102,13 @@ class TopicRoutes:
         answer = await self._context.channel.administer(paths.ELECT_LEADERS, command, timeout_ms=timeout_ms)
         await until_known(self._context, answer.metadata_offset, timeout_ms=timeout_ms)
         return json_response(answer.result)
+
+    def _changed(self, name: str) -> TopicInfo:
+        """Return a topic as it is after a change. "No such topic" would deny that the change took place."""
+        topic = self._context.image.topic(name)
+        if topic is None:
+            raise UnknownOutcomeError(f"topic {name!r} was changed as asked, and deleted by another request since")
+        return topic_info(topic)
 
     async def _until_known_by(self, address: Address, offset: Offset) -> None:
         """Wait until another broker has read the metadata log up to `offset`; give up after a second."""

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import pysyncobj.pickle
 import pysyncobj.syncobj as core_module
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 from pysyncobj.journal import Journal
 from pysyncobj.node import Node
 
+from raftlog.metadata_quorum.raft.codec import MessageFormatError
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal
 from raftlog.metadata_quorum.raft.rejoin import Standing
@@ -35,6 +37,15 @@ _NO_VOTE_LEFT = "?"
 _MAX_JOURNAL_BYTES = 16 << 20
 """Large commands make a snapshot worth while before there are many: all entries after it are in memory."""
 
+
+class _NoPickle:
+    """Stands where the core looks for pickle. None of its paths there is used; whoever finds another builds nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise MessageFormatError(f"the metadata quorum neither reads nor writes pickles (pickle.{name})")
+
+
+pysyncobj.pickle.pickle = _NoPickle()
 _stock_create_journal = core_module.createJournal
 core_module.createJournal = lambda file: file if isinstance(file, Journal) else _stock_create_journal(file)
 
