@@ -124,37 +124,49 @@ class ControllerClient:
 class FakeBroker:
     """Registered, heartbeating, reading the metadata log, listening: all that controllers see of a broker."""
 
-    def __init__(self, cluster: LocalCluster, broker_id: int, session: HttpSession, address: Address) -> None:
-        controllers = [cluster.node(name).internal for name in cluster.controllers]
-        # A channel each for heartbeats and the watch, as brokers have.
-        self._channel = ControllerChannel(controllers, session)
-        self._request = RegisterBrokerRequest(
-            cluster_id=cluster.cluster_id,
-            broker_id=broker_id,
-            incarnation_id=new_uuid_hex(),
-            public=address,
-            internal=address,
-        )
+    def __init__(self, cluster: LocalCluster, broker_id: int) -> None:
+        self._cluster = cluster
+        self._broker_id = broker_id
         self.offset = -1
         self.unfenced = asyncio.Event()
 
     async def run(self) -> None:
-        """Register, then heartbeat and watch for ever."""
+        """Listen, register, then heartbeat and watch until cancelled: to the controllers this fake has died then."""
+
+        async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        self.unfenced.clear()
+        controllers = [self._cluster.node(name).internal for name in self._cluster.controllers]
+        # The controller probes silent brokers: only a listener tells it that they live.
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        try:
+            async with HttpSession() as session:
+                self._channel = ControllerChannel(controllers, session)
+                epoch = await self._register(Address("127.0.0.1", server.sockets[0].getsockname()[1]))
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._heartbeat(epoch))
+                    group.create_task(self._watch())
+        finally:
+            server.close()
+
+    async def _register(self, address: Address) -> int:
+        request = RegisterBrokerRequest(
+            cluster_id=self._cluster.cluster_id,
+            broker_id=self._broker_id,
+            incarnation_id=new_uuid_hex(),
+            public=address,
+            internal=address,
+        )
         while True:
             try:
-                epoch = (await self._channel.register(self._request)).broker_epoch
-                break
+                return (await self._channel.register(request)).broker_epoch
             except RaftlogError:
                 await asyncio.sleep(0.1)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._heartbeat(epoch))
-            group.create_task(self._watch())
 
     async def _heartbeat(self, epoch: int) -> None:
         while True:
-            request = HeartbeatRequest(
-                broker_id=self._request.broker_id, broker_epoch=epoch, metadata_offset=self.offset
-            )
+            request = HeartbeatRequest(broker_id=self._broker_id, broker_epoch=epoch, metadata_offset=self.offset)
             try:
                 answer = await self._channel.heartbeat(request, timeout_ms=1_000)
                 if not answer.fenced:
@@ -166,35 +178,43 @@ class FakeBroker:
     async def _watch(self) -> None:
         while True:
             try:
-                update = await self._channel.watch(self.offset, broker_id=self._request.broker_id)
+                update = await self._channel.watch(self.offset, broker_id=self._broker_id)
                 self.offset = max(self.offset, update.end_offset)
             except RaftlogError:
                 await asyncio.sleep(0.1)
 
 
+class Fakes(list[FakeBroker]):
+    """Fakes that run, and can die one by one."""
+
+    def __init__(self, cluster: LocalCluster, count: int) -> None:
+        super().__init__(FakeBroker(cluster, FIRST_FAKE_ID + i) for i in range(count))
+        self._tasks = {id(fake): asyncio.create_task(fake.run()) for fake in self}
+
+    async def until_unfenced(self) -> None:
+        async with asyncio.timeout(30):
+            for fake in self:
+                await fake.unfenced.wait()
+
+    async def end(self, fake: FakeBroker) -> None:
+        task = self._tasks[id(fake)]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def start(self, fake: FakeBroker) -> None:
+        self._tasks[id(fake)] = asyncio.create_task(fake.run())
+
+
 @asynccontextmanager
-async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIterator[list[FakeBroker]]:
+async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIterator[Fakes]:
     """Run fakes that are unfenced when this begins."""
-
-    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    # The controller probes silent brokers: only a listener tells it that they live.
-    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-    address = Address("127.0.0.1", server.sockets[0].getsockname()[1])
-    async with HttpSession() as session:
-        fakes = [FakeBroker(cluster, FIRST_FAKE_ID + i, session, address) for i in range(count)]
-        tasks = [asyncio.create_task(fake.run()) for fake in fakes]
-        try:
-            async with asyncio.timeout(30):
-                for fake in fakes:
-                    await fake.unfenced.wait()
-            yield fakes
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            server.close()
+    fakes = Fakes(cluster, count)
+    try:
+        await fakes.until_unfenced()
+        yield fakes
+    finally:
+        for fake in fakes:
+            await fakes.end(fake)
 
 
 async def caught_up(fakes: list[FakeBroker], offset: int) -> None:

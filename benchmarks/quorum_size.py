@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.clusters import ControllerClient, Controllers, FakeBroker, caught_up, fake_brokers, running
+from benchmarks.clusters import ControllerClient, Controllers, Fakes, caught_up, fake_brokers, running
 from benchmarks.quorum_failover import fail_controllers
 from benchmarks.report import Bound, Effort, Figure, console, repeat
 from raftlog.cli.local_cluster import LocalCluster
@@ -43,8 +43,9 @@ async def _measure(cluster: LocalCluster, effort: Effort) -> list[Figure]:
     async with fake_brokers(cluster) as fakes:
         image, created = await _create(cluster, fakes)
         written = await asyncio.to_thread(_snapshots_ms, image, effort.pick(20, quick=5))
+        fenced = await _fence(fakes, effort.pick(10, quick=3))
+        after = [_rss_mb(cluster, name) for name in cluster.controllers]
         failovers = await fail_controllers(cluster, times=effort.kill_count(20, quick=5))
-        controllers = [_rss_mb(cluster, name) for name in cluster.controllers]
         await asyncio.to_thread(cluster.start_node, _BROKER)
         await asyncio.to_thread(cluster.wait_ready, names=[_BROKER])
         broker = _rss_mb(cluster, _BROKER)
@@ -52,14 +53,15 @@ async def _measure(cluster: LocalCluster, effort: Effort) -> list[Figure]:
     return [
         Figure(name="create_7750_partitions_ms", samples=created),
         Figure(name="controller_rss_before_mb", samples=before),
-        Figure(name="controller_rss_mb", samples=controllers, bounds=memory),
+        Figure(name="controller_rss_mb", samples=after, bounds=memory),
         Figure(name="broker_rss_mb", samples=[broker], bounds=memory),
         Figure(name="snapshot_ms", samples=written, bounds=(Bound(statistic="median", at_most=100),)),
+        Figure(name="fence_15500_ms", samples=fenced),
         Figure(name="failover_15500_ms", samples=failovers, bounds=(Bound(statistic="max", at_most=1_000),)),
     ]
 
 
-async def _create(cluster: LocalCluster, fakes: list[FakeBroker]) -> tuple[MetadataImage, list[float]]:
+async def _create(cluster: LocalCluster, fakes: Fakes) -> tuple[MetadataImage, list[float]]:
     """Create the topics; return the image that holds them, and how many ms each took."""
     taken = []
     async with ControllerClient(cluster) as client:
@@ -74,6 +76,22 @@ async def _create(cluster: LocalCluster, fakes: list[FakeBroker]) -> tuple[Metad
     assert sum(1 for _ in image.partitions()) == _TOPICS * _PARTITIONS
     console.print(f"  the image has {len(encode_json(image_to_plain(image))) / 1e6:.1f} MB as JSON")
     return image, taken
+
+
+async def _fence(fakes: Fakes, times: int) -> list[float]:
+    """End a broker that has a replica of every partition; return for how many ms the others did not hear of it."""
+    taken = []
+    for number in repeat(times, "brokers fenced"):
+        victim, other = fakes[number % len(fakes)], fakes[(number + 1) % len(fakes)]
+        await caught_up(fakes, max(fake.offset for fake in fakes))
+        before, started = other.offset, time.perf_counter()
+        await fakes.end(victim)
+        await caught_up([other], before + 1)
+        taken.append((time.perf_counter() - started) * 1000)
+        fakes.start(victim)
+        await fakes.until_unfenced()
+        await asyncio.sleep(1)  # What its return moves is not to be taken for the next fence.
+    return taken
 
 
 def _snapshots_ms(image: MetadataImage, times: int) -> list[float]:

@@ -309,27 +309,23 @@ def encode_decision(
     Args:
         sequence: of the first command; the others follow.
     """
-    parts: list[list[Fragment]] = [[]]
-    size = 0
+    commands: list[bytes] = []
+    part, size = list[Fragment](), 0
+
+    def end_part(*, more: bool) -> None:
+        command = Command(controller_epoch=controller_epoch, sequence=sequence + len(commands), records=(), more=more)
+        commands.append(_encode_command(command, part))
+        part.clear()
+
     for record in records:
         encoded = encode_json(record_to_plain(record))
-        if parts[-1] and size + len(encoded) > max_bytes:
-            parts.append([])
+        if part and size + len(encoded) > max_bytes:
+            end_part(more=True)
             size = 0
-        parts[-1].append(Fragment(encoded))
+        part.append(Fragment(encoded))
         size += len(encoded) + 1
-    return [
-        _encode_command(
-            Command(
-                controller_epoch=controller_epoch,
-                sequence=sequence + number,
-                records=(),
-                more=number + 1 < len(parts),
-            ),
-            part,
-        )
-        for number, part in enumerate(parts)
-    ]
+    end_part(more=False)
+    return commands
 
 
 def decode_command(payload: bytes) -> Command:

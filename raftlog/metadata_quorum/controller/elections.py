@@ -117,7 +117,6 @@ def take_out(
         lost_disk: it holds nothing any more of what it held.
         lost_unsynced: it may have lost what topics with `flush = os` had not synced.
     """
-
     active = {candidate for candidate in image.brokers if candidate != broker_id and is_active(image, candidate)}
     may_lead = active.__contains__
     changes = []
