@@ -1,4 +1,4 @@
-"""`make bench [SUITE=name]`: measure a suite's figures; the last line is one JSON object."""
+"""Measure a suite's figures on real processes; the last line is one JSON object. `make bench` runs it."""
 
 from __future__ import annotations
 

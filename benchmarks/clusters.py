@@ -136,7 +136,6 @@ class FakeBroker:
         async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.close()
 
-        self.unfenced.clear()
         controllers = [self._cluster.node(name).internal for name in self._cluster.controllers]
         # The controller probes silent brokers: only a listener tells it that they live.
         server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
@@ -202,6 +201,7 @@ class Fakes(list[FakeBroker]):
         await asyncio.gather(task, return_exceptions=True)
 
     def start(self, fake: FakeBroker) -> None:
+        fake.unfenced.clear()
         self._tasks[id(fake)] = asyncio.create_task(fake.run())
 
 

@@ -74,6 +74,8 @@ class Voters:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
     def _read(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         assert process.stdout is not None

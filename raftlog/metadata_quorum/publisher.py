@@ -17,7 +17,7 @@ from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 MAX_KEPT_ENTRIES = 2_000
 MAX_KEPT_BYTES = 8 << 20
-"""Who is further behind gets an image, which is smaller: 15,500 partitions are 1.2 MB."""
+"""Who is further behind gets an image, which is smaller: 15,500 partitions are 0.7 MB."""
 MAX_BYTES_PER_ANSWER = 4 << 20
 
 
