@@ -81,13 +81,12 @@ async def _fail_brokers(cluster: LocalCluster, *, times: int, pause: bool) -> li
 
 async def _until_led_by_others(cluster: LocalCluster, session: HttpSession, led: set[int], victim: str) -> None:
     """Wait until one of the other brokers tells clients of a new leader for each partition that the victim led."""
-    others = [cluster.node(name) for name in cluster.brokers if name != victim]
+    others = _public(cluster, [name for name in cluster.brokers if name != victim])
     dead = {-1, cluster.node(victim).node_id}
     async with asyncio.timeout(_REJOIN_S):
         while True:
-            for node in others:
-                assert node.public is not None
-                metadata = await _metadata(session, node.public)
+            for address in others:
+                metadata = await _metadata(session, address)
                 leaders = {} if metadata is None else _leaders(metadata)
                 if leaders and not any(leaders[partition] in dead for partition in led):
                     return
@@ -95,15 +94,23 @@ async def _until_led_by_others(cluster: LocalCluster, session: HttpSession, led:
 
 
 async def _until_in_sync(cluster: LocalCluster, session: HttpSession) -> dict[int, int]:
-    """Wait until all replicas are in sync; return each partition's leader."""
-    address = cluster.node(cluster.brokers[0]).public
-    assert address is not None
+    """Wait until every broker says that all replicas are in sync, and who leads; return each partition's leader."""
     async with asyncio.timeout(_REJOIN_S):
         while True:
-            metadata = await _metadata(session, address)
-            if metadata is not None and all(len(part.isr) == 3 for part in metadata.topics[0].partitions):
-                return _leaders(metadata)
+            answers = [await _metadata(session, address) for address in _public(cluster, cluster.brokers)]
+            known = [_leaders(metadata) for metadata in answers if metadata is not None and _is_in_sync(metadata)]
+            # All of them: one that was paused a moment ago says what was true before.
+            if len(known) == len(answers) and all(leaders == known[0] for leaders in known):
+                return known[0]
             await asyncio.sleep(0.1)
+
+
+def _public(cluster: LocalCluster, names: list[str]) -> list[Address]:
+    return [address for name in names if (address := cluster.node(name).public) is not None]
+
+
+def _is_in_sync(metadata: ClientMetadata) -> bool:
+    return all(len(part.isr) == 3 for part in metadata.topics[0].partitions)
 
 
 async def _metadata(session: HttpSession, address: Address) -> ClientMetadata | None:
