@@ -11,8 +11,10 @@ PYTEST ?= -n 2 --dist loadfile
 SCENARIO ?=
 SEEDS ?=
 SEED ?=
+ONLY ?=
+QUICK ?=
 
-.PHONY: help install demo test check format chaos sim clean
+.PHONY: help install demo test check format chaos sim bench clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +55,9 @@ chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one).
 
 sim: $(PYTHON_STAMP) ## Run the metadata quorum through random schedules (SEEDS=n of them, or one SEED=s).
 	@SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation
+
+bench: install ## Measure the metadata quorum against its targets (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
+	@$(BIN)/python -m benchmarks quorum $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)
 
 clean: ## Remove what the other commands made.
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
