@@ -11,6 +11,7 @@ PYTEST ?= -n 2 --dist loadfile
 SCENARIO ?=
 SEEDS ?=
 SEED ?=
+DURATION ?=
 
 .PHONY: help install demo test check format chaos sim clean
 
@@ -48,8 +49,8 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one).
-	@$(BIN)/python -m chaos $(SCENARIO)
+chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one; DURATION=seconds and SEED=s for `controllers`).
+	@DURATION=$(DURATION) SEED=$(SEED) $(BIN)/python -m chaos $(SCENARIO)
 
 sim: $(PYTHON_STAMP) ## Run the metadata quorum through random schedules (SEEDS=n of them, or one SEED=s).
 	@SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation

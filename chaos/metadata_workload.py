@@ -1,4 +1,4 @@
-"""Clients that create, alter, delete and read the same topics under chaos. Each notes what it was told, and nothing else.
+"""Clients that create, alter, delete and read the same topics under chaos. Each notes what it was told, nothing else.
 
 A client talks to one broker after another, and sends each request once: what it is told is then about that request
 alone.
