@@ -133,14 +133,15 @@ async def run_controllers(folder: Path, *, seed: int, duration_s: float) -> dict
     """Run the scenario in a fresh `folder`; return its report, which is also kept there with the history."""
     shutil.rmtree(folder, ignore_errors=True)
     run, broken = _Run(seed, duration_s), ""
-    async with ChaosCluster(folder / "cluster") as cluster:
-        try:
+    try:
+        async with ChaosCluster(folder / "cluster") as cluster:
             await run.on(cluster)
-        except (BrokenPromiseError, ClusterError) as error:
-            broken = str(error)
-        except TimeoutError as error:
-            broken = str(error) or f"no change was accepted within {ACCEPTED_WITHIN_S:g} s of healing"
-    run.history.save(folder / "history.jsonl")
+    except (BrokenPromiseError, ClusterError) as error:
+        broken = str(error)
+    except TimeoutError as error:
+        broken = str(error) or f"no change was accepted within {ACCEPTED_WITHIN_S:g} s of healing"
+    finally:
+        run.history.save(folder / "history.jsonl")
     return _report(run, folder, broken)
 
 
