@@ -60,6 +60,7 @@ class Schedule:
             "cut": lambda: Fault(kind="cut", nodes=self._link()),
             "cut one way": lambda: Fault(kind="cut one way", nodes=self._link()),
             "isolate": lambda: Fault(kind="isolate", nodes=(ACTIVE,)),
+            "strand": lambda: Fault(kind="strand", nodes=(ACTIVE,)),
             "hold": lambda: Fault(kind="hold", nodes=self._link()),
             "slow": self._slow,
             "kill two": self._kill_two,
@@ -163,6 +164,10 @@ class Nemesis:
             case "isolate":
                 # The client's links stay: they are the referee's eyes.
                 await asyncio.to_thread(links.isolate, nodes[0], spare=frozenset({CLIENT}))
+            case "strand":
+                # Only from its like: those who ask it still reach it, and must not be told what is no longer so.
+                spare = frozenset({CLIENT, *self._cluster.nodes.brokers})
+                await asyncio.to_thread(links.isolate, nodes[0], spare=spare)
             case "hold":
                 await asyncio.to_thread(links.hold, nodes[0], nodes[1])
             case "slow":
