@@ -49,7 +49,7 @@ class Tasks:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str, awaited: bool = False) -> asyncio.Task[Any]:
@@ -62,10 +62,13 @@ class Tasks:
             work.close()
             raise RuntimeError(f"{self._owner} is closed: cannot start {name}")
         task = asyncio.create_task(work, name=f"{self._owner}:{name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
         task.add_done_callback(self._report_bug if awaited else self._report)
         return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
 
     @staticmethod
     def _report(task: asyncio.Task[Any]) -> None:

@@ -38,7 +38,7 @@ class Promises:
     def acknowledge(
         self, machine: Machine, payload: bytes, index: int, term: int, engines: dict[str, RaftEngine], voters: int
     ) -> None:
-        """Success means: applied, here, at that index, once; and held by a majority, if voters that are down hold it."""
+        """Success means: applied, here, at that index, once; and held by a majority, those that are down counted in."""
         if not machine.entries or machine.entries[-1] != (index, payload):
             self.fail(f"{machine.name} acknowledged {payload!r} at {index}, and applied {machine.entries[-1:]} there")
         if payload in self.acknowledged:

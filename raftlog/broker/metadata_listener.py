@@ -39,7 +39,7 @@ class MetadataListener:
         self._broker_id = broker_id
         self._channel = channel
         self._on_image = on_image
-        self._moved: set[tuple[Offset, asyncio.Future[None]]] = set()
+        self._moved: dict[asyncio.Future[None], Offset] = {}
         self._reachable = True
         self._anew = False
         """Something was missed: ask for a whole image."""
@@ -63,15 +63,14 @@ class MetadataListener:
         if self.offset >= offset:
             return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (offset, future)
-        self._moved.add(entry)
+        self._moved[future] = offset
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await future
         except TimeoutError:
             return False
         finally:
-            self._moved.discard(entry)
+            del self._moved[future]
         return True
 
     async def _take(self, update: MetadataUpdate) -> None:
@@ -97,6 +96,6 @@ class MetadataListener:
             await self._on_image(image)
             self.image = image  # Only now: handlers must not route to replicas that are not open yet.
         self.offset = max(self.offset, update.end_offset)
-        for offset, future in list(self._moved):
-            if offset <= self.offset and not future.done():
+        for future, wanted in self._moved.items():
+            if wanted <= self.offset and not future.done():
                 future.set_result(None)

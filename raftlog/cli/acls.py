@@ -98,4 +98,5 @@ def _show(acls: Sequence[Acl], as_json: bool) -> None:
         print_json([asdict(acl) for acl in acls])
         return
     names = [field.name for field in fields(Acl)]
-    print_table([name.replace("_", " ") for name in names], [[getattr(acl, name) for name in names] for acl in acls])
+    rows = [[getattr(acl, name) for name in names] for acl in acls]
+    print_table([name.replace("_", " ") for name in names], rows, empty="no rules")

@@ -63,4 +63,4 @@ def _show(configs: Mapping[str, ConfigValue], as_json: bool) -> None:
     if as_json:
         print_json(configs)
     else:
-        print_table(["setting", "value"], sorted(configs.items()))
+        print_table(["setting", "value"], sorted(configs.items()), empty="no dynamic settings")

@@ -37,7 +37,7 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
         (quota.user or "-", quota.client_id or "-", ", ".join(f"{k}={v:g}" for k, v in sorted(quota.limits.items())))
         for quota in quotas
     ]
-    print_table(["user", "client id", "limits"], rows)
+    print_table(["user", "client id", "limits"], rows, empty="no quotas")
 
 
 @command.command("alter")

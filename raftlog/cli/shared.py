@@ -51,8 +51,15 @@ def print_json(document: object) -> None:
     click.echo(orjson.dumps(document, default=to_plain, option=orjson.OPT_INDENT_2).decode())
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print aligned columns, never cut; on a terminal with a rule, in a pipe bare, so that awk and grep work."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
+    """Print aligned columns, never cut; on a terminal with a rule, in a pipe bare, so that awk and grep work.
+
+    Without rows it says `empty`, on standard error.
+    """
+    rows = list(rows)
+    if not rows and empty:
+        click.echo(empty, err=True)
+        return
     style = box.SIMPLE_HEAD if sys.stdout.isatty() else None
     table = Table(*columns, box=style, pad_edge=False, show_edge=False, header_style="bold")
     for row in rows:

@@ -75,7 +75,7 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
         print_json([asdict(topic) for topic in topics])
         return
     rows = [(topic.topic, len(topic.partitions), _replicas(topic), _health(topic)) for topic in topics]
-    print_table(["topic", "partitions", "replicas", "health"], rows)
+    print_table(["topic", "partitions", "replicas", "health"], rows, empty="no topics")
 
 
 @command.command("describe")
@@ -188,7 +188,7 @@ def reassign(
     rows = [
         (f"{m.topic}-{m.partition}", _ids(m.replicas), _ids(m.adding), _ids(m.removing), _ids(m.isr)) for m in moving
     ]
-    print_table(["partition", "replicas", "adding", "removing", "in sync"], rows)
+    print_table(["partition", "replicas", "adding", "removing", "in sync"], rows, empty="nothing is moving")
 
 
 def _moves(
@@ -238,7 +238,7 @@ def elect_leaders(
         (f"{result.topic}-{result.partition}", "none" if result.leader == NO_LEADER else result.leader, result.error)
         for result in elected
     ]
-    print_table(["partition", "leader", "why not"], rows)
+    print_table(["partition", "leader", "why not"], rows, empty="every leader is the preferred one already")
 
 
 def _settings(topic: TopicInfo) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 
 import click
@@ -31,19 +32,20 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
     if as_json:
         print_json([asdict(user) for user in users])
     else:
-        print_table(["user", "mechanism"], [(user.user, user.mechanism) for user in users])
+        print_table(["user", "mechanism"], [(user.user, user.mechanism) for user in users], empty="no users")
 
 
 @command.command("put")
 @click.argument("user")
-@click.password_option(help="Asked for when not given.")
+@click.option("--password", help="Better not: other users of this machine can see it.")
 @bootstrap_option
-def put(user: str, password: str, bootstrap: list[str]) -> None:
-    """Create USER, or give USER another password."""
+def put(user: str, password: str | None, bootstrap: list[str]) -> None:
+    """Create USER, or give USER another password: asked for, or the first line of standard input."""
+    secret = password if password is not None else _read_password()
 
     async def work() -> None:
         async with admin(bootstrap) as client:
-            await client.put_user(user, password)
+            await client.put_user(user, secret)
 
     run(work())
     click.echo(f"{user}: stored")
@@ -61,3 +63,9 @@ def delete(user: str, bootstrap: list[str]) -> None:
 
     run(work())
     click.echo(f"{user}: deleted")
+
+
+def _read_password() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    return sys.stdin.readline().rstrip("\r\n")

@@ -30,7 +30,7 @@ class Publisher:
         self._complete_after: Offset = -1
         """Every effective entry above this offset is kept."""
         self._snapshot: tuple[MetadataImage, Fragment] | None = None
-        self._wakers: set[asyncio.Future[None]] = set()
+        self._wakers: dict[asyncio.Future[None], None] = {}
 
     def publish(self, image: MetadataImage, records: tuple[Record, ...]) -> None:
         """Take in one applied entry; those without effect only move the offset."""
@@ -58,14 +58,14 @@ class Publisher:
         """Return what follows `after_offset`: at once if there is anything, else after at most `max_wait_ms`."""
         if not self._has_news(after_offset):
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._wakers.add(future)
+            self._wakers[future] = None
             try:
                 async with asyncio.timeout(max_wait_ms / 1000):
                     await future
             except TimeoutError:
                 pass
             finally:
-                self._wakers.discard(future)
+                del self._wakers[future]
         return self._update(after_offset)
 
     def _has_news(self, after_offset: Offset) -> bool:

@@ -14,17 +14,18 @@ class Pulse:
     """Tells whoever listens that something changed: data arrived, a high watermark moved, a role ended."""
 
     def __init__(self) -> None:
-        self._listeners: set[asyncio.Event] = set()
+        self._listeners: dict[asyncio.Event, None] = {}
+        """In the order in which they came, as everywhere here: first come, first served."""
 
     def fire(self) -> None:
         for event in self._listeners:
             event.set()
 
     def add(self, event: asyncio.Event) -> None:
-        self._listeners.add(event)
+        self._listeners[event] = None
 
     def remove(self, event: asyncio.Event) -> None:
-        self._listeners.discard(event)
+        self._listeners.pop(event, None)
 
 
 @contextmanager
@@ -57,7 +58,7 @@ class OffsetWaiters:
     """Requests that wait until a mark (high watermark, durable end) has passed their offset."""
 
     def __init__(self) -> None:
-        self._waiting: set[tuple[Offset, asyncio.Future[None]]] = set()
+        self._waiting: dict[asyncio.Future[None], Offset] = {}
 
     async def wait(self, offset: Offset, *, timeout_ms: int) -> None:
         """Return once the mark is above `offset`.
@@ -66,8 +67,7 @@ class OffsetWaiters:
             UnknownOutcomeError: it was not within `timeout_ms`, or the waiting was ended by `fail`.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (offset, future)
-        self._waiting.add(entry)
+        self._waiting[future] = offset
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await future
@@ -77,16 +77,16 @@ class OffsetWaiters:
                 code=ErrorCode.REQUEST_TIMED_OUT,
             ) from None
         finally:
-            self._waiting.discard(entry)
+            del self._waiting[future]
 
     def passed(self, mark: Offset) -> None:
         """Wake everyone whose offset is below `mark`."""
-        for offset, future in list(self._waiting):
+        for future, offset in self._waiting.items():
             if offset < mark and not future.done():
                 future.set_result(None)
 
     def fail(self, error: RaftlogError) -> None:
         """End all waiting: what was waited for cannot be told any more."""
-        for _, future in list(self._waiting):
+        for future in self._waiting:
             if not future.done():
                 future.set_exception(error)

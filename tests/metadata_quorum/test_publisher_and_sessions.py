@@ -160,7 +160,7 @@ async def test_a_reader_that_hangs_up_leaves_nothing_behind():
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
-    assert source.publisher._wakers == set()
+    assert not source.publisher._wakers
 
 
 def test_a_session_lives_from_one_heartbeat_to_its_timeout():

@@ -118,7 +118,7 @@ async def test_a_consumer_that_hangs_up_leaves_no_listener_behind(shelf: Shelf):
     parked.cancel()
     await asyncio.gather(parked, return_exceptions=True)
 
-    assert shelf.solos[0].replica.visible_pulse._listeners == set()
+    assert not shelf.solos[0].replica.visible_pulse._listeners
 
 
 async def test_followers_read_beyond_the_high_watermark_and_consumers_do_not(tmp_path: Path):

@@ -23,7 +23,7 @@ async def test_waiters_are_woken_by_the_mark_above_their_offset():
     waiters.passed(3)
     await asyncio.gather(*waits)
 
-    assert waiters._waiting == set()
+    assert not waiters._waiting
 
 
 async def test_waiters_end_by_their_deadline_by_failure_and_by_cancellation():
@@ -39,7 +39,7 @@ async def test_waiters_end_by_their_deadline_by_failure_and_by_cancellation():
     outcomes = await asyncio.gather(failed, cancelled, return_exceptions=True)
 
     assert [type(outcome) for outcome in outcomes] == [UnknownOutcomeError, asyncio.CancelledError]
-    assert waiters._waiting == set()
+    assert not waiters._waiting
 
 
 async def test_a_listener_hears_any_of_its_pulses_and_nothing_afterwards():
@@ -51,7 +51,7 @@ async def test_a_listener_hears_any_of_its_pulses_and_nothing_afterwards():
         pulses[1].fire()
         assert await wait_until(event, loop.time() + 5)
 
-    assert [pulse._listeners for pulse in pulses] == [set(), set()]
+    assert [pulse._listeners for pulse in pulses] == [{}, {}]
 
 
 async def test_appends_during_a_sync_share_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

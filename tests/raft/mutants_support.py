@@ -130,4 +130,4 @@ def go_on_after_disk_errors(patch: Patch) -> None:
 
 @mutant
 def folder_not_synced(patch: Patch) -> None:
-    patch.setattr(journal, "_fsync_folder", lambda folder: None)
+    patch.setattr(journal, "fsync_folder", lambda folder: None)

@@ -7,10 +7,12 @@ is lost, late or cut off, never forged.
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pysyncobj.pickle
 import pysyncobj.syncobj as core_module
 import pytest
 from stage_support import CHUNK_BYTES, OurVoter, Stage, StockVoter, StoppedError
@@ -37,6 +39,7 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Staged]:
     for function in ("fsync", "fdatasync"):
         monkeypatch.setattr(journal.os, function, lambda _: None)
     monkeypatch.setattr(snapshots, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(pysyncobj.pickle, "pickle", pickle)  # The stock core cannot do without.
     logging.disable(logging.CRITICAL)
     yield build
     logging.disable(logging.NOTSET)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,57 @@ def test_a_path_that_cannot_be_a_folder(tmp_path: Path):
 
     with pytest.raises(StorageError, match=r"cannot use .*file as data folder"):
         DataDir.open(tmp_path / "file", cluster_id="c", node_id=1)
+
+
+def run_again(folder: Path, *, reboot: bool = False) -> DataDir:
+    if reboot:
+        run = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**run, "boot_id": "another boot"}))
+    return DataDir.open(folder, cluster_id="c", node_id=1)
+
+
+def test_a_killed_process_loses_nothing_and_a_machine_that_went_down_may(tmp_path: Path):
+    """KIP-966: what was written and not synced survives the process, but not the machine."""
+    folder = tmp_path / "d"
+    first = run_again(folder)
+    assert not first.unclean
+    first.close()
+    killed = run_again(folder)
+    assert not killed.unclean
+    killed.close()
+    assert run_again(folder, reboot=True).unclean
+
+
+def test_a_clean_end_is_clean_whatever_happens_to_the_machine(tmp_path: Path):
+    folder = tmp_path / "d"
+    first = run_again(folder)
+    first.mark_clean()
+    first.close()
+    again = run_again(folder, reboot=True)
+    assert not again.unclean
+    again.close()
+    assert run_again(folder, reboot=True).unclean
+
+
+def test_an_unclean_end_is_remembered_until_it_is_settled(tmp_path: Path):
+    """A process that dies before it could tell the controllers leaves that to the next one."""
+    folder = tmp_path / "d"
+    run_again(folder).close()
+    run_again(folder, reboot=True).close()
+    told = run_again(folder)
+    assert told.unclean
+    told.settle_unclean()
+    told.close()
+    settled = run_again(folder)
+    assert not settled.unclean
+    settled.close()
+
+
+def test_a_folder_has_an_identity_that_goes_with_its_records(tmp_path: Path):
+    first = run_again(tmp_path / "d")
+    first.close()
+    again = run_again(tmp_path / "d")
+    again.close()
+    other = run_again(tmp_path / "e")
+    other.close()
+    assert first.storage_id == again.storage_id != other.storage_id

@@ -32,7 +32,7 @@ def decide_features(image: MetadataImage, request: FeaturesBody) -> Decision[Non
         InvalidRequestError: UNSUPPORTED_VERSION.
     """
     level = request.feature_level
-    behind = [broker.broker_id for broker in image.brokers.values() if broker.max_feature_level < level]
+    behind = sorted(broker.broker_id for broker in image.brokers.values() if broker.max_feature_level < level)
     if not image.feature_level <= level <= FEATURE_LEVEL or behind:
         raise InvalidRequestError(
             f"feature_level: expected {image.feature_level} (now) to {FEATURE_LEVEL} (this controller's highest)"

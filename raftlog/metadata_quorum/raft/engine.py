@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import pysyncobj.pickle
 import pysyncobj.syncobj as core_module
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 from pysyncobj.journal import Journal
 from pysyncobj.node import Node
 
+from raftlog.metadata_quorum.raft.codec import MessageFormatError
 from raftlog.metadata_quorum.raft.guard import Guard, Message
-from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder
 from raftlog.metadata_quorum.raft.rejoin import Standing
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.metadata_quorum.seam import StateMachine
@@ -35,6 +37,15 @@ _NO_VOTE_LEFT = "?"
 _MAX_JOURNAL_BYTES = 64 << 20
 """Large commands make a snapshot worth while before there are many."""
 
+
+class _NoPickle:
+    """Stands where the core looks for pickle. None of its paths there is used; whoever finds another builds nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise MessageFormatError(f"the metadata quorum neither reads nor writes pickles (pickle.{name})")
+
+
+pysyncobj.pickle.pickle = _NoPickle()
 _stock_create_journal = core_module.createJournal
 core_module.createJournal = lambda file: file if isinstance(file, Journal) else _stock_create_journal(file)
 
@@ -94,6 +105,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         snapshot_min_entries: int = 20_000,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        fsync_folder(folder.parent)  # A journal in a folder that a loss of power takes away is no journal.
         self._machine = state_machine
         self._fatal = fatal
         self._now = now

@@ -14,7 +14,7 @@ from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.storage.epochs import EpochTable
-from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, write_json
+from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, storage_error, write_json
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.recovery import open_segments
 from raftlog.partition.storage.retention import DELETED_SUFFIX, expired_segments
@@ -33,8 +33,7 @@ class PartitionLog:
         self.config = config
         self._failure: StorageError | None = None
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            fsync_dir(folder.parent)
+            make_dir(folder)
         except OSError as error:
             raise storage_error(error, f"cannot create {folder}") from error
         checkpoint = read_json(folder / CHECKPOINT) or {}
