@@ -13,6 +13,7 @@ SEEDS ?=
 SEED ?=
 ONLY ?=
 QUICK ?=
+DURATION ?=
 
 .PHONY: help install demo test check format chaos sim bench clean
 
@@ -50,8 +51,8 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one).
-	@$(BIN)/python -m chaos $(SCENARIO)
+chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one; DURATION=seconds and SEED=s for `controllers`).
+	@DURATION=$(DURATION) SEED=$(SEED) $(BIN)/python -m chaos $(SCENARIO)
 
 sim: $(PYTHON_STAMP) ## Run the metadata quorum through random schedules (SEEDS=n of them, or one SEED=s).
 	@SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation

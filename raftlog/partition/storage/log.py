@@ -25,6 +25,10 @@ from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 CHECKPOINT = "checkpoint.json"
 
 
+class LogClosedError(StorageError):
+    """The log was closed on purpose: the disk is not to blame."""
+
+
 class PartitionLog:
     """A log from `log_start_offset` to `log_end_offset` (exclusive)."""
 
@@ -111,12 +115,15 @@ class PartitionLog:
         """Make everything appended so far durable; return the durable end. Safe in a worker thread.
 
         Raises:
+            LogClosedError: nobody waits for this any more: its partition was deleted, or the broker stops.
             StorageError: what was written since the last fsync may be lost, so the log takes no more appends.
         """
         self._require_sound()
         try:
             return self._syncer.sync(lambda: self.log_end_offset)
         except OSError as error:
+            if isinstance(self._failure, LogClosedError):
+                raise self._failure from None  # Closed between the check and the sync.
             # A failed fsync drops dirty pages: a second one would succeed without having written them.
             raise self._fail(error, "cannot fsync") from error
 
@@ -222,7 +229,7 @@ class PartitionLog:
         with self._syncer.paused():
             for segment in self._segments:
                 segment.close()
-            self._failure = self._failure or StorageError(f"{self.folder} is closed")
+            self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
 
     def _must_roll(self, pending: int, header: BatchHeader) -> bool:
         active = self._segments[-1]
