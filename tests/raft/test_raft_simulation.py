@@ -15,6 +15,8 @@ import pytest
 from simulation.raft import simulate
 
 PROJECT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(600)
+"""The seeds are the bound; a machine with other work takes longer for them."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +45,7 @@ def played_elsewhere(seed: int, hash_seed: str, folder: Path) -> tuple[str, str]
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=300,
     )
     return json.loads(done.stdout.splitlines()[-1])["trace"], done.stderr
 
