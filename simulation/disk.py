@@ -52,6 +52,10 @@ class SimulatedDisk:
         """End a voter, or fail its disk, at one of its next operations."""
         self._fuses[name] = (operations, kind)
 
+    def calm(self) -> None:
+        """Put every fuse out."""
+        self._fuses.clear()
+
     def die(self) -> None:
         """End the voter that runs. It does not come back from this call, as from `os._exit`."""
         assert self.running is not None

@@ -260,6 +260,7 @@ class World:
     def calm(self) -> None:
         """End every fault, but start nobody."""
         self.network.calm()
+        self.disk.calm()
         self.paused.clear()
         self._send_takes_s = self._repeats = 0.0
 
