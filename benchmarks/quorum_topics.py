@@ -16,7 +16,7 @@ _PARTITIONS = 1_000
 
 def create_1000_partitions_ms(effort: Effort) -> list[Figure]:
     """Create a topic of 1,000 partitions: on real brokers, and on fakes that open no logs."""
-    bounds = (Bound(statistic="max", at_most=2_000),)
+    bounds = (Bound(statistic="median", at_most=2_000),)
     with running(Controllers, controllers=3, brokers=3) as cluster:
         decided = asyncio.run(_create_on_fakes(cluster, times=effort.pick(5, quick=2)))
     with running(controllers=3, brokers=3) as cluster:

@@ -50,8 +50,9 @@ class PartitionLog:
         )
         self.epochs.truncate_from(self.log_end_offset)
         self._syncer = Syncer(durable_end_offset=self.recovery_point)
-        self._syncer.wrote(self._segments[-1])
-        self.fsync()
+        if self.log_end_offset > self.recovery_point:  # The last process may not have synced it.
+            self._syncer.wrote(self._segments[-1])
+            self.fsync()
 
     @classmethod
     def open(cls, folder: Path, config: TopicConfig) -> PartitionLog:
