@@ -23,6 +23,7 @@ from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
+from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.runtime import SystemClock, Tasks
@@ -66,6 +67,10 @@ class BrokerNode:
             clock=SystemClock(),
             checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
             retention_check_interval_ms=config.broker.retention_check_interval_ms,
+            producer_limits=ProducerLimits(
+                expiration_ms=config.broker.producer_id_expiration_ms, max_producers=config.broker.max_producer_ids
+            ),
+            max_open_segments=config.broker.max_open_segments,
             on_disk_failure=self.lifecycle.refuse,
         )
         self.context = BrokerContext(

@@ -104,6 +104,12 @@ class BrokerConfig:
     fetch_max_bytes: int = 52_428_800
     retention_check_interval_ms: int = 30_000
     checkpoint_interval_ms: int = 5_000
+    producer_id_expiration_ms: int = 86_400_000
+    """An idempotent producer that has not written to a partition for this long is forgotten there."""
+    max_producer_ids: int = 10_000
+    """Producers that one partition remembers; the one that wrote longest ago is forgotten first."""
+    max_open_segments: int = 1_000
+    """Segment files that are open at once; those not used for longest are closed first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

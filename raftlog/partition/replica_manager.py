@@ -18,13 +18,15 @@ from raftlog.model import (
     TopicId,
     TopicIdPartition,
 )
-from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.serving import serve_fetch, serve_replica_fetch
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
+from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
 from raftlog.transport import HttpSession
@@ -52,6 +54,8 @@ class ReplicaManager:
         clock: Clock,
         checkpoint_interval_ms: int = 5_000,
         retention_check_interval_ms: int = 30_000,
+        producer_limits: ProducerLimits | None = None,
+        max_open_segments: int = DEFAULT_LIMIT,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
     ) -> None:
         self.broker_id = broker_id
@@ -63,6 +67,8 @@ class ReplicaManager:
         self._clock = clock
         self._checkpoint_interval_ms = checkpoint_interval_ms
         self._retention_check_interval_ms = retention_check_interval_ms
+        self._producer_limits = producer_limits or ProducerLimits()
+        self._files = FilePool(max_open_segments)
         self._on_disk_failure = on_disk_failure
         self._tasks = Tasks(f"broker {broker_id}")
         self._replicas: dict[TopicIdPartition, Replica] = {}
@@ -88,7 +94,7 @@ class ReplicaManager:
     async def start(self) -> None:
         """Start what runs beside the requests."""
         self._tasks.spawn(self.isr.run(), name="isr")
-        self._tasks.spawn(self._regularly(self._checkpoint_interval_ms, self._checkpoint), name="checkpoints")
+        self._tasks.spawn(self._checkpoint_regularly(), name="checkpoints")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
 
     async def close(self) -> bool:
@@ -178,7 +184,7 @@ class ReplicaManager:
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         config = self._topic_defaults.with_overrides(assignment.configs)
         try:
-            log, producers = await asyncio.to_thread(_open_log, folder, config)
+            log, producers = await asyncio.to_thread(self._open_log, folder, config)
         except StorageError as error:
             if assignment.key not in self._offline:
                 _log.error("%s is offline: %s", assignment.topic_partition, error.message)
@@ -199,6 +205,15 @@ class ReplicaManager:
         )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
+
+    def _open_log(self, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
+        log = PartitionLog.open(folder, config, pool=self._files, power_lost=self._data_dir.power_lost)
+        try:
+            now_ms = self._clock.wall_us() // 1000
+            return log, recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
+        except BaseException:
+            log.close()
+            raise
 
     def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
         for key, assignment in wanted.items():
@@ -261,9 +276,15 @@ class ReplicaManager:
                     _log.warning("%s: %s", replica.assignment.topic_partition, error)
                 await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
 
-    def _checkpoint(self, replica: Replica) -> None:
-        replica.log.checkpoint(replica.high_watermark)
-        replica.sync_soon()
+    async def _checkpoint_regularly(self) -> None:
+        """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
+        while True:
+            await asyncio.sleep(self._checkpoint_interval_ms / 1000)
+            due = [(replica, write) for replica in self._replicas.values() if (write := replica.plan_checkpoint())]
+            if due:
+                await asyncio.to_thread(_write_checkpoints, due)
+            for replica in list(self._replicas.values()):
+                replica.sync_soon()
 
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
@@ -271,15 +292,19 @@ class ReplicaManager:
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
 
 
-def _open_log(folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
-    log = PartitionLog.open(folder, config)
-    return log, ProducerStates(log.scan_headers())
+def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:
+    for replica, write in due:
+        try:
+            write()
+        except (RaftlogError, OSError) as error:
+            _log.warning("%s: %s", replica.assignment.topic_partition, error)
 
 
 def _sync_and_checkpoint(replica: Replica) -> bool:
     try:
         replica.log.fsync()
-        replica.log.checkpoint(replica.high_watermark)
+        if (write := replica.plan_checkpoint(closing=True)) is not None:
+            write()
     except StorageError as error:
         _log.error("%s: %s", replica.assignment.topic_partition, error.message)
         return False

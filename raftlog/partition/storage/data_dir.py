@@ -40,6 +40,8 @@ class DataDir:
         self.partitions = path / "partitions"
         self.storage_id = storage_id
         """Drawn when the folder was made: another folder has another one."""
+        self.power_lost = unclean
+        """As `unclean`, but for the whole run: logs are opened with that in mind."""
         self.unclean = unclean
         """The machine went down since this folder was last closed cleanly: what was not synced may be gone."""
         self._lock = lock
