@@ -56,6 +56,7 @@ class BrokerNode:
             metadata_offset=lambda: self.listener.offset if self._replicas_open else -1,
             on_registered=self._on_registered,
             data_dir=data_dir,
+            offline=lambda: self.replicas.offline,
         )
         self.replicas = ReplicaManager(
             broker_id=config.node_id,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, StorageError
+from raftlog.errors import DamagedDataError, ErrorCode, RaftlogError, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
     BrokerEpoch,
@@ -18,6 +18,7 @@ from raftlog.model import (
     TopicId,
     TopicIdPartition,
 )
+from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
@@ -91,6 +92,16 @@ class ReplicaManager:
         """Every replica that is open here."""
         return self._replicas.values()
 
+    @property
+    def offline(self) -> Mapping[TopicIdPartition, StorageError]:
+        """Replicas that can neither lead nor follow, and why."""
+        return {key: error for key, (_, error) in self._offline.items()}
+
+    @property
+    def quarantined(self) -> int:
+        """How many damaged logs lie aside."""
+        return self._data_dir.quarantined
+
     async def start(self) -> None:
         """Start what runs beside the requests."""
         self._tasks.spawn(self.isr.run(), name="isr")
@@ -131,7 +142,7 @@ class ReplicaManager:
             self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
-            if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:
+            if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 await asyncio.gather(*(self._open(assignment) for assignment in new))
                 self._apply_to_open(wanted)
             if complete:
@@ -184,10 +195,23 @@ class ReplicaManager:
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         config = self._topic_defaults.with_overrides(assignment.configs)
         try:
-            log, producers = await asyncio.to_thread(self._open_log, folder, config)
+            try:
+                log, producers = await asyncio.to_thread(self._open_log, folder, config)
+            except DamagedDataError as error:
+                if not may_fetch_anew(assignment.state, self.broker_id):
+                    raise
+                aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
+                _log.error(
+                    "%s is fetched anew from broker %d; its damaged log is at %s: %s",
+                    assignment.topic_partition,
+                    assignment.state.leader,
+                    aside,
+                    error.message,
+                )
+                log, producers = await asyncio.to_thread(self._open_log, folder, config)
         except StorageError as error:
             if assignment.key not in self._offline:
-                _log.error("%s is offline: %s", assignment.topic_partition, error.message)
+                _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline[assignment.key] = (assignment, error)
             return
         self._offline.pop(assignment.key, None)
@@ -205,6 +229,13 @@ class ReplicaManager:
         )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
+
+    def _may_open(self, key: TopicIdPartition, assignment: PartitionAssignment) -> bool:
+        if key in self._replicas:
+            return False
+        failed, error = self._offline.get(key, (None, None))
+        # Damage stays until the partition's state says that the log may be fetched anew.
+        return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
 
     def _open_log(self, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
         log = PartitionLog.open(folder, config, pool=self._files, power_lost=self._data_dir.power_lost)
@@ -290,6 +321,15 @@ class ReplicaManager:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
         if dropped:
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
+
+
+def _advice(error: StorageError) -> str:
+    if not isinstance(error, DamagedDataError):
+        return ""
+    return (
+        ". It is fetched anew once a healthy replica leads. If this is the last one that has every record, nothing "
+        "happens by itself: see 'A damaged log' in docs/operations.md"
+    )
 
 
 def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:

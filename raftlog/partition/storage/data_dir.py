@@ -17,6 +17,9 @@ from raftlog.partition.storage.files import fsync_dir, read_json, storage_error,
 
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
+QUARANTINED = ".quarantined-"
+MAX_QUARANTINED = 2
+"""Damaged logs of one partition that are kept; the oldest goes first."""
 _RUN_FILE = "run.json"
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 _PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>\d+)-(?P<topic_id>[0-9a-f]{32})$")
@@ -100,11 +103,45 @@ class DataDir:
                 yield StoredPartition(match["topic"], int(match["partition"]), match["topic_id"], folder)
 
     def delete_partition(self, folder: Path) -> None:
-        """Remove a partition's folder; a crash in between leaves a folder that the next start removes."""
+        """Remove a partition's folder, and what was put aside of it.
+
+        A crash in between leaves a folder that the next start removes.
+        """
         doomed = folder.with_name(folder.name + DELETED_SUFFIX)
-        folder.rename(doomed)
+        os.rename(folder, doomed)
         fsync_dir(self.partitions)
-        shutil.rmtree(doomed)
+        for gone in (doomed, *self._quarantined(folder)):
+            shutil.rmtree(gone)
+
+    def quarantine(self, folder: Path) -> Path:
+        """Put a damaged log aside, durably; return where it is.
+
+        Raises:
+            StorageError: it is where it was.
+        """
+        kept = self._quarantined(folder)
+        number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
+        aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
+        try:
+            os.rename(folder, aside)
+            fsync_dir(self.partitions)
+        except OSError as error:
+            raise storage_error(error, f"cannot put {folder} aside") from error
+        for old in kept[: 1 - MAX_QUARANTINED or None]:
+            shutil.rmtree(old, ignore_errors=True)
+        return aside
+
+    @property
+    def quarantined(self) -> int:
+        """How many damaged logs lie aside."""
+        return sum(QUARANTINED in name for name in os.listdir(self.partitions))
+
+    def _quarantined(self, folder: Path) -> list[Path]:
+        """Return what was put aside of a log, oldest first."""
+        prefix = folder.name + QUARANTINED
+        names = [name for name in os.listdir(self.partitions) if name.startswith(prefix)]
+        numbers = sorted(int(name.removeprefix(prefix)) for name in names if name.removeprefix(prefix).isdecimal())
+        return [folder.with_name(f"{prefix}{number}") for number in numbers]
 
     def _remove_deleted(self) -> None:
         for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
