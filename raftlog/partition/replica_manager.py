@@ -311,7 +311,7 @@ class ReplicaManager:
         """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
         while True:
             await asyncio.sleep(self._checkpoint_interval_ms / 1000)
-            due = [(replica, write) for replica in self._replicas.values() if (write := replica.plan_checkpoint())]
+            due = [(replica, write) for replica in self._replicas.values() if (write := _plan_checkpoint(replica))]
             if due:
                 await asyncio.to_thread(_write_checkpoints, due)
             for replica in list(self._replicas.values()):
@@ -330,6 +330,14 @@ def _advice(error: StorageError) -> str:
         ". It is fetched anew once a healthy replica leads. If this is the last one that has every record, nothing "
         "happens by itself: see 'A damaged log' in docs/operations.md"
     )
+
+
+def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
+    try:
+        return replica.plan_checkpoint()
+    except (RaftlogError, OSError) as error:
+        _log.warning("%s: %s", replica.assignment.topic_partition, error)
+        return None
 
 
 def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:

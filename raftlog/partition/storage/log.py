@@ -136,7 +136,10 @@ class PartitionLog(LogFiles):
             return
         active = self._segments[-1]
         try:
+            active.load_index()  # Before: what is written must not wait for anything to be known.
             active.write(content)
+        except CorruptBatchError as error:
+            raise StorageError(f"{self.folder} is damaged; nothing was appended: {error.message}") from error
         except OSError as error:
             try:
                 active.cut(active.size)

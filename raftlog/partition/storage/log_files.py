@@ -56,6 +56,7 @@ class LogFiles:
         )
         self._segments = recovered.segments
         self.epochs.truncate_from(self.log_end_offset)
+        self.epochs.truncate_before(self.log_start_offset)
         self._syncer = Syncer(durable_end_offset=self.recovery_point)
         self._sync_unchecked()
 
@@ -127,7 +128,11 @@ class LogFiles:
             fsync_dir(self.folder)
         except OSError as error:
             raise self._fail(error, "cannot truncate") from error
-        self.epochs.truncate_from(self.log_end_offset)
+        try:
+            self.epochs.truncate_from(self.log_end_offset)
+        except StorageError as error:
+            self._failure = error  # Epochs that the log does not have would mislead followers.
+            raise
         self.fsync()
 
     def reset_to(self, offset: Offset) -> None:

@@ -106,7 +106,7 @@ class Segment:
 
     def learn(self, header: BatchHeader) -> None:
         """Take note of the batch that lies at `size`."""
-        self._loaded().add(header.base_offset, self.size, self.max_timestamp)
+        self.load_index().add(header.base_offset, self.size, self.max_timestamp)
         if self.first_timestamp is None:
             self.first_timestamp = header.max_timestamp
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
@@ -126,7 +126,7 @@ class Segment:
         """
         self.forget_index()
         cut_at = next((at for at, header in self.headers(offset) if header.last_offset >= offset), self.size)
-        index = self._loaded()
+        index = self.load_index()
         index.cut(cut_at)
         newest = index.newest_before[-1] if len(index) else NO_TIMESTAMP
         kept = list(self.scan(index.positions[-1], cut_at, verify=False)) if len(index) else []
@@ -143,7 +143,7 @@ class Segment:
             StorageError: the disk refused; an earlier file is still there.
         """
         if self.indexed_size != self.size:
-            self.write_index(self.facts, self._loaded())
+            self.write_index(self.facts, self.load_index())
 
     def write_index(self, facts: SegmentFacts, index: SparseIndex) -> None:
         """Write an index file of what `copy_index` returned."""
@@ -153,13 +153,13 @@ class Segment:
     def copy_index(self) -> tuple[SegmentFacts, SparseIndex]:
         """Return what `write_index` needs, as of now: for a worker thread, while appends go on."""
         copy = SparseIndex()
-        for mine, its in zip(self._loaded().columns, copy.columns, strict=True):
+        for mine, its in zip(self.load_index().columns, copy.columns, strict=True):
             its.extend(mine)
         return self.facts, copy
 
     def forget_index(self) -> None:
         """Remove the index file: what it says is about to be wrong."""
-        self._loaded()
+        self.load_index()
         unlink_quietly(self.index_path)
         self.indexed_size = -1
 
@@ -177,7 +177,7 @@ class Segment:
         Raises:
             CorruptBatchError: the disk no longer holds what was written.
         """
-        entry = self._loaded().entry_for(offset)
+        entry = self.load_index().entry_for(offset)
         start = 0
         if entry is not None:
             start = entry[1] if self.lands_on(entry) else self._rebuilt().entry_for(offset)[1]  # type: ignore[index]
@@ -185,7 +185,7 @@ class Segment:
 
     def headers_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
         """Walk over (position, header) of batches; all before the first are older than `timestamp`."""
-        yield from self.headers(self._loaded().offset_before_time(timestamp) or self.base_offset)
+        yield from self.headers(self.load_index().offset_before_time(timestamp) or self.base_offset)
 
     def scan(self, position: int, end: int, *, verify: bool) -> Iterator[tuple[int, BatchHeader]]:
         """Walk over (position, header) of the batches in [position, end); `verify` checks payloads too.
@@ -209,7 +209,13 @@ class Segment:
         except CorruptBatchError:
             return False  # Either the index or the log is wrong; building the index again tells which.
 
-    def _loaded(self) -> SparseIndex:
+    def load_index(self) -> SparseIndex:
+        """Return the index, read from its file or built again.
+
+        Raises:
+            OSError: the log cannot be read.
+            CorruptBatchError: the disk no longer holds what was written.
+        """
         self._used = True
         if self._index is None:
             read = read_index(self.index_path)
