@@ -40,6 +40,12 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
             "Replicas whose log cannot be used, by reason.",
             ((f'{{reason="{reason}"}}', count) for reason, count in sorted(_offline(replicas).items())),
         ),
+        *_metric(
+            "raftlog_refusing_replicas",
+            "gauge",
+            "Replicas whose last append the disk refused, by reason.",
+            ((f'{{reason="{reason}"}}', count) for reason, count in sorted(_refusing(replicas).items())),
+        ),
         *_metric("raftlog_quarantined_logs", "gauge", "Damaged logs put aside.", [("", replicas.quarantined)]),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
         *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
@@ -55,6 +61,10 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
 
 def _offline(replicas: ReplicaManager) -> Counter[str]:
     return Counter("damaged" if isinstance(e, DamagedDataError) else e.code.value for e in replicas.offline.values())
+
+
+def _refusing(replicas: ReplicaManager) -> Counter[str]:
+    return Counter(replica.log.refusal.code.value for replica in replicas.replicas if replica.log.refusal)
 
 
 def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[str, int]]) -> Iterable[str]:

@@ -12,6 +12,7 @@ _COMMANDS = {
     "configs": "raftlog.cli.configs",
     "consume": "raftlog.cli.consume",
     "dev": "raftlog.cli.dev",
+    "log": "raftlog.cli.log",
     "produce": "raftlog.cli.produce",
     "quorum": "raftlog.cli.quorum",
     "quotas": "raftlog.cli.quotas",

@@ -98,9 +98,7 @@ class DataDir:
 
     def list_partitions(self) -> Iterator[StoredPartition]:
         """Find every partition folder, sorted by name; others are left alone."""
-        for folder in sorted(self.partitions.iterdir()):
-            if match := _PARTITION_FOLDER.match(folder.name):
-                yield StoredPartition(match["topic"], int(match["partition"]), match["topic_id"], folder)
+        return stored_partitions(self.partitions)
 
     def delete_partition(self, folder: Path) -> None:
         """Remove a partition's folder, and what was put aside of it.
@@ -110,42 +108,69 @@ class DataDir:
         doomed = folder.with_name(folder.name + DELETED_SUFFIX)
         os.rename(folder, doomed)
         fsync_dir(self.partitions)
-        for gone in (doomed, *self._quarantined(folder)):
+        for gone in (doomed, *_quarantined(folder)):
             shutil.rmtree(gone)
 
     def quarantine(self, folder: Path) -> Path:
-        """Put a damaged log aside, durably; return where it is.
-
-        Raises:
-            StorageError: it is where it was.
-        """
-        kept = self._quarantined(folder)
-        number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
-        aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
-        try:
-            os.rename(folder, aside)
-            fsync_dir(self.partitions)
-        except OSError as error:
-            raise storage_error(error, f"cannot put {folder} aside") from error
-        for old in kept[: 1 - MAX_QUARANTINED or None]:
-            shutil.rmtree(old, ignore_errors=True)
-        return aside
+        """Put a damaged log aside; see `quarantine`."""
+        return quarantine(folder)
 
     @property
     def quarantined(self) -> int:
         """How many damaged logs lie aside."""
         return sum(QUARANTINED in name for name in os.listdir(self.partitions))
 
-    def _quarantined(self, folder: Path) -> list[Path]:
-        """Return what was put aside of a log, oldest first."""
-        prefix = folder.name + QUARANTINED
-        names = [name for name in os.listdir(self.partitions) if name.startswith(prefix)]
-        numbers = sorted(int(name.removeprefix(prefix)) for name in names if name.removeprefix(prefix).isdecimal())
-        return [folder.with_name(f"{prefix}{number}") for number in numbers]
-
     def _remove_deleted(self) -> None:
         for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
             shutil.rmtree(folder)
+
+
+def quarantine(folder: Path) -> Path:
+    """Put a damaged log aside, durably; return where it is. Of one partition, `MAX_QUARANTINED` are kept.
+
+    Raises:
+        StorageError: it is where it was.
+    """
+    kept = _quarantined(folder)
+    number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
+    aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
+    try:
+        os.rename(folder, aside)
+        fsync_dir(folder.parent)
+    except OSError as error:
+        raise storage_error(error, f"cannot put {folder} aside") from error
+    for old in kept[: max(0, len(kept) + 1 - MAX_QUARANTINED)]:
+        shutil.rmtree(old, ignore_errors=True)
+    return aside
+
+
+def _quarantined(folder: Path) -> list[Path]:
+    """Return what was put aside of a log, oldest first."""
+    prefix = folder.name + QUARANTINED
+    names = [name.removeprefix(prefix) for name in os.listdir(folder.parent) if name.startswith(prefix)]
+    return [folder.with_name(f"{prefix}{number}") for number in sorted(int(name) for name in names if name.isdecimal())]
+
+
+def in_use(path: Path) -> bool:
+    """Tell whether a process uses a data folder; nothing is changed."""
+    try:
+        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def stored_partitions(partitions: Path) -> Iterator[StoredPartition]:
+    """Find every partition folder, sorted by name; others are left alone."""
+    for name in sorted(os.listdir(partitions)):
+        if match := _PARTITION_FOLDER.match(name):
+            yield StoredPartition(match["topic"], int(match["partition"]), match["topic_id"], partitions / name)
 
 
 def _lock(path: Path) -> int:

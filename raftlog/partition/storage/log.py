@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 class PartitionLog(LogFiles):
     """A log from `log_start_offset` to `log_end_offset` (exclusive)."""
 
+    refusal: StorageError | None = None
+    """Why the last append failed, if it did."""
+
     @classmethod
     def open(
         cls, folder: Path, config: TopicConfig, *, pool: FilePool | None = None, power_lost: bool = False
@@ -52,12 +55,24 @@ class PartitionLog(LogFiles):
         """Write stamped batches that continue the log.
 
         Raises:
-            DiskFullError: nothing was appended.
-            StorageError: the log is broken and takes no more appends.
+            DiskFullError: nothing was appended; of several batches, none beyond the log end offset.
+            StorageError: the same, or the log is broken and takes no more appends: see `failure`.
             CorruptBatchError: the batches do not continue the log; nothing was appended.
         """
         self._require_sound()
-        view, start, group = memoryview(batches), 0, list[BatchHeader]()
+        try:
+            self._append(memoryview(batches))
+        except StorageError as error:
+            if self.refusal is None:
+                _log.error("%s", error.message)  # Once: followers and producers try again many times a second.
+            self.refusal = error
+            raise
+        if self.refusal is not None:
+            _log.info("%s takes appends again", self.folder)
+            self.refusal = None
+
+    def _append(self, view: memoryview) -> None:
+        start, group = 0, list[BatchHeader]()
         self._require_contiguous(headers := [header for header, _ in iter_batches(view)])
         position = 0
         for header in headers:
