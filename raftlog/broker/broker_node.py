@@ -25,7 +25,7 @@ from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
 from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.replica_manager import ReplicaManager
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
@@ -40,7 +40,7 @@ _DRAIN_S = 1.0
 class BrokerNode:
     """A broker process's part. The caller owns the data folder."""
 
-    def __init__(self, config: NodeConfig, data_dir: DataDir) -> None:
+    def __init__(self, config: NodeConfig, data_dir: NodeFolders) -> None:
         self._config = config
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")

@@ -11,7 +11,7 @@ from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, RaftlogError
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.model import BrokerEpoch, Offset, TopicIdPartition
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import new_uuid_hex
 from raftlog.version import VERSION
 from raftlog.wire.controller import HeartbeatRequest, OfflineReplica, RegisterBrokerRequest
@@ -38,7 +38,7 @@ class BrokerLifecycle:
         channel: ControllerChannel,
         metadata_offset: Callable[[], Offset],
         on_registered: Callable[[BrokerEpoch], None],
-        data_dir: DataDir,
+        data_dir: NodeFolders,
         offline: Callable[[], Iterable[TopicIdPartition]] = tuple,
     ) -> None:
         self.broker_epoch: BrokerEpoch = -1

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from pathlib import Path
 
 from raftlog.broker.broker_node import BrokerNode
 from raftlog.config import NodeConfig
 from raftlog.metadata_quorum.controller_node import ControllerNode
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
 
 
 def run_node(config: NodeConfig) -> None:
@@ -28,14 +27,14 @@ async def serve(config: NodeConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    data_dir = DataDir.open(Path(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id)
+    data_dir = open_folders(config.data_dir, config.log_dirs, cluster_id=config.cluster_id, node_id=config.node_id)
     try:
         await _run(config, data_dir, stop)
     finally:
         data_dir.close()
 
 
-async def _run(config: NodeConfig, data_dir: DataDir, stop: asyncio.Event) -> None:
+async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -> None:
     controller = ControllerNode(config, data_dir.path) if config.is_controller else None
     broker = BrokerNode(config, data_dir) if config.is_broker else None
     if broker is not None:

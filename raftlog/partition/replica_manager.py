@@ -24,8 +24,8 @@ from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.serving import serve_fetch, serve_replica_fetch
-from raftlog.partition.storage.data_dir import DataDir
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
 from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.record.batch import Buffer
@@ -47,7 +47,7 @@ class ReplicaManager:
         self,
         *,
         broker_id: BrokerId,
-        data_dir: DataDir,
+        data_dir: NodeFolders,
         topic_defaults: TopicConfig,
         replication: ReplicationConfig,
         session: HttpSession,

@@ -73,6 +73,12 @@ class DataDir:
             raise
         return opened
 
+    def renew_storage_id(self, storage_id: str) -> None:
+        """Become, durably, a folder that has lost what it held, as others see it."""
+        meta = read_json(self.path / "meta.json") or {}
+        write_json(self.path / "meta.json", {**meta, "storage_id": storage_id})
+        self.storage_id = storage_id
+
     def mark_clean(self) -> None:
         """Note that everything here is synced, and that nothing is written any more."""
         self._note_run(clean=True)
