@@ -118,7 +118,11 @@ class ProducerStates:
         """Forget producers that have not written for long; return how many."""
         self._now_ms = now_ms
         limit = now_ms - self.limits.expiration_ms
-        gone = [producer for producer, known in self._producers.items() if known.seen_ms <= limit]
+        gone = []
+        for producer, known in self._producers.items():
+            if known.seen_ms > limit:
+                break  # The others wrote later.
+            gone.append(producer)
         for producer in gone:
             del self._producers[producer]
         return len(gone)

@@ -141,10 +141,13 @@ class PartitionLog(LogFiles):
                 _log.warning("cannot remove the empty segment %s: %s; the next start does", path, second)
             raise storage_error(error, f"cannot add a segment to {self.folder}; nothing was appended") from error
         self._segments.append(segment)
-        try:
-            full.save_index()
-        except StorageError as error:
-            _log.warning("%s; it is rebuilt when it is needed", error.message)
+        if self._changing.acquire(blocking=False):  # Else a checkpoint is being written: the next one sees to it.
+            try:
+                full.save_index()
+            except StorageError as error:
+                _log.warning("%s; it is rebuilt when it is needed", error.message)
+            finally:
+                self._changing.release()
 
     def _write(self, content: memoryview, headers: list[BatchHeader]) -> None:
         if not headers:

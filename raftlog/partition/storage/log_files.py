@@ -55,6 +55,13 @@ class LogFiles:
             power_lost=power_lost,
         )
         self._segments = recovered.segments
+        # Without a checkpoint, the log starts where its first segment does.
+        start = max(self.log_start_offset, self._segments[0].base_offset)
+        self._checkpoint = Checkpoint(
+            log_start_offset=start,
+            recovery_point=max(start, self.recovery_point),
+            high_watermark=self.high_watermark_checkpoint,
+        )
         self.epochs.truncate_from(self.log_end_offset)
         self.epochs.truncate_before(self.log_start_offset)
         self._syncer = Syncer(durable_end_offset=self.recovery_point)
@@ -222,9 +229,10 @@ class LogFiles:
         index = active.copy_index() if self.index_due or (closing and active.indexed_size != active.size) else None
         marks = (self.durable_end_offset, high_watermark)
         self._checkpointed_end = self.log_end_offset
+        behind = [full for full in self._segments[:-1] if full.indexed_size != full.size]
         for segment in self._segments:
             segment.rest()
-        if index is None and marks == (self.recovery_point, self.high_watermark_checkpoint):
+        if index is None and not behind and marks == (self.recovery_point, self.high_watermark_checkpoint):
             return None
 
         def write() -> None:
@@ -234,6 +242,9 @@ class LogFiles:
                 self._save_checkpoint(recovery_point=self.durable_end_offset, high_watermark=high_watermark)
                 if index is not None and active.indexed_size < index[0].size:  # A roll may have written a newer one.
                     active.write_index(*index)
+                for full in behind:
+                    if full in self._segments:  # Retention may have dropped it meanwhile.
+                        full.save_index()
                 if beside is not None:
                     beside()
 
@@ -260,7 +271,7 @@ class LogFiles:
             self.fsync()
 
     def _remove_files(self, suffix: str, *, above: Offset = -1) -> None:
-        for name in os.listdir(self.folder):
+        for name in sorted(os.listdir(self.folder)):
             if name.endswith(suffix) and (above < 0 or int(name.removesuffix(suffix)) > above):
                 unlink_quietly(self.folder / name)
 

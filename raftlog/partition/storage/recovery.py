@@ -82,6 +82,11 @@ class _Recovery:
         newest = max(sizes, default=-1)
         bases, old = self._without_old([base for base in sizes if sizes[base] or base == newest])
         empty = [base for base in sizes if not sizes[base] and base != newest]  # Left by a roll that failed.
+        if bases and bases[0] > self._log_start_offset < self._recovery_point:
+            raise DamagedDataError(
+                f"{self._folder}: no segment holds offset {self._log_start_offset}, where the log starts",
+                details={"damaged_at": self._log_start_offset},
+            )
         segments = list[Segment]()
         for number, base in enumerate(bases):
             if segments and base != segments[-1].next_offset:
