@@ -189,7 +189,10 @@ class _Recovery:
 
     def _sound_segment(self, later: Sequence[tuple[Offset, int]], end: Offset) -> Offset | None:
         for base, size in later:
-            if base >= end and sound_batch_after(self._segment(base).file.pread, 0, size, min_offset=end):
+            segment = self._segment(base)
+            sound = base >= end and sound_batch_after(segment.file.pread, 0, size, min_offset=end)
+            segment.close()  # It may be removed: an open file would keep its room.
+            if sound:
                 return base
         return None
 

@@ -15,8 +15,8 @@ Read = Callable[[int, int], bytes]
 WINDOW_BYTES = 1 << 20
 _SECTOR_BYTES = 512
 """Disks write at least this much as one."""
-_NEVER_ZERO_BYTES = 16
-"""A header's first bytes: they hold the batch's length."""
+_NEVER_ZERO_BYTES = 8
+"""A header's first bytes: the base offset, which is 0 only where the log begins."""
 _MAGIC_AT = 20
 _MAYBE_HEADER = re.compile(rb"\x01[\x00-\x0f]\x00\x00", re.DOTALL)
 """Magic, attributes and flags of a batch header."""
