@@ -163,6 +163,10 @@ class DiskFullError(StorageError):
     default_code = ErrorCode.INSUFFICIENT_STORAGE
 
 
+class DamagedDataError(StorageError):
+    """Records that were on disk are gone or unreadable; `details` names the offset at which they begin, if known."""
+
+
 _STATUS: dict[ErrorCode, int] = {
     ErrorCode.INVALID_REQUEST: 400,
     ErrorCode.INVALID_CONFIG: 400,

@@ -23,8 +23,9 @@ from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
+from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.replica_manager import ReplicaManager
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
@@ -39,7 +40,7 @@ _DRAIN_S = 1.0
 class BrokerNode:
     """A broker process's part. The caller owns the data folder."""
 
-    def __init__(self, config: NodeConfig, data_dir: DataDir) -> None:
+    def __init__(self, config: NodeConfig, data_dir: NodeFolders) -> None:
         self._config = config
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
@@ -55,6 +56,7 @@ class BrokerNode:
             metadata_offset=lambda: self.listener.offset if self._replicas_open else -1,
             on_registered=self._on_registered,
             data_dir=data_dir,
+            offline=lambda: self.replicas.offline,
         )
         self.replicas = ReplicaManager(
             broker_id=config.node_id,
@@ -66,6 +68,10 @@ class BrokerNode:
             clock=SystemClock(),
             checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
             retention_check_interval_ms=config.broker.retention_check_interval_ms,
+            producer_limits=ProducerLimits(
+                expiration_ms=config.broker.producer_id_expiration_ms, max_producers=config.broker.max_producer_ids
+            ),
+            max_open_segments=config.broker.max_open_segments,
             on_disk_failure=self.lifecycle.refuse,
         )
         self.context = BrokerContext(

@@ -104,6 +104,12 @@ class BrokerConfig:
     fetch_max_bytes: int = 52_428_800
     retention_check_interval_ms: int = 30_000
     checkpoint_interval_ms: int = 5_000
+    producer_id_expiration_ms: int = 86_400_000
+    """An idempotent producer that has not written to a partition for this long is forgotten there."""
+    max_producer_ids: int = 10_000
+    """Producers that one partition remembers; the one that wrote longest ago is forgotten first."""
+    max_open_segments: int = 1_000
+    """Segment files that are open at once; those not used for longest are closed first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,8 @@ class NodeConfig:
     """All nodes of a cluster share it; a data folder of another cluster is refused."""
     quorum: QuorumConfig
     rack: str = ""
+    log_dirs: tuple[str, ...] = ()
+    """Folders for partitions, one for each disk; none means `data_dir`."""
     listeners: ListenersConfig = field(default_factory=ListenersConfig)
     advertised: AdvertisedConfig = field(default_factory=AdvertisedConfig)
     dial: Mapping[str, str] = field(default_factory=dict)
@@ -132,6 +140,8 @@ class NodeConfig:
             raise ConfigError(f"roles: expected controller, broker or both, received {list(self.roles)}")
         if not 0 <= self.node_id < 2**31:
             raise ConfigError(f"node_id: expected 0 to {2**31 - 1}, received {self.node_id}")
+        if len(set(self.log_dirs)) != len(self.log_dirs):
+            raise ConfigError(f"log_dirs: expected each folder once, received {list(self.log_dirs)}")
         if self.listeners.internal is None:
             raise ConfigError("listeners.internal: missing; every node needs it, for example '127.0.0.1:9410'")
         if self.is_broker and self.listeners.public is None:
@@ -169,7 +179,7 @@ class NodeConfig:
 
     @classmethod
     def load(cls, path: Path) -> NodeConfig:
-        """Read a `node.toml`; relative `data_dir` and `key_file` count from the file's own folder.
+        """Read a `node.toml`; relative folders and `key_file` count from the file's own folder.
 
         Raises:
             ConfigError: the file cannot be read, is not TOML, or a setting is unknown or does not fit.
@@ -191,3 +201,5 @@ def _make_absolute(document: dict[str, object], folder: Path) -> None:
     for holder, name in ((document, "data_dir"), (document.get("quorum"), "key_file")):
         if isinstance(holder, dict) and isinstance(value := holder.get(name), str) and value:
             holder[name] = str(folder / value)
+    if isinstance(log_dirs := document.get("log_dirs"), list):
+        document["log_dirs"] = [str(folder / path) if isinstance(path, str) else path for path in log_dirs]

@@ -15,7 +15,7 @@ from raftlog.errors import ErrorCode, RaftlogError, StorageError
 from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, TopicIdPartition
 from raftlog.partition.core.epochs import truncation_offset
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.log import LogClosedError
+from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
@@ -17,6 +18,7 @@ from raftlog.partition.core.leader import IsrLimits, LeaderCore
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
 from raftlog.record import iter_batches, stamp, validate_batch, verify_payload_crc
 from raftlog.record.batch import Buffer
@@ -151,7 +153,7 @@ class Replica:
             stamp(stamped, base_offset=base_offset, leader_epoch=epoch)
             self.log.append(stamped)
             header = replace(header, base_offset=base_offset, leader_epoch=epoch)
-            self.producers.on_appended(header)
+            self.producers.on_appended(header, self._clock.wall_us() // 1000)
             self._appended(core)
             result = AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
         await self._wait_for(result, core, acks, timeout_ms)
@@ -184,9 +186,14 @@ class Replica:
         for header, batch in iter_batches(batches):
             verify_payload_crc(header, batch)
             headers.append(header)
-        self.log.append(batches)
-        for header in headers:
-            self.producers.on_appended(header)
+        start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
+        try:
+            self.log.append(batches)
+        finally:
+            # A disk that fills up in the middle leaves the first of them in the log.
+            for header in headers:
+                if start <= header.base_offset < self.log.log_end_offset:
+                    self.producers.on_appended(header, now_ms)
 
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
@@ -235,6 +242,14 @@ class Replica:
                 details={"leader": leader, "leader_epoch": epoch},
             )
         return self.core
+
+    def plan_checkpoint(self, *, closing: bool = False) -> Callable[[], None] | None:
+        """Return what a worker thread should write down, so that the next start reads less; None if nothing is new."""
+        self.producers.expire(self._clock.wall_us() // 1000)
+        beside = None
+        if closing or self.log.index_due:
+            beside = partial(save_producers, self.log.folder, self.log.log_end_offset, self.producers.to_plain())
+        return self.log.plan_checkpoint(self.high_watermark, closing=closing, beside=beside)
 
     def resign(self) -> None:
         """End the role: who waits is told that the outcome is not known."""
@@ -328,5 +343,5 @@ class Replica:
             )
 
     def _after_truncation(self) -> None:
-        self.producers = ProducerStates(self.log.scan_headers())
+        self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
         self._follower_high_watermark = min(self._follower_high_watermark, self.log.log_end_offset)

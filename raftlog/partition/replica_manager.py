@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, StorageError
+from raftlog.errors import DamagedDataError, ErrorCode, RaftlogError, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
     BrokerEpoch,
@@ -18,13 +18,16 @@ from raftlog.model import (
     TopicId,
     TopicIdPartition,
 )
-from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.serving import serve_fetch, serve_replica_fetch
-from raftlog.partition.storage.data_dir import DataDir
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_dirs import NodeFolders
+from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
+from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
 from raftlog.transport import HttpSession
@@ -44,7 +47,7 @@ class ReplicaManager:
         self,
         *,
         broker_id: BrokerId,
-        data_dir: DataDir,
+        data_dir: NodeFolders,
         topic_defaults: TopicConfig,
         replication: ReplicationConfig,
         session: HttpSession,
@@ -52,6 +55,8 @@ class ReplicaManager:
         clock: Clock,
         checkpoint_interval_ms: int = 5_000,
         retention_check_interval_ms: int = 30_000,
+        producer_limits: ProducerLimits | None = None,
+        max_open_segments: int = DEFAULT_LIMIT,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
     ) -> None:
         self.broker_id = broker_id
@@ -63,11 +68,15 @@ class ReplicaManager:
         self._clock = clock
         self._checkpoint_interval_ms = checkpoint_interval_ms
         self._retention_check_interval_ms = retention_check_interval_ms
+        self._producer_limits = producer_limits or ProducerLimits()
+        self._files = FilePool(max_open_segments)
         self._on_disk_failure = on_disk_failure
         self._tasks = Tasks(f"broker {broker_id}")
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
+        self._unable: dict[TopicIdPartition, StorageError] = {}
+        """Leaders that cannot write down their epoch, where others may lead."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
         self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._applying = asyncio.Lock()
@@ -85,10 +94,20 @@ class ReplicaManager:
         """Every replica that is open here."""
         return self._replicas.values()
 
+    @property
+    def offline(self) -> Mapping[TopicIdPartition, StorageError]:
+        """Replicas that can neither lead nor follow, or that should let others lead, and why."""
+        return {key: error for key, (_, error) in self._offline.items()} | self._unable
+
+    @property
+    def quarantined(self) -> int:
+        """How many damaged logs lie aside."""
+        return self._data_dir.quarantined
+
     async def start(self) -> None:
         """Start what runs beside the requests."""
         self._tasks.spawn(self.isr.run(), name="isr")
-        self._tasks.spawn(self._regularly(self._checkpoint_interval_ms, self._checkpoint), name="checkpoints")
+        self._tasks.spawn(self._checkpoint_regularly(), name="checkpoints")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
 
     async def close(self) -> bool:
@@ -125,7 +144,7 @@ class ReplicaManager:
             self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
-            if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:
+            if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 await asyncio.gather(*(self._open(assignment) for assignment in new))
                 self._apply_to_open(wanted)
             if complete:
@@ -178,10 +197,23 @@ class ReplicaManager:
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         config = self._topic_defaults.with_overrides(assignment.configs)
         try:
-            log, producers = await asyncio.to_thread(_open_log, folder, config)
+            try:
+                log, producers = await asyncio.to_thread(self._open_log, folder, config)
+            except DamagedDataError as error:
+                if not may_fetch_anew(assignment.state, self.broker_id):
+                    raise
+                aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
+                _log.error(
+                    "%s is fetched anew from broker %d; its damaged log is at %s: %s",
+                    assignment.topic_partition,
+                    assignment.state.leader,
+                    aside,
+                    error.message,
+                )
+                log, producers = await asyncio.to_thread(self._open_log, folder, config)
         except StorageError as error:
             if assignment.key not in self._offline:
-                _log.error("%s is offline: %s", assignment.topic_partition, error.message)
+                _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline[assignment.key] = (assignment, error)
             return
         self._offline.pop(assignment.key, None)
@@ -200,6 +232,22 @@ class ReplicaManager:
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
 
+    def _may_open(self, key: TopicIdPartition, assignment: PartitionAssignment) -> bool:
+        if key in self._replicas:
+            return False
+        failed, error = self._offline.get(key, (None, None))
+        # Damage stays until the partition's state says that the log may be fetched anew.
+        return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
+
+    def _open_log(self, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
+        log = PartitionLog.open(folder, config, pool=self._files, power_lost=self._data_dir.power_lost)
+        try:
+            now_ms = self._clock.wall_us() // 1000
+            return log, recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
+        except BaseException:
+            log.close()
+            raise
+
     def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
         for key, assignment in wanted.items():
             if (replica := self._replicas.get(key)) is not None:
@@ -207,13 +255,20 @@ class ReplicaManager:
         self._direct_fetchers()
 
     def _apply_one(self, replica: Replica, assignment: PartitionAssignment) -> None:
+        key, state = assignment.key, assignment.state
         try:
             replica.apply(assignment)
         except StorageError as error:
-            _log.error("%s cannot take its role: %s", assignment.topic_partition, error.message)
+            if key not in self._unable:
+                _log.error("%s cannot take its role: %s", assignment.topic_partition, error.message)
+            if {*state.isr, *state.elr} != {self.broker_id}:
+                self._unable[key] = error
+        else:
+            self._unable.pop(key, None)
 
     def _drop(self, key: TopicIdPartition) -> None:
         replica = self._replicas.pop(key)
+        self._unable.pop(key, None)
         name = (replica.assignment.topic, replica.assignment.partition)
         if self._by_name.get(name) is replica:
             del self._by_name[name]
@@ -261,9 +316,17 @@ class ReplicaManager:
                     _log.warning("%s: %s", replica.assignment.topic_partition, error)
                 await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
 
-    def _checkpoint(self, replica: Replica) -> None:
-        replica.log.checkpoint(replica.high_watermark)
-        replica.sync_soon()
+    async def _checkpoint_regularly(self) -> None:
+        """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
+        while True:
+            await asyncio.sleep(self._checkpoint_interval_ms / 1000)
+            due = [(replica, write) for replica in self._replicas.values() if (write := _plan_checkpoint(replica))]
+            if due:
+                await asyncio.to_thread(_write_checkpoints, due)
+            for replica in list(self._replicas.values()):
+                replica.sync_soon()
+                if replica.core is None and replica.state.leader == self.broker_id:
+                    self._apply_one(replica, replica.assignment)  # There was no room for its leader epoch.
 
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
@@ -271,15 +334,36 @@ class ReplicaManager:
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
 
 
-def _open_log(folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
-    log = PartitionLog.open(folder, config)
-    return log, ProducerStates(log.scan_headers())
+def _advice(error: StorageError) -> str:
+    if not isinstance(error, DamagedDataError):
+        return ""
+    return (
+        ". It is fetched anew once a healthy replica leads. If this is the last one that has every record, nothing "
+        "happens by itself: see 'A damaged log' in docs/operations.md"
+    )
+
+
+def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
+    try:
+        return replica.plan_checkpoint()
+    except (RaftlogError, OSError) as error:
+        _log.warning("%s: %s", replica.assignment.topic_partition, error)
+        return None
+
+
+def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:
+    for replica, write in due:
+        try:
+            write()
+        except (RaftlogError, OSError) as error:
+            _log.warning("%s: %s", replica.assignment.topic_partition, error)
 
 
 def _sync_and_checkpoint(replica: Replica) -> bool:
     try:
         replica.log.fsync()
-        replica.log.checkpoint(replica.high_watermark)
+        if (write := replica.plan_checkpoint(closing=True)) is not None:
+            write()
     except StorageError as error:
         _log.error("%s: %s", replica.assignment.topic_partition, error.message)
         return False

@@ -48,6 +48,14 @@ class RegisterBrokerResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineReplica:
+    """A replica whose log the broker cannot open, or cannot trust."""
+
+    topic_id: TopicId
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
     """Sent each `broker_heartbeat_interval_ms`."""
 
@@ -55,6 +63,8 @@ class HeartbeatRequest:
     broker_epoch: BrokerEpoch
     metadata_offset: Offset
     want_shutdown: bool = False
+    offline: tuple[OfflineReplica, ...] = ()
+    """They must not lead, nor be in sync: see docs/adr/0009."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ def offset_for_timestamp(
     for segment in segments:
         if segment.max_timestamp < timestamp_us:
             continue
-        for position, header in segment.headers(log_start_offset):
+        for position, header in segment.headers_since(timestamp_us):
             if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset:
                 continue
             batch = segment.read_at(position, header.batch_length)
