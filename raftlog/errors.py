@@ -58,6 +58,8 @@ class ErrorCode(StrEnum):
     INVALID_REPLICA_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
     NO_REASSIGNMENT_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
     RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
+    FETCH_SESSION_ID_NOT_FOUND = "FETCH_SESSION_ID_NOT_FOUND"
+    INVALID_FETCH_SESSION_EPOCH = "INVALID_FETCH_SESSION_EPOCH"
 
 
 class RaftlogError(Exception):
@@ -207,6 +209,8 @@ _STATUS: dict[ErrorCode, int] = {
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: 400,
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: 409,
     ErrorCode.RESOURCE_NOT_FOUND: 404,
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND: 409,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH: 409,
 }
 
 _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
@@ -234,6 +238,8 @@ _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
     ErrorCode.STALE_BROKER_EPOCH: FencedError,
     ErrorCode.KAFKA_STORAGE_ERROR: StorageError,
     ErrorCode.INSUFFICIENT_STORAGE: DiskFullError,
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND: RetriableError,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH: RetriableError,
     ErrorCode.UNKNOWN_SERVER_ERROR: RaftlogError,
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
-from raftlog.partition.core.leader import IsrLimits, LeaderCore
+from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.storage.log import PartitionLog
@@ -210,11 +210,17 @@ class Replica:
         if self.log.durable_end_offset < self.log.log_end_offset and self.log.failure is None:
             self._commit.request()
 
-    def on_follower_fetch(self, follower: int, *, broker_epoch: int, fetch_offset: Offset) -> None:
+    def on_follower_fetch(
+        self, follower: int, *, broker_epoch: int, fetch_offset: Offset, session: SessionClock | None = None
+    ) -> None:
         """Learn, as leader, how far a follower is."""
         core = self.require_leader()
         moved = core.on_follower_fetch(
-            follower, broker_epoch=broker_epoch, fetch_offset=fetch_offset, now_ms=self._clock.monotonic_ms()
+            follower,
+            broker_epoch=broker_epoch,
+            fetch_offset=fetch_offset,
+            now_ms=self._clock.monotonic_ms(),
+            session=session,
         )
         self._moved(moved)
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:

@@ -22,7 +22,8 @@ from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
-from raftlog.partition.serving import serve_fetch, serve_replica_fetch
+from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.serving import serve_fetch
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.record.batch import Buffer
@@ -71,6 +72,7 @@ class ReplicaManager:
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
         self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._applying = asyncio.Lock()
+        self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
         self.isr = IsrKeeper(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
@@ -95,6 +97,7 @@ class ReplicaManager:
         """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
         for replica in self._replicas.values():
             replica.resign()
+        self._followers.close()
         await self._tasks.close()
         clean = not self._offline
         async with self._applying:
@@ -165,7 +168,7 @@ class ReplicaManager:
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes]]:
         """Answer a follower's fetch, long-polled."""
-        return await serve_replica_fetch(self._replica, request)
+        return await self._followers.serve(request)
 
     def _replica(self, key: TopicIdPartition) -> Replica:
         if (replica := self._replicas.get(key)) is None:
@@ -268,6 +271,7 @@ class ReplicaManager:
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
         if dropped:
+            replica.data_pulse.fire()  # Followers are told the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
 
 

@@ -12,7 +12,8 @@ from replica_support import EPOCHS, TOPIC_ID, Solo
 from raftlog.errors import NotFoundError
 from raftlog.model import TopicIdPartition
 from raftlog.partition.replica import Replica
-from raftlog.partition.serving import serve_fetch, serve_replica_fetch
+from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.serving import serve_fetch
 from raftlog.wire.data import FetchPartition, FetchRequest
 from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest
 
@@ -22,6 +23,12 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self.solos = [Solo(folder, isr=(1,), min_insync_replicas=1, partition=number) for number in range(3)]
+        self.serve()
+
+    def serve(self) -> None:
+        self.server = ReplicaFetchServer(
+            find=self.find_by_id, broker_epoch=lambda: EPOCHS[1], clock=self.solos[0].clock, max_sessions=2
+        )
 
     async def fill(self) -> None:
         for solo in self.solos:
@@ -48,7 +55,7 @@ class Shelf:
             for p, offset in asked
         )
         asked_for = {"partitions": partitions, "max_wait_ms": 0, "replica_id": 2, "broker_epoch": EPOCHS[2], **request}
-        return await serve_replica_fetch(self.find_by_id, ReplicaFetchRequest(**asked_for))
+        return await self.server.serve(ReplicaFetchRequest(**asked_for))
 
 
 @pytest.fixture
@@ -125,6 +132,7 @@ async def test_followers_read_beyond_the_high_watermark_and_consumers_do_not(tmp
     solo = Solo(tmp_path)
     shelf = Shelf.__new__(Shelf)
     shelf.solos = [solo]
+    shelf.serve()
     await solo.append("x", acks=1)
     ((consumed, _),) = await shelf.fetch((0, 0))
     response, parts = await shelf.replica_fetch((0, 0), last=-1)
@@ -173,9 +181,10 @@ async def test_a_follower_beyond_the_log_is_told_the_range(shelf: Shelf):
 
 
 async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
-    response, _ = await shelf.replica_fetch((0, 2), max_wait_ms=60_000)
+    response, _ = await shelf.replica_fetch((0, 2), session_epoch=0, max_wait_ms=60_000)
     assert response.partitions[0].high_watermark == 2
-    parked = asyncio.ensure_future(shelf.replica_fetch((0, 2), max_wait_ms=60_000))
+    session = response.session_id
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
     await asyncio.sleep(0)
     assert not parked.done()
     await shelf.solos[0].append("more")
@@ -183,6 +192,18 @@ async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
         response, parts = await parked
 
     assert response.partitions[0].length == len(parts[0]) > 0
+
+
+async def test_without_a_session_only_a_change_wakes_a_follower(shelf: Shelf):
+    parked = asyncio.ensure_future(shelf.replica_fetch((0, 2), (1, 2), max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    assert not parked.done()
+    await shelf.solos[0].append("more")
+    async with asyncio.timeout(5):
+        response, parts = await parked
+
+    assert [(r.partition, r.length, r.high_watermark) for r in response.partitions] == [(0, len(parts[0]), 2), (1, 0, 2)]
+    assert not shelf.solos[0].replica.data_pulse._listeners
 
 
 async def test_a_followers_limits(shelf: Shelf):
