@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure, conclude, console
 
-SUITES = ("quorum",)
+SUITES = ("quorum", "fetch_sessions")
 """Each is a module beside this one, whose FIGURES are functions of `quick` that return figures."""
 BUILD = Path("build") / "bench"
 
