@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure, conclude, console
 
-SUITES = ("quorum", "fetch_sessions")
+SUITES = ("quorum", "fetch_sessions", "read_checks")
 """Each is a module beside this one, whose FIGURES are functions of `quick` that return figures."""
 BUILD = Path("build") / "bench"
 

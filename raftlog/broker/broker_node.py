@@ -67,6 +67,7 @@ class BrokerNode:
             checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
             retention_check_interval_ms=config.broker.retention_check_interval_ms,
             on_disk_failure=self.lifecycle.refuse,
+            damage_port=channel,
         )
         self.context = BrokerContext(
             config=config,

@@ -33,6 +33,7 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
         *_metric("raftlog_partitions", "gauge", "Replicas on this broker.", [("", len(list(replicas.replicas)))]),
         *_metric("raftlog_partitions_led", "gauge", "Partitions that this broker leads.", [("", len(cores))]),
         *_metric("raftlog_under_replicated_partitions", "gauge", "Led, with a replica out of sync.", [("", behind)]),
+        *_metric("raftlog_corrupt_replicas", "gauge", "Replicas damaged on disk.", [("", len(replicas.damage))]),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
         *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
         *_metric(

@@ -11,10 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
-from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
+from raftlog.errors import (
+    CorruptBatchError,
+    ErrorCode,
+    RaftlogError,
+    StaleRouteError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState, TopicIdPartition
 from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.damage import Damage, read_sound
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.waiters import OffsetWaiters, Pulse
@@ -52,6 +60,7 @@ class Replica:
         producers: rebuilt from the log's headers by whoever opened it.
         on_isr_hint: called when the ISR may have to change.
         on_disk_failure: called when a sync has failed: nobody knows what is on disk.
+        on_damage: called when a read has found, for the first time, that the disk does not hold what was written.
     """
 
     def __init__(
@@ -67,6 +76,7 @@ class Replica:
         tasks: Tasks,
         on_isr_hint: Callable[[], None],
         on_disk_failure: Callable[[StorageError], None],
+        on_damage: Callable[[TopicIdPartition, Damage], None] = lambda *_: None,
     ) -> None:
         self.broker_id = broker_id
         self.assignment = assignment
@@ -82,6 +92,9 @@ class Replica:
         self._clock = clock
         self._on_isr_hint = on_isr_hint
         self._on_disk_failure = on_disk_failure
+        self._on_damage = on_damage
+        self.damage: Damage | None = None
+        """What a read has found: nothing but a new log, fetched from the leader, heals it."""
         self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
@@ -161,17 +174,45 @@ class Replica:
         """Return batches below the high watermark, for a consumer.
 
         Raises:
-            StaleRouteError: this replica does not lead.
+            StaleRouteError: this replica does not lead, or is about to lose its leadership because it is damaged.
             OffsetOutOfRangeError: `offset` is outside the log.
+            StorageError: what was asked for is damaged, and nobody else holds it.
         """
         core = self.require_leader()
-        data = self.log.read(offset, max_bytes, limit_offset=core.high_watermark)
         return ReadResult(
-            data=data,
+            data=self.read_sound(offset, max_bytes, limit_offset=core.high_watermark),
             high_watermark=core.high_watermark,
             log_start_offset=self.log.log_start_offset,
             leader_epoch=self.state.leader_epoch,
         )
+
+    def read_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> bytes:
+        """Return whole batches whose checksums are right, up to where the disk is damaged.
+
+        Raises:
+            OffsetOutOfRangeError: `offset` is outside the log.
+            StorageError: the batch that holds `offset` is damaged.
+        """
+        data, problem = read_sound(self.log, offset, max_bytes, limit_offset=limit_offset)
+        if problem and self.damage is None:
+            _log.error("%s: damaged at offset %d or later: %s", self.assignment.topic_partition, offset, problem)
+            self.damage = Damage(offset, self.state.leader_epoch, problem)
+            self._on_damage(self.assignment.key, self.damage)
+        if problem and not data:
+            raise self._damaged(offset, problem)
+        return data
+
+    def offset_at(self, timestamp_us: int) -> Offset:
+        """Return the first visible offset whose record is at or after a time (us since 1970), else the high watermark.
+
+        Raises:
+            StorageError: what has to be read is damaged.
+        """
+        try:
+            found = self.log.offset_for_timestamp(timestamp_us, limit_offset=self.high_watermark)
+        except CorruptBatchError as error:
+            raise self._damaged(self.log.log_start_offset, error.message) from error
+        return self.high_watermark if found is None else found
 
     def append_fetched(self, batches: bytes) -> None:
         """Append what the leader sent; it is held once a sync has followed.
@@ -250,6 +291,15 @@ class Replica:
         """End the role and close the log."""
         self.resign()
         self.log.close()
+
+    def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
+        message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"
+        details = {"offset": offset, "isr": list(self.state.isr)}
+        if set(self.state.isr) <= {self.broker_id}:
+            return StorageError(f"{message}; no other replica is in sync", details=details)
+        return StaleRouteError(
+            f"{message}; another replica will lead in a moment", code=ErrorCode.LEADER_NOT_AVAILABLE, details=details
+        )
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")

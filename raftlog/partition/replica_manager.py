@@ -10,6 +10,7 @@ from pathlib import Path
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, StorageError
 from raftlog.model import (
+    NO_LEADER_EPOCH,
     Acks,
     BrokerEpoch,
     BrokerId,
@@ -19,6 +20,7 @@ from raftlog.model import (
     TopicIdPartition,
 )
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.damage import Damage, DamageKeeper, DamagePort, is_damage, set_aside
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
@@ -54,6 +56,7 @@ class ReplicaManager:
         checkpoint_interval_ms: int = 5_000,
         retention_check_interval_ms: int = 30_000,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
+        damage_port: DamagePort | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = -1
@@ -73,6 +76,12 @@ class ReplicaManager:
         self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._applying = asyncio.Lock()
         self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
+        self.damage = DamageKeeper(
+            broker_id=broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            assignment=self._assignment,
+            controller=damage_port,
+        )
         self.isr = IsrKeeper(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
@@ -90,6 +99,7 @@ class ReplicaManager:
     async def start(self) -> None:
         """Start what runs beside the requests."""
         self._tasks.spawn(self.isr.run(), name="isr")
+        self._tasks.spawn(self.damage.run(), name="damage")
         self._tasks.spawn(self._regularly(self._checkpoint_interval_ms, self._checkpoint), name="checkpoints")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
 
@@ -128,6 +138,7 @@ class ReplicaManager:
             self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
+            await self._heal(wanted)
             if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:
                 await asyncio.gather(*(self._open(assignment) for assignment in new))
                 self._apply_to_open(wanted)
@@ -186,6 +197,9 @@ class ReplicaManager:
             if assignment.key not in self._offline:
                 _log.error("%s is offline: %s", assignment.topic_partition, error.message)
             self._offline[assignment.key] = (assignment, error)
+            if is_damage(error):
+                # In this incarnation it has said nothing yet that anybody could count on: any epoch will do.
+                self.damage.note(assignment.key, Damage(0, NO_LEADER_EPOCH, error.message))
             return
         self._offline.pop(assignment.key, None)
         replica = Replica(
@@ -199,9 +213,28 @@ class ReplicaManager:
             tasks=self._tasks,
             on_isr_hint=self.isr.hint,
             on_disk_failure=self._on_disk_failure,
+            on_damage=self.damage.note,
         )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
+
+    def _assignment(self, key: TopicIdPartition) -> PartitionAssignment | None:
+        replica, failed = self._replicas.get(key), self._offline.get(key)
+        return replica.assignment if replica else failed[0] if failed else None
+
+    async def _heal(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
+        """Set logs aside that are damaged and that nobody counts on; what opens in their place is fetched anew."""
+        for assignment in self.damage.that_may_heal(wanted):
+            if (key := assignment.key) in self._replicas:
+                self._drop(key)
+                self._direct_fetchers()
+            folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
+            try:
+                await asyncio.to_thread(set_aside, folder)
+            except OSError as error:
+                _log.error("%s cannot be set aside: %s", folder, error)
+                continue
+            self.damage.healed(key)
 
     def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
         for key, assignment in wanted.items():

@@ -181,7 +181,7 @@ class ReplicaFetchServer:
                 told = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
                 return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, diverging=told), b""
             end = replica.log.log_end_offset
-            data = replica.log.read(asked.fetch_offset, max_bytes, limit_offset=end) if max_bytes > 0 else b""
+            data = replica.read_sound(asked.fetch_offset, max_bytes, limit_offset=end) if max_bytes > 0 else b""
         except RaftlogError as error:
             refusal = WireError.of(error)
             return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, error=refusal), b""

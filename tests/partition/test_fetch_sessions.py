@@ -190,7 +190,9 @@ class Story:
         named = ",".join(f"{p.topic_id}@{p.fetch_offset}/e{p.leader_epoch}" for p in part.partitions) or "nothing"
         forgets = f" forgets {','.join(key.topic_id for key in part.forgotten)}" if part.forgotten else ""
         lost = " answers lost" if part.answers_lost else ""
-        return f"({len(self.requests) - 1}) {part.session_id or 'new'}/{part.session_epoch} names {named}{forgets}{lost}"
+        return (
+            f"({len(self.requests) - 1}) {part.session_id or 'new'}/{part.session_epoch} names {named}{forgets}{lost}"
+        )
 
     def do_other(self, replica: str, broker_epoch: str = "30") -> str:
         """Another follower opens a session with no partitions."""

@@ -138,8 +138,7 @@ def _offset_at(replica: Replica, at: str) -> Offset:
         return replica.log.log_start_offset
     if at == "latest":
         return replica.high_watermark
-    found = replica.log.offset_for_timestamp(int(at) * 1_000, limit_offset=replica.high_watermark)
-    return replica.high_watermark if found is None else found
+    return replica.offset_at(int(at) * 1_000)
 
 
 def _marks(read: ReadResult, following: Offset) -> dict[str, str]:
