@@ -15,6 +15,7 @@ from raftlog.errors import ErrorCode, RaftlogError, StorageError
 from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, TopicIdPartition
 from raftlog.partition.core.epochs import truncation_offset
 from raftlog.partition.core.follower_session import FollowerSession
+from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.replica import Replica
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
@@ -30,12 +31,16 @@ _log = logging.getLogger(__name__)
 _ANSWER_MARGIN_MS = 2_000
 """How much longer than the leader's parking time an answer may take."""
 
+_LONGEST_REST_MS = 1_000
+"""The limit of reassignments is looked at again after this long: it may have been lifted."""
+
 
 class LeaderFetcher:
     """Pulls from one leader until it is cancelled.
 
     Args:
         broker_epoch: this broker's epoch, asked for at each fetch.
+        throttle: shared by all fetchers of this broker, for replicas that a reassignment adds.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class LeaderFetcher:
         session: HttpSession,
         config: ReplicationConfig,
         on_disk_failure: Callable[[StorageError], None],
+        throttle: Throttle | None = None,
     ) -> None:
         self.leader = leader
         self._broker_id = broker_id
@@ -54,13 +60,14 @@ class LeaderFetcher:
         self._session = session
         self._config = config
         self._on_disk_failure = on_disk_failure
+        self._throttle = throttle or Throttle()
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._positions = FollowerSession()
         self._unsynced: dict[TopicIdPartition, None] = {}
         """Partitions whose log may end above what is synced: that must not be promised."""
         self._resting: dict[TopicIdPartition, float] = {}
-        """Partitions that failed, and until when (the loop's clock) they rest: others must not wait for them."""
+        """Partitions that failed or are throttled, and until when (the loop's clock) they rest: others go on."""
         self._changed = asyncio.Event()
         self._reachable = True
 
@@ -74,9 +81,9 @@ class LeaderFetcher:
         moved = [key for key, epoch in epochs.items() if self._epochs.get(key) != epoch]
         self._epochs = epochs
         self._positions.follow(epochs)
-        for key in dict.fromkeys([*moved, *self._resting]):
+        for key in moved:
             self._positions.name(key)
-        self._resting.clear()
+        self._resting = {key: 0.0 for key in self._resting if key in epochs}  # Something is new: all try again.
         self._changed.set()
 
     async def run(self) -> None:
@@ -139,15 +146,28 @@ class LeaderFetcher:
             log_start_offset=replica.log.log_start_offset,
         )
 
-    def _rest(self, key: TopicIdPartition) -> None:
+    def _rest(self, key: TopicIdPartition, wait_ms: float) -> None:
         self._positions.hold_back(key)
-        self._resting[key] = asyncio.get_running_loop().time() + self._config.replica_fetch_backoff_ms / 1000
+        self._resting[key] = asyncio.get_running_loop().time() + wait_ms / 1000
 
     def _end_rests(self) -> None:
         now = asyncio.get_running_loop().time()
         for key in [key for key, until in self._resting.items() if until <= now]:
             del self._resting[key]
+            self._go_on(key)
+
+    def _go_on(self, key: TopicIdPartition) -> None:
+        """Fetch more of a partition: at once, or when what its reassignment may take allows it."""
+        wait_ms = self._throttle.wait_ms(_now_ms()) if self._is_throttled(key) else 0.0
+        if wait_ms > 0:
+            self._rest(key, min(wait_ms, _LONGEST_REST_MS))
+        else:
             self._positions.name(key)
+
+    def _is_throttled(self, key: TopicIdPartition) -> bool:
+        """A replica in sync is never slowed down: acks=all waits for it."""
+        state = self._replicas[key].state if key in self._replicas else None
+        return state is not None and self._broker_id in state.adding and self._broker_id not in state.isr
 
     def _wait_ms(self) -> int:
         """Return how long the leader may park the request: not longer than any partition rests."""
@@ -198,10 +218,12 @@ class LeaderFetcher:
         except RaftlogError as error:
             self._give_up(replica, error)
             well = False
+        if batches and self._is_throttled(key):
+            self._throttle.spend(len(batches), _now_ms())
         if not well:
-            self._rest(key)
+            self._rest(key, self._config.replica_fetch_backoff_ms)
         elif batches or result.error is not None or result.diverging is not None:
-            self._positions.name(key)
+            self._go_on(key)
         if batches and replica.config.flush == "batch":
             self._unsynced[key] = None
 
@@ -262,6 +284,10 @@ class LeaderFetcher:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+def _now_ms() -> float:
+    return asyncio.get_running_loop().time() * 1000
 
 
 def _sync(replicas: Sequence[Replica]) -> list[tuple[Replica, StorageError]]:

@@ -20,6 +20,7 @@ from raftlog.model import (
     TopicIdPartition,
 )
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.damage import Damage, DamageKeeper, DamagePort, is_damage, set_aside
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
@@ -75,6 +76,7 @@ class ReplicaManager:
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
         self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._applying = asyncio.Lock()
+        self._throttle = Throttle()
         self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
         self.damage = DamageKeeper(
             broker_id=broker_id,
@@ -145,6 +147,10 @@ class ReplicaManager:
             if complete:
                 await asyncio.to_thread(self._delete_unassigned, frozenset(wanted))
         self.isr.hint()
+
+    def limit_reassignments(self, bytes_per_second: int) -> None:
+        """Say how fast replicas that reassignments add here may be fetched; -1: as fast as can be."""
+        self._throttle.limit(bytes_per_second, asyncio.get_running_loop().time() * 1000)
 
     def leader(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
         """Return the replica of a partition that this broker leads.
@@ -278,6 +284,7 @@ class ReplicaManager:
             session=self._session,
             config=self._replication,
             on_disk_failure=self._on_disk_failure,
+            throttle=self._throttle,
         )
         return fetcher, self._tasks.spawn(fetcher.run(), name=f"fetch from broker {leader}")
 
