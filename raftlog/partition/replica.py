@@ -15,11 +15,21 @@ from raftlog.errors import (
     CorruptBatchError,
     ErrorCode,
     RaftlogError,
+    RetriableError,
     StaleRouteError,
     StorageError,
     UnknownOutcomeError,
 )
-from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState, TopicIdPartition
+from raftlog.model import (
+    ACKS_ALL,
+    NO_LEADER,
+    Acks,
+    LeaderEpoch,
+    Offset,
+    PartitionAssignment,
+    PartitionState,
+    TopicIdPartition,
+)
 from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.damage import Damage, read_sound
@@ -170,21 +180,38 @@ class Replica:
         await self._wait_for(result, core, acks, timeout_ms)
         return result
 
-    def read(self, offset: Offset, max_bytes: int) -> ReadResult:
+    def read(self, offset: Offset, max_bytes: int, *, any_replica: bool = False) -> ReadResult:
         """Return batches below the high watermark, for a consumer.
 
+        Args:
+            any_replica: a follower may answer too, up to the high watermark that it knows.
+
         Raises:
+            RetriableError: OFFSET_NOT_AVAILABLE: this follower does not know yet that `offset` may be read.
             StaleRouteError: this replica does not lead, or is about to lose its leadership because it is damaged.
             OffsetOutOfRangeError: `offset` is outside the log.
             StorageError: what was asked for is damaged, and nobody else holds it.
         """
-        core = self.require_leader()
+        if self.core is None and any_replica and self.state.leader != NO_LEADER:
+            self._require_known_visible(offset)
+        else:
+            self.require_leader()
+        high_watermark = self.high_watermark
         return ReadResult(
-            data=self.read_sound(offset, max_bytes, limit_offset=core.high_watermark),
-            high_watermark=core.high_watermark,
+            data=self.read_sound(offset, max_bytes, limit_offset=high_watermark),
+            high_watermark=high_watermark,
             log_start_offset=self.log.log_start_offset,
             leader_epoch=self.state.leader_epoch,
         )
+
+    def _require_known_visible(self, offset: Offset) -> None:
+        if offset > self._follower_high_watermark:
+            raise RetriableError(
+                f"{self.assignment.topic_partition}: broker {self.broker_id} follows, and knows the high watermark "
+                f"{self._follower_high_watermark}, received offset {offset}: ask the leader, or later",
+                code=ErrorCode.OFFSET_NOT_AVAILABLE,
+                details={"high_watermark": self._follower_high_watermark, "leader": self.state.leader},
+            )
 
     def read_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> bytes:
         """Return whole batches whose checksums are right, up to where the disk is damaged.
@@ -244,7 +271,9 @@ class Replica:
     def learn_high_watermark(self, high_watermark: Offset) -> None:
         """Learn the leader's high watermark, as a follower."""
         known = min(high_watermark, self.log.log_end_offset)
-        self._follower_high_watermark = max(self._follower_high_watermark, known)
+        if known > self._follower_high_watermark:
+            self._follower_high_watermark = known
+            self.visible_pulse.fire()
 
     def sync_soon(self) -> None:
         """Have what was appended synced in the background: with `flush = os` nothing else does."""
@@ -291,6 +320,7 @@ class Replica:
         """End the role and close the log."""
         self.resign()
         self.log.close()
+        self.visible_pulse.fire()  # Consumers of a follower wait too.
 
     def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
         message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"

@@ -15,11 +15,13 @@ from raftlog.model import (
     BrokerEpoch,
     BrokerId,
     BrokerRegistration,
+    Offset,
     PartitionAssignment,
     TopicId,
     TopicIdPartition,
 )
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.core.read_replicas import preferred_read_replica
 from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.damage import Damage, DamageKeeper, DamagePort, is_damage, set_aside
 from raftlog.partition.fetcher import LeaderFetcher
@@ -159,6 +161,12 @@ class ReplicaManager:
             StaleRouteError: it does not lead it, has not opened it yet, or the topic was deleted and recreated.
             StorageError: its disk refused.
         """
+        replica = self.replica(topic, partition, topic_id)
+        replica.require_leader()
+        return replica
+
+    def replica(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
+        """Return this broker's replica of a partition, whatever its role; see `leader`."""
         replica = self._by_name.get((topic, partition))
         if replica is None:
             for assignment, error in self._offline.values():
@@ -170,7 +178,6 @@ class ReplicaManager:
                 f"{topic} was deleted and recreated: its id is {replica.assignment.topic_id}, received {topic_id}",
                 code=ErrorCode.UNKNOWN_TOPIC_ID,
             )
-        replica.require_leader()
         return replica
 
     async def produce(
@@ -181,7 +188,13 @@ class ReplicaManager:
 
     async def fetch(self, request: FetchRequest) -> list[tuple[FetchResult, bytes]]:
         """Answer a consumer's fetch of several partitions, long-polled."""
-        return await serve_fetch(self.leader, request)
+        return await serve_fetch(self.replica, request, prefer=self.preferred)
+
+    def preferred(self, replica: Replica, rack: str, offset: Offset) -> BrokerId | None:
+        """Return the follower that a consumer in `rack` should read, if there is one and this broker leads."""
+        if replica.core is None:
+            return None
+        return preferred_read_replica(replica.core, self._brokers, rack=rack, offset=offset)
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes]]:
         """Answer a follower's fetch, long-polled."""

@@ -6,16 +6,29 @@ import asyncio
 from collections.abc import Callable
 
 from raftlog.errors import RaftlogError
+from raftlog.model import BrokerId, Offset
 from raftlog.partition.replica import Replica
 from raftlog.partition.waiters import listening, wait_until
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
 
-FindLeader = Callable[[str, int, str], Replica]
+FindReplica = Callable[[str, int, str], Replica]
+Prefer = Callable[[Replica, str, Offset], BrokerId | None]
+"""Which follower should be read instead, from the leader's replica, the consumer's rack and its offset."""
 
 
-async def serve_fetch(find: FindLeader, request: FetchRequest) -> list[tuple[FetchResult, bytes]]:
-    """Answer a consumer: at once if there are `min_bytes` or an error, else when there are or time is up."""
+def _nobody(_: Replica, __: str, ___: Offset) -> None:
+    return None
+
+
+async def serve_fetch(
+    find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody
+) -> list[tuple[FetchResult, bytes]]:
+    """Answer a consumer: at once if there are `min_bytes` or something else to say, else when there is or time is up.
+
+    Args:
+        find: from topic, partition and topic id to this broker's replica, whatever its role.
+    """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
     pulses = []
     for asked in request.partitions:
@@ -26,25 +39,30 @@ async def serve_fetch(find: FindLeader, request: FetchRequest) -> list[tuple[Fet
     with listening(pulses) as event:
         while True:
             event.clear()
-            results = _read_all(find, request)
+            results = _read_all(find, request, prefer)
             enough = sum(len(data) for _, data in results) >= request.min_bytes
-            if enough or any(result.error for result, _ in results) or not await wait_until(event, deadline):
+            said = any(result.error is not None or result.preferred_read_replica >= 0 for result, _ in results)
+            if enough or said or not await wait_until(event, deadline):
                 return results
 
 
-def _read_all(find: FindLeader, request: FetchRequest) -> list[tuple[FetchResult, bytes]]:
+def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[tuple[FetchResult, bytes]]:
     results, left = [], request.max_bytes
     for asked in request.partitions:
-        result, data = _read(find, asked, left)
+        result, data = _read(find, asked, left, prefer)
         left -= len(data)
         results.append((result, data))
     return results
 
 
-def _read(find: FindLeader, asked: FetchPartition, left: int) -> tuple[FetchResult, bytes]:
+def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer) -> tuple[FetchResult, bytes]:
     try:
         replica = find(asked.topic, asked.partition, asked.topic_id)
-        read = replica.read(asked.offset, min(asked.max_bytes, max(0, left)))
+        preferred = prefer(replica, asked.rack, asked.offset) if asked.rack else None
+        if preferred is not None:
+            named = FetchResult(topic=asked.topic, partition=asked.partition, preferred_read_replica=preferred)
+            return named, b""
+        read = replica.read(asked.offset, min(asked.max_bytes, max(0, left)), any_replica=asked.any_replica)
     except RaftlogError as error:
         return FetchResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error)), b""
     data = read.data if left > 0 else b""
