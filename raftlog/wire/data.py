@@ -10,6 +10,8 @@ from raftlog.model import BrokerId, LeaderEpoch, Offset, ProducerEpoch, Producer
 from raftlog.wire.errors import WireError
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
+MAX_REQUEST_PARTITIONS = 10_000
+"""In one produce or fetch: each costs its broker more than the few bytes that name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import (
+    ParkedFetches,
     check_query,
     deadline_ms,
     json_response,
@@ -24,7 +25,7 @@ from raftlog.partition.replica import ReadResult, Replica
 from raftlog.partition.serving import serve_fetch
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
-from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, OffsetResponse
+from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse, OffsetResponse
 
 
 class FetchRoutes:
@@ -32,6 +33,7 @@ class FetchRoutes:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
+        self._parked = ParkedFetches(max_requests=context.config.broker.max_inflight_requests)
 
     def add_to(self, app: web.Application) -> None:
         """Register every path."""
@@ -64,7 +66,8 @@ class FetchRoutes:
             min_bytes=query_number(request, "min_bytes", 1),
             max_bytes=max_bytes,
         )
-        ((result, data),) = await serve_fetch(self._context.replica, fetch)
+        with self._parked.waiting(fetch.max_wait_ms):
+            ((result, data),) = await serve_fetch(self._context.replica, fetch)
         if result.error is not None:
             raise result.error.to_error()
         self._context.metrics.bytes_out += len(data)
@@ -84,7 +87,8 @@ class FetchRoutes:
         self._check_limits(asked)
         wait_ms = min(asked.max_wait_ms, deadline_ms(request, asked.max_wait_ms))
         prefer = self._context.replicas.preferred
-        pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
+        with self._parked.waiting(wait_ms):
+            pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
         body = b"".join(encode_frame(head, [data for _, data in pairs]))
@@ -122,6 +126,10 @@ class FetchRoutes:
 
     def _check_limits(self, asked: FetchRequest) -> None:
         config = self._context.config.broker
+        if len(asked.partitions) > MAX_REQUEST_PARTITIONS:
+            raise InvalidRequestError(
+                f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(asked.partitions)}"
+            )
         limits = [
             ("max_wait_ms", asked.max_wait_ms, 0, config.fetch_max_wait_ms),
             ("max_bytes", asked.max_bytes, 1, config.fetch_max_bytes),
