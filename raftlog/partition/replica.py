@@ -12,28 +12,22 @@ from dataclasses import dataclass, replace
 
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import (
-    CorruptBatchError,
     ErrorCode,
-    RaftlogError,
-    RetriableError,
-    StaleRouteError,
     StorageError,
     UnknownOutcomeError,
 )
 from raftlog.model import (
     ACKS_ALL,
-    NO_LEADER,
     Acks,
     LeaderEpoch,
     Offset,
     PartitionAssignment,
     PartitionState,
-    TopicIdPartition,
 )
 from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.damage import Damage, read_sound
 from raftlog.partition.group_commit import GroupCommit
+from raftlog.partition.readable import OnDamage, ReadableReplica
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.waiters import OffsetWaiters, Pulse
 from raftlog.record import iter_batches, stamp, validate_batch, verify_payload_crc
@@ -53,24 +47,14 @@ class AppendResult:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult:
-    """Whole batches, and the marks at the time."""
-
-    data: bytes
-    high_watermark: Offset
-    log_start_offset: Offset
-    leader_epoch: LeaderEpoch
-
-
-class Replica:
+class Replica(ReadableReplica):
     """A replica of one partition on this broker.
 
     Args:
         producers: rebuilt from the log's headers by whoever opened it.
         on_isr_hint: called when the ISR may have to change.
         on_disk_failure: called when a sync has failed: nobody knows what is on disk.
-        on_damage: called when a read has found, for the first time, that the disk does not hold what was written.
+        on_damage: see `ReadableReplica`.
     """
 
     def __init__(
@@ -86,13 +70,10 @@ class Replica:
         tasks: Tasks,
         on_isr_hint: Callable[[], None],
         on_disk_failure: Callable[[StorageError], None],
-        on_damage: Callable[[TopicIdPartition, Damage], None] = lambda *_: None,
+        on_damage: OnDamage = lambda *_: None,
     ) -> None:
-        self.broker_id = broker_id
-        self.assignment = assignment
-        self.log = log
+        super().__init__(broker_id=broker_id, assignment=assignment, log=log, on_damage=on_damage)
         self.producers = producers
-        self.core: LeaderCore | None = None
         self.data_pulse = Pulse()
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
         self.visible_pulse = Pulse()
@@ -102,25 +83,9 @@ class Replica:
         self._clock = clock
         self._on_isr_hint = on_isr_hint
         self._on_disk_failure = on_disk_failure
-        self._on_damage = on_damage
-        self.damage: Damage | None = None
-        """What a read has found: nothing but a new log, fetched from the leader, heals it."""
-        self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
         self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self._on_storage_failure)
-
-    @property
-    def state(self) -> PartitionState:
-        return self.assignment.state
-
-    @property
-    def config(self) -> TopicConfig:
-        return self.log.config
-
-    @property
-    def high_watermark(self) -> Offset:
-        return self.core.high_watermark if self.core else self._follower_high_watermark
 
     @property
     def held_end_offset(self) -> Offset:
@@ -180,67 +145,6 @@ class Replica:
         await self._wait_for(result, core, acks, timeout_ms)
         return result
 
-    def read(self, offset: Offset, max_bytes: int, *, any_replica: bool = False) -> ReadResult:
-        """Return batches below the high watermark, for a consumer.
-
-        Args:
-            any_replica: a follower may answer too, up to the high watermark that it knows.
-
-        Raises:
-            RetriableError: OFFSET_NOT_AVAILABLE: this follower does not know yet that `offset` may be read.
-            StaleRouteError: this replica does not lead, or is about to lose its leadership because it is damaged.
-            OffsetOutOfRangeError: `offset` is outside the log.
-            StorageError: what was asked for is damaged, and nobody else holds it.
-        """
-        if self.core is None and any_replica and self.state.leader != NO_LEADER:
-            self._require_known_visible(offset)
-        else:
-            self.require_leader()
-        high_watermark = self.high_watermark
-        return ReadResult(
-            data=self.read_sound(offset, max_bytes, limit_offset=high_watermark),
-            high_watermark=high_watermark,
-            log_start_offset=self.log.log_start_offset,
-            leader_epoch=self.state.leader_epoch,
-        )
-
-    def _require_known_visible(self, offset: Offset) -> None:
-        if offset > self._follower_high_watermark:
-            raise RetriableError(
-                f"{self.assignment.topic_partition}: broker {self.broker_id} follows, and knows the high watermark "
-                f"{self._follower_high_watermark}, received offset {offset}: ask the leader, or later",
-                code=ErrorCode.OFFSET_NOT_AVAILABLE,
-                details={"high_watermark": self._follower_high_watermark, "leader": self.state.leader},
-            )
-
-    def read_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> bytes:
-        """Return whole batches whose checksums are right, up to where the disk is damaged.
-
-        Raises:
-            OffsetOutOfRangeError: `offset` is outside the log.
-            StorageError: the batch that holds `offset` is damaged.
-        """
-        data, problem = read_sound(self.log, offset, max_bytes, limit_offset=limit_offset)
-        if problem and self.damage is None:
-            _log.error("%s: damaged at offset %d or later: %s", self.assignment.topic_partition, offset, problem)
-            self.damage = Damage(offset, self.state.leader_epoch, problem)
-            self._on_damage(self.assignment.key, self.damage)
-        if problem and not data:
-            raise self._damaged(offset, problem)
-        return data
-
-    def offset_at(self, timestamp_us: int) -> Offset:
-        """Return the first visible offset whose record is at or after a time (us since 1970), else the high watermark.
-
-        Raises:
-            StorageError: what has to be read is damaged.
-        """
-        try:
-            found = self.log.offset_for_timestamp(timestamp_us, limit_offset=self.high_watermark)
-        except CorruptBatchError as error:
-            raise self._damaged(self.log.log_start_offset, error.message) from error
-        return self.high_watermark if found is None else found
-
     def append_fetched(self, batches: bytes) -> None:
         """Append what the leader sent; it is held once a sync has followed.
 
@@ -296,22 +200,6 @@ class Replica:
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._on_isr_hint()
 
-    def require_leader(self) -> LeaderCore:
-        """Return the leader's core.
-
-        Raises:
-            StaleRouteError: this replica does not lead; `details` says who does.
-        """
-        if self.core is None:
-            leader, epoch = self.state.leader, self.state.leader_epoch
-            raise StaleRouteError(
-                f"broker {self.broker_id} does not lead {self.assignment.topic_partition}: "
-                + (f"broker {leader} does, in epoch {epoch}" if leader >= 0 else "it has no leader now"),
-                code=ErrorCode.NOT_LEADER_OR_FOLLOWER if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                details={"leader": leader, "leader_epoch": epoch},
-            )
-        return self.core
-
     def resign(self) -> None:
         """End the role: who waits is told that the outcome is not known."""
         self._resign("the broker is stopping")
@@ -321,15 +209,6 @@ class Replica:
         self.resign()
         self.log.close()
         self.visible_pulse.fire()  # Consumers of a follower wait too.
-
-    def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
-        message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"
-        details = {"offset": offset, "isr": list(self.state.isr)}
-        if set(self.state.isr) <= {self.broker_id}:
-            return StorageError(f"{message}; no other replica is in sync", details=details)
-        return StaleRouteError(
-            f"{message}; another replica will lead in a moment", code=ErrorCode.LEADER_NOT_AVAILABLE, details=details
-        )
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")

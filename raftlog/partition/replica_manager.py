@@ -22,9 +22,8 @@ from raftlog.model import (
 )
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.core.read_replicas import preferred_read_replica
-from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.damage import Damage, DamageKeeper, DamagePort, is_damage, set_aside
-from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.partition.fetchers import Fetchers
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
@@ -66,7 +65,6 @@ class ReplicaManager:
         self._data_dir = data_dir
         self._topic_defaults = topic_defaults
         self._replication = replication
-        self._session = session
         self._clock = clock
         self._checkpoint_interval_ms = checkpoint_interval_ms
         self._retention_check_interval_ms = retention_check_interval_ms
@@ -76,9 +74,15 @@ class ReplicaManager:
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
-        self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
+        self._fetchers = Fetchers(
+            broker_id=broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            session=session,
+            config=replication,
+            on_disk_failure=on_disk_failure,
+            tasks=self._tasks,
+        )
         self._applying = asyncio.Lock()
-        self._throttle = Throttle()
         self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
         self.damage = DamageKeeper(
             broker_id=broker_id,
@@ -152,7 +156,7 @@ class ReplicaManager:
 
     def limit_reassignments(self, bytes_per_second: int) -> None:
         """Say how fast replicas that reassignments add here may be fetched; -1: as fast as can be."""
-        self._throttle.limit(bytes_per_second, asyncio.get_running_loop().time() * 1000)
+        self._fetchers.throttle.limit(bytes_per_second, asyncio.get_running_loop().time() * 1000)
 
     def leader(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
         """Return the replica of a partition that this broker leads.
@@ -275,31 +279,7 @@ class ReplicaManager:
         replica.close()
 
     def _direct_fetchers(self) -> None:
-        """Let one fetcher pull from each leader that something here follows, at its present address."""
-        following: dict[BrokerId, list[Replica]] = {}
-        for replica in self._replicas.values():
-            leader = replica.state.leader
-            if replica.core is None and leader != self.broker_id and leader in self._brokers:
-                following.setdefault(leader, []).append(replica)
-        for leader in list(self._fetchers):
-            if leader not in following or self._fetchers[leader][0].leader.internal != self._brokers[leader].internal:
-                self._fetchers.pop(leader)[1].cancel()
-        for leader, replicas in following.items():
-            if leader not in self._fetchers:
-                self._fetchers[leader] = self._start_fetcher(leader)
-            self._fetchers[leader][0].follow(replicas)
-
-    def _start_fetcher(self, leader: BrokerId) -> tuple[LeaderFetcher, asyncio.Task[None]]:
-        fetcher = LeaderFetcher(
-            self._brokers[leader],
-            broker_id=self.broker_id,
-            broker_epoch=lambda: self.broker_epoch,
-            session=self._session,
-            config=self._replication,
-            on_disk_failure=self._on_disk_failure,
-            throttle=self._throttle,
-        )
-        return fetcher, self._tasks.spawn(fetcher.run(), name=f"fetch from broker {leader}")
+        self._fetchers.direct(self._replicas.values(), self._brokers)
 
     def _delete_unassigned(self, wanted: frozenset[TopicIdPartition]) -> None:
         for stored in self._data_dir.list_partitions():

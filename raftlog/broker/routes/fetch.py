@@ -21,7 +21,8 @@ from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
-from raftlog.partition.replica import ReadResult, Replica
+from raftlog.partition.readable import ReadResult
+from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
