@@ -146,10 +146,11 @@ class ReplicaManager:
             self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
-            await self._heal(wanted)
-            if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:
-                await asyncio.gather(*(self._open(assignment) for assignment in new))
-                self._apply_to_open(wanted)
+            for _ in range(2):  # What cannot be opened for its damage may be set aside, and opened empty.
+                await self._heal(wanted)
+                if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:
+                    await asyncio.gather(*(self._open(assignment) for assignment in new))
+                    self._apply_to_open(wanted)
             if complete:
                 await asyncio.to_thread(self._delete_unassigned, frozenset(wanted))
         self.isr.hint()

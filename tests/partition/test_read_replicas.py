@@ -162,3 +162,46 @@ async def test_a_follower_that_never_had_an_offset_says_so(tmp_path: Path):
             await read(world, 2, 0)
         assert gone.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         await world.push()
+
+
+async def test_while_leaders_change_nobody_reads_what_does_not_stay(tmp_path: Path):
+    """Scenario KIP-392: appends, reads at every replica and fail-overs at once; what was read is in the final log."""
+    async with World(tmp_path) as world:
+        seen: dict[int, set[str]] = {}
+        sent, ended = 0, False
+
+        async def write() -> None:
+            nonlocal sent
+            while not ended:
+                sent += 1
+                try:
+                    await world.produce(f"value {sent}", broker=world.state.leader, timeout_ms=200)
+                except RaftlogError:
+                    await asyncio.sleep(0.001)  # Unknown: it may be in the log, or be cut.
+
+        async def read_at(broker: int) -> None:
+            while not ended:
+                try:
+                    values, high_watermark = await read(world, broker, 0)
+                except RaftlogError:
+                    values, high_watermark = [], 0
+                assert len(values) <= high_watermark or not values
+                for offset, value in enumerate(values):
+                    seen.setdefault(offset, set()).add(value)
+                await asyncio.sleep(0.002)
+
+        tasks = [asyncio.ensure_future(work) for work in (write(), *(read_at(broker) for broker in (1, 2, 3)))]
+        for leader in (2, 3, 1, 3):
+            end = world.brokers[world.state.leader].replica.high_watermark
+            await world.until(lambda end=end: world.brokers[world.state.leader].replica.high_watermark >= end + 10)
+            await world.elect(leader, (1, 2, 3), to={leader})  # The others hear of it later, and write meanwhile.
+            await asyncio.sleep(0)
+            await world.push()
+        ended = True
+        await asyncio.gather(*tasks)
+        await world.produce("the end", broker=3)
+        await world.until(lambda: len({tuple(broker.values()) for broker in world.brokers.values()}) == 1)
+
+        final = world.brokers[3].values()
+        assert len(seen) >= 20
+        assert {offset: values for offset, values in seen.items() if values != {final[offset]}} == {}
