@@ -19,11 +19,12 @@ from raftlog.broker.routes.cluster import ClusterRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.topics import TopicRoutes
-from raftlog.config import NodeConfig
+from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
 from raftlog.partition.core.producers import ProducerLimits
+from raftlog.partition.core.throttle import UNLIMITED
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
@@ -73,6 +74,7 @@ class BrokerNode:
             ),
             max_open_segments=config.broker.max_open_segments,
             on_disk_failure=self.lifecycle.refuse,
+            damage_port=channel,
         )
         self.context = BrokerContext(
             config=config,
@@ -185,6 +187,8 @@ class BrokerNode:
         own = image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != self.replicas.broker_epoch:
             return
+        throttle = image.dynamic_configs(self._config.node_id).get(REASSIGNMENT_THROTTLE, UNLIMITED)
+        self.replicas.limit_reassignments(int(throttle))
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
         self._replicas_open = True
         if self.lifecycle.fenced:

@@ -47,6 +47,12 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
             ((f'{{reason="{reason}"}}', count) for reason, count in sorted(_refusing(replicas).items())),
         ),
         *_metric("raftlog_quarantined_logs", "gauge", "Damaged logs put aside.", [("", replicas.quarantined)]),
+        *_metric(
+            "raftlog_corrupt_replicas",
+            "gauge",
+            "Replicas whose log was found damaged in use, and is not replaced yet.",
+            [("", len(replicas.damage))],
+        ),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
         *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
         *_metric(

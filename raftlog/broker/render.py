@@ -10,7 +10,7 @@ import pyarrow as pa
 from raftlog.broker.json_records import record_to_json
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
-from raftlog.partition.replica import ReadResult
+from raftlog.partition.readable import ReadResult
 from raftlog.record import READ_SCHEMA, iter_batches, read_records, to_arrow_with_offsets, verify_payload_crc
 from raftlog.wire import media
 from raftlog.wire.codec import encode_json

@@ -10,6 +10,7 @@ import click
 
 from raftlog.cli.remote import admin, bootstrap_option, changes, configs_option, local_option, partitions_argument
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run
+from raftlog.config import REASSIGNMENT_THROTTLE
 from raftlog.errors import ConfigError
 from raftlog.model import NO_LEADER, TopicPartition
 from raftlog.schema import from_plain
@@ -161,6 +162,12 @@ def delete(name: str, bootstrap: list[str]) -> None:
 @click.option("--to", "target", metavar="BROKER[,BROKER]", help="Where the replicas shall be, preferred leader first.")
 @click.option("--plan", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A JSON file of many moves.")
 @click.option("--cancel", is_flag=True, help="Go back to where these partitions were.")
+@click.option(
+    "--throttle",
+    type=int,
+    metavar="BYTES",
+    help="Bytes a second that each broker may fetch for moves, from now on; -1: as fast as it can.",
+)
 @bootstrap_option
 @json_option
 def reassign(
@@ -168,6 +175,7 @@ def reassign(
     target: str | None,
     plan: Path | None,
     cancel: bool,
+    throttle: int | None,
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
@@ -179,6 +187,8 @@ def reassign(
 
     async def work() -> list[Reassignment]:
         async with admin(bootstrap) as client:
+            if throttle is not None:
+                await client.alter_broker_configs({REASSIGNMENT_THROTTLE: None if throttle == -1 else throttle})
             return await client.reassign_partitions(moves) if moves else await client.reassignments()
 
     moving = run(work())
@@ -186,9 +196,18 @@ def reassign(
         print_json([asdict(move) for move in moving])
         return
     rows = [
-        (f"{m.topic}-{m.partition}", _ids(m.replicas), _ids(m.adding), _ids(m.removing), _ids(m.isr)) for m in moving
+        (
+            f"{m.topic}-{m.partition}",
+            _ids(m.replicas),
+            _ids(m.adding),
+            _ids(m.removing),
+            _ids(m.isr),
+            "" if m.records_left is None else f"{m.records_left:,}",
+        )
+        for m in moving
     ]
-    print_table(["partition", "replicas", "adding", "removing", "in sync"], rows, empty="nothing is moving")
+    titles = ["partition", "replicas", "adding", "removing", "in sync", "records left"]
+    print_table(titles, rows, empty="nothing is moving")
 
 
 def _moves(

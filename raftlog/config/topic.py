@@ -56,12 +56,13 @@ def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | i
     Raises:
         ConfigError: a name is unknown or a value does not fit; the message names both.
     """
-    typed = {name: _typed_if_text(value) for name, value in overrides.items()}
+    typed = {name: typed_if_text(value) for name, value in overrides.items()}
     config = asdict(from_plain(TopicConfig, typed, error=ConfigError))
     return {name: config[name] for name in typed}
 
 
-def _typed_if_text(value: object) -> object:
+def typed_if_text(value: object) -> object:
+    """Return the number or truth that a text stands for, as command lines give them; all else as it is."""
     if isinstance(value, str) and value.removeprefix("-").isdigit():
         return int(value)
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value

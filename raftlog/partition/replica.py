@@ -12,11 +12,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
-from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
-from raftlog.partition.core.leader import IsrLimits, LeaderCore
+from raftlog.errors import (
+    ErrorCode,
+    StorageError,
+    UnknownOutcomeError,
+)
+from raftlog.model import (
+    ACKS_ALL,
+    Acks,
+    LeaderEpoch,
+    Offset,
+    PartitionAssignment,
+    PartitionState,
+)
+from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
+from raftlog.partition.readable import OnDamage, ReadableReplica
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
@@ -37,23 +49,14 @@ class AppendResult:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult:
-    """Whole batches, and the marks at the time."""
-
-    data: bytes
-    high_watermark: Offset
-    log_start_offset: Offset
-    leader_epoch: LeaderEpoch
-
-
-class Replica:
+class Replica(ReadableReplica):
     """A replica of one partition on this broker.
 
     Args:
         producers: rebuilt from the log's headers by whoever opened it.
         on_isr_hint: called when the ISR may have to change.
         on_disk_failure: called when a sync has failed: nobody knows what is on disk.
+        on_damage: see `ReadableReplica`.
     """
 
     def __init__(
@@ -69,12 +72,10 @@ class Replica:
         tasks: Tasks,
         on_isr_hint: Callable[[], None],
         on_disk_failure: Callable[[StorageError], None],
+        on_damage: OnDamage = lambda *_: None,
     ) -> None:
-        self.broker_id = broker_id
-        self.assignment = assignment
-        self.log = log
+        super().__init__(broker_id=broker_id, assignment=assignment, log=log, on_damage=on_damage)
         self.producers = producers
-        self.core: LeaderCore | None = None
         self.data_pulse = Pulse()
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
         self.visible_pulse = Pulse()
@@ -84,22 +85,9 @@ class Replica:
         self._clock = clock
         self._on_isr_hint = on_isr_hint
         self._on_disk_failure = on_disk_failure
-        self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
         self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self._on_storage_failure)
-
-    @property
-    def state(self) -> PartitionState:
-        return self.assignment.state
-
-    @property
-    def config(self) -> TopicConfig:
-        return self.log.config
-
-    @property
-    def high_watermark(self) -> Offset:
-        return self.core.high_watermark if self.core else self._follower_high_watermark
 
     @property
     def held_end_offset(self) -> Offset:
@@ -151,29 +139,14 @@ class Replica:
             stamped = batch if isinstance(batch, bytearray) else bytearray(batch)
             base_offset = self.log.log_end_offset
             stamp(stamped, base_offset=base_offset, leader_epoch=epoch)
-            self.log.append(stamped)
+            with self.noticing_damage():
+                self.log.append(stamped)
             header = replace(header, base_offset=base_offset, leader_epoch=epoch)
             self.producers.on_appended(header, self._clock.wall_us() // 1000)
             self._appended(core)
             result = AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
         await self._wait_for(result, core, acks, timeout_ms)
         return result
-
-    def read(self, offset: Offset, max_bytes: int) -> ReadResult:
-        """Return batches below the high watermark, for a consumer.
-
-        Raises:
-            StaleRouteError: this replica does not lead.
-            OffsetOutOfRangeError: `offset` is outside the log.
-        """
-        core = self.require_leader()
-        data = self.log.read(offset, max_bytes, limit_offset=core.high_watermark)
-        return ReadResult(
-            data=data,
-            high_watermark=core.high_watermark,
-            log_start_offset=self.log.log_start_offset,
-            leader_epoch=self.state.leader_epoch,
-        )
 
     def append_fetched(self, batches: bytes) -> None:
         """Append what the leader sent; it is held once a sync has followed.
@@ -188,7 +161,8 @@ class Replica:
             headers.append(header)
         start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
         try:
-            self.log.append(batches)
+            with self.noticing_damage():
+                self.log.append(batches)
         finally:
             # A disk that fills up in the middle leaves the first of them in the log.
             for header in headers:
@@ -198,8 +172,9 @@ class Replica:
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
-        self.log.truncate_to(offset)
-        self._after_truncation()
+        with self.noticing_damage():
+            self.log.truncate_to(offset)
+            self._after_truncation()
 
     def start_over_at(self, offset: Offset) -> None:
         """Drop the log, which the leader no longer continues, and go on at `offset`."""
@@ -210,38 +185,30 @@ class Replica:
     def learn_high_watermark(self, high_watermark: Offset) -> None:
         """Learn the leader's high watermark, as a follower."""
         known = min(high_watermark, self.log.log_end_offset)
-        self._follower_high_watermark = max(self._follower_high_watermark, known)
+        if known > self._follower_high_watermark:
+            self._follower_high_watermark = known
+            self.visible_pulse.fire()
 
     def sync_soon(self) -> None:
         """Have what was appended synced in the background: with `flush = os` nothing else does."""
         if self.log.durable_end_offset < self.log.log_end_offset and self.log.failure is None:
             self._commit.request()
 
-    def on_follower_fetch(self, follower: int, *, broker_epoch: int, fetch_offset: Offset) -> None:
+    def on_follower_fetch(
+        self, follower: int, *, broker_epoch: int, fetch_offset: Offset, session: SessionClock | None = None
+    ) -> None:
         """Learn, as leader, how far a follower is."""
         core = self.require_leader()
         moved = core.on_follower_fetch(
-            follower, broker_epoch=broker_epoch, fetch_offset=fetch_offset, now_ms=self._clock.monotonic_ms()
+            follower,
+            broker_epoch=broker_epoch,
+            fetch_offset=fetch_offset,
+            now_ms=self._clock.monotonic_ms(),
+            session=session,
         )
         self._moved(moved)
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._on_isr_hint()
-
-    def require_leader(self) -> LeaderCore:
-        """Return the leader's core.
-
-        Raises:
-            StaleRouteError: this replica does not lead; `details` says who does.
-        """
-        if self.core is None:
-            leader, epoch = self.state.leader, self.state.leader_epoch
-            raise StaleRouteError(
-                f"broker {self.broker_id} does not lead {self.assignment.topic_partition}: "
-                + (f"broker {leader} does, in epoch {epoch}" if leader >= 0 else "it has no leader now"),
-                code=ErrorCode.NOT_LEADER_OR_FOLLOWER if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                details={"leader": leader, "leader_epoch": epoch},
-            )
-        return self.core
 
     def plan_checkpoint(self, *, closing: bool = False) -> Callable[[], None] | None:
         """Return what a worker thread should write down, so that the next start reads less; None if nothing is new."""
@@ -259,6 +226,7 @@ class Replica:
         """End the role and close the log."""
         self.resign()
         self.log.close()
+        self.visible_pulse.fire()  # Consumers of a follower wait too.
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")

@@ -14,16 +14,20 @@ from raftlog.model import (
     BrokerEpoch,
     BrokerId,
     BrokerRegistration,
+    Offset,
     PartitionAssignment,
     TopicId,
     TopicIdPartition,
 )
 from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
-from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.partition.core.read_replicas import preferred_read_replica
+from raftlog.partition.damage import DamageKeeper, DamagePort
+from raftlog.partition.fetchers import Fetchers
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
-from raftlog.partition.serving import serve_fetch, serve_replica_fetch
+from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.serving import serve_fetch
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
@@ -58,13 +62,13 @@ class ReplicaManager:
         producer_limits: ProducerLimits | None = None,
         max_open_segments: int = DEFAULT_LIMIT,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
+        damage_port: DamagePort | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = -1
         self._data_dir = data_dir
         self._topic_defaults = topic_defaults
         self._replication = replication
-        self._session = session
         self._clock = clock
         self._checkpoint_interval_ms = checkpoint_interval_ms
         self._retention_check_interval_ms = retention_check_interval_ms
@@ -78,8 +82,22 @@ class ReplicaManager:
         self._unable: dict[TopicIdPartition, StorageError] = {}
         """Leaders that cannot write down their epoch, where others may lead."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
-        self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
+        self._fetchers = Fetchers(
+            broker_id=broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            session=session,
+            config=replication,
+            on_disk_failure=on_disk_failure,
+            tasks=self._tasks,
+        )
         self._applying = asyncio.Lock()
+        self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
+        self.damage = DamageKeeper(
+            broker_id=broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            served=lambda key: replica.assignment if (replica := self._replicas.get(key)) else None,
+            controller=damage_port,
+        )
         self.isr = IsrKeeper(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
@@ -108,12 +126,14 @@ class ReplicaManager:
         """Start what runs beside the requests."""
         self._tasks.spawn(self.isr.run(), name="isr")
         self._tasks.spawn(self._checkpoint_regularly(), name="checkpoints")
+        self._tasks.spawn(self.damage.run(), name="damage")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
 
     async def close(self) -> bool:
         """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
         for replica in self._replicas.values():
             replica.resign()
+        self._followers.close()
         await self._tasks.close()
         clean = not self._offline
         async with self._applying:
@@ -142,14 +162,21 @@ class ReplicaManager:
             for key in [key for key in self._replicas if key not in wanted]:
                 self._drop(key)
             self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
+            damaged = self._close_damaged(wanted)
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
+            for assignment, reason in damaged:
+                await self._heal(assignment, reason)
             if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 await asyncio.gather(*(self._open(assignment) for assignment in new))
                 self._apply_to_open(wanted)
             if complete:
                 await asyncio.to_thread(self._delete_unassigned, frozenset(wanted))
         self.isr.hint()
+
+    def limit_reassignments(self, bytes_per_second: int) -> None:
+        """Say how fast replicas that reassignments add here may be fetched; -1: as fast as can be."""
+        self._fetchers.throttle.limit(bytes_per_second, asyncio.get_running_loop().time() * 1000)
 
     def leader(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
         """Return the replica of a partition that this broker leads.
@@ -158,6 +185,12 @@ class ReplicaManager:
             StaleRouteError: it does not lead it, has not opened it yet, or the topic was deleted and recreated.
             StorageError: its disk refused.
         """
+        replica = self.replica(topic, partition, topic_id)
+        replica.require_leader()
+        return replica
+
+    def replica(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
+        """Return this broker's replica of a partition, whatever its role; see `leader`."""
         replica = self._by_name.get((topic, partition))
         if replica is None:
             for assignment, error in self._offline.values():
@@ -169,7 +202,6 @@ class ReplicaManager:
                 f"{topic} was deleted and recreated: its id is {replica.assignment.topic_id}, received {topic_id}",
                 code=ErrorCode.UNKNOWN_TOPIC_ID,
             )
-        replica.require_leader()
         return replica
 
     async def produce(
@@ -180,11 +212,17 @@ class ReplicaManager:
 
     async def fetch(self, request: FetchRequest) -> list[tuple[FetchResult, bytes]]:
         """Answer a consumer's fetch of several partitions, long-polled."""
-        return await serve_fetch(self.leader, request)
+        return await serve_fetch(self.replica, request, prefer=self.preferred)
+
+    def preferred(self, replica: Replica, rack: str, offset: Offset) -> BrokerId | None:
+        """Return the follower that a consumer in `rack` should read, if there is one and this broker leads."""
+        if replica.core is None:
+            return None
+        return preferred_read_replica(replica.core, self._brokers, rack=rack, offset=offset)
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes]]:
         """Answer a follower's fetch, long-polled."""
-        return await serve_replica_fetch(self._replica, request)
+        return await self._followers.serve(request)
 
     def _replica(self, key: TopicIdPartition) -> Replica:
         if (replica := self._replicas.get(key)) is None:
@@ -200,16 +238,10 @@ class ReplicaManager:
             try:
                 log, producers = await asyncio.to_thread(self._open_log, folder, config)
             except DamagedDataError as error:
+                # This incarnation has said nothing yet of what it holds here: its leader epoch may be any.
                 if not may_fetch_anew(assignment.state, self.broker_id):
                     raise
-                aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
-                _log.error(
-                    "%s is fetched anew from broker %d; its damaged log is at %s: %s",
-                    assignment.topic_partition,
-                    assignment.state.leader,
-                    aside,
-                    error.message,
-                )
+                await self._put_aside(assignment, folder, error.message)
                 log, producers = await asyncio.to_thread(self._open_log, folder, config)
         except StorageError as error:
             if assignment.key not in self._offline:
@@ -228,12 +260,13 @@ class ReplicaManager:
             tasks=self._tasks,
             on_isr_hint=self.isr.hint,
             on_disk_failure=self._on_disk_failure,
+            on_damage=self.damage.note,
         )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
 
     def _may_open(self, key: TopicIdPartition, assignment: PartitionAssignment) -> bool:
-        if key in self._replicas:
+        if key in self._replicas or key in self.damage:
             return False
         failed, error = self._offline.get(key, (None, None))
         # Damage stays until the partition's state says that the log may be fetched anew.
@@ -247,6 +280,37 @@ class ReplicaManager:
         except BaseException:
             log.close()
             raise
+
+    async def _put_aside(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
+        aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
+        _log.error(
+            "%s is fetched anew from broker %d; its damaged log is at %s: %s",
+            assignment.topic_partition,
+            assignment.state.leader,
+            aside,
+            reason,
+        )
+
+    def _close_damaged(
+        self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
+    ) -> list[tuple[PartitionAssignment, str]]:
+        """Close damaged replicas that nobody counts on, before they can take part in the epoch that says so."""
+        healing = self.damage.that_may_heal(wanted)
+        for assignment, _ in healing:
+            if assignment.key in self._replicas:
+                self._drop(assignment.key)
+        return healing
+
+    async def _heal(self, assignment: PartitionAssignment, reason: str) -> None:
+        """Put a log aside; what opens in its place is fetched anew."""
+        folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
+        try:
+            await self._put_aside(assignment, folder, reason)
+        except StorageError as error:
+            _log.error("%s stays offline: %s", assignment.topic_partition, error.message)
+            self._offline[assignment.key] = (assignment, error)
+        else:
+            self.damage.healed(assignment.key)
 
     def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
         for key, assignment in wanted.items():
@@ -275,30 +339,7 @@ class ReplicaManager:
         replica.close()
 
     def _direct_fetchers(self) -> None:
-        """Let one fetcher pull from each leader that something here follows, at its present address."""
-        following: dict[BrokerId, list[Replica]] = {}
-        for replica in self._replicas.values():
-            leader = replica.state.leader
-            if replica.core is None and leader != self.broker_id and leader in self._brokers:
-                following.setdefault(leader, []).append(replica)
-        for leader in list(self._fetchers):
-            if leader not in following or self._fetchers[leader][0].leader.internal != self._brokers[leader].internal:
-                self._fetchers.pop(leader)[1].cancel()
-        for leader, replicas in following.items():
-            if leader not in self._fetchers:
-                self._fetchers[leader] = self._start_fetcher(leader)
-            self._fetchers[leader][0].follow(replicas)
-
-    def _start_fetcher(self, leader: BrokerId) -> tuple[LeaderFetcher, asyncio.Task[None]]:
-        fetcher = LeaderFetcher(
-            self._brokers[leader],
-            broker_id=self.broker_id,
-            broker_epoch=lambda: self.broker_epoch,
-            session=self._session,
-            config=self._replication,
-            on_disk_failure=self._on_disk_failure,
-        )
-        return fetcher, self._tasks.spawn(fetcher.run(), name=f"fetch from broker {leader}")
+        self._fetchers.direct(self._replicas.values(), self._brokers)
 
     def _delete_unassigned(self, wanted: frozenset[TopicIdPartition]) -> None:
         for stored in self._data_dir.list_partitions():
@@ -331,6 +372,7 @@ class ReplicaManager:
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
         if dropped:
+            replica.data_pulse.fire()  # Followers are told the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
 
 

@@ -122,6 +122,25 @@ class AlterPartitionsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedReplica:
+    """A replica whose disk no longer holds what it holds."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    """The epoch that the broker knows: a late report takes nothing from a replica that has healed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedReplicasRequest:
+    """A broker says which of its replicas nobody may count on. The answer is an `AlterPartitionsResponse`."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[DamagedReplica, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlockRequest:
     """A broker asks for a block of producer ids to hand out."""
 

@@ -64,6 +64,7 @@ async def test_a_damaged_follower_keeps_its_log_while_it_counts_and_then_fetches
 
         assert world.brokers[3].values() == ["0", "1", "2", "3", "4"]
         assert (dict(manager.offline), manager.quarantined) == ({}, 1)
+        assert world.damage_reports == []  # Heartbeats tell of logs that could not be opened.
         aside = log_folder(world, 3).with_name(log_folder(world, 3).name + ".quarantined-1")
         assert segment_path(aside, 0).read_bytes() == damaged
 

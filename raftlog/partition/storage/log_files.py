@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import StorageError
+from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.epochs import EpochTable
@@ -142,6 +142,10 @@ class LogFiles:
             fsync_dir(self.folder)
         except OSError as error:
             raise self._fail(error, "cannot truncate") from error
+        except CorruptBatchError as error:
+            # It ends nobody knows where: nothing may be appended to it, or promised.
+            self._failure = StorageError(f"{self.folder} is damaged, and cannot be truncated: {error.message}")
+            raise self._failure from error
         try:
             self.epochs.truncate_from(self.log_end_offset)
         except StorageError as error:
