@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from raftlog.model import Offset
 from raftlog.partition.storage.segment import Segment
-from raftlog.record.arrow import to_arrow
+from raftlog.record.arrow import to_arrow_with_offsets
 
 
 def read_batches(segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset) -> bytes:
@@ -35,11 +35,12 @@ def offset_for_timestamp(
         if segment.max_timestamp < timestamp_us:
             continue
         for position, header in segment.headers(log_start_offset):
-            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset:
+            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset or header.is_empty:
                 continue
             batch = segment.read_at(position, header.batch_length)
-            timestamps = to_arrow(header, batch).column(0).cast("int64")
-            row = pc.index(pc.greater_equal(timestamps, timestamp_us), True).as_py()
-            found = header.base_offset + row
-            return found if found < limit_offset else None
+            rows = to_arrow_with_offsets(header, batch, from_offset=log_start_offset)
+            row = pc.index(pc.greater_equal(rows.column("timestamp").cast("int64"), timestamp_us), True).as_py()
+            if row >= 0:
+                found = rows.column("offset")[row].as_py()
+                return found if found < limit_offset else None
     return None
