@@ -29,7 +29,6 @@ from raftlog.record.batch import (
     write_header,
 )
 
-
 MAX_OFFSET_DELTA = 2**32 - 1
 _COMPRESSION_OF: dict[int, Compression | None] = {0: None, 1: "lz4", 2: "zstd"}
 

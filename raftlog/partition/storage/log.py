@@ -6,8 +6,8 @@ they are durable after the next `fsync`. Order of every durable step: write, flu
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from raftlog.config import TopicConfig
@@ -17,8 +17,9 @@ from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, write_json
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.recovery import open_segments
-from raftlog.partition.storage.retention import DELETED_SUFFIX, expired_segments
+from raftlog.partition.storage.retention import DelayedDeletes, active_has_expired, expired_segments
 from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.swap import put_in_place
 from raftlog.partition.storage.sync import Syncer
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 
@@ -45,6 +46,8 @@ class PartitionLog:
         self._segments = open_segments(
             folder, log_start_offset=self.log_start_offset, recovery_point=self.recovery_point
         )
+        self._doomed = DelayedDeletes()
+        self._doomed.remove_all(folder)
         self.epochs.truncate_from(self.log_end_offset)
         self._syncer = Syncer(durable_end_offset=self.recovery_point)
         self._syncer.wrote(self._segments[-1])
@@ -78,6 +81,11 @@ class PartitionLog:
         return sum(segment.size for segment in self._segments)
 
     @property
+    def segments(self) -> tuple[Segment, ...]:
+        """What the log is made of now, oldest first; the last one is the active segment."""
+        return tuple(self._segments)
+
+    @property
     def failure(self) -> StorageError | None:
         """Why the log takes no more appends, if so."""
         return self._failure
@@ -102,8 +110,7 @@ class PartitionLog:
             if self._must_roll(position - start, header):
                 self._write(view[start:position], group)
                 start, group = position, []
-                if self._segments[-1].size:
-                    self._roll()
+                self.roll()
             group.append(header)
             position += header.batch_length
         self._write(view[start:position], group)
@@ -194,24 +201,55 @@ class PartitionLog:
     def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
         """Drop whole segments below the high watermark that are too old or too much; return how many.
 
-        Files disappear at the next call, so that a reader in the middle of one is not disturbed.
+        Files disappear `file_delete_delay_ms` later.
         """
-        for leftover in self.folder.glob(f"*{DELETED_SUFFIX}"):
-            leftover.unlink()
-        count = expired_segments(self._segments, self.config, now_us, high_watermark)
-        if count == 0:
-            return 0
+        self._doomed.remove_due(now_us)
+        if self._failure is None and self._active_has_expired(now_us, high_watermark):
+            self.roll()
+        count = expired_segments(self._segments, self.config, now_us, high_watermark, self.log_start_offset)
+        if count:
+            self._drop_first(count, now_us, high_watermark)
+        return count
+
+    def _active_has_expired(self, now_us: int, high_watermark: Offset) -> bool:
+        return active_has_expired(self._segments[-1], self.config, now_us, high_watermark, self.log_start_offset)
+
+    def _drop_first(self, count: int, now_us: int, high_watermark: Offset) -> None:
         dropped, self._segments = self._segments[:count], self._segments[count:]
-        self.log_start_offset = self._segments[0].base_offset
+        self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
         self._save_checkpoint(recovery_point=self.durable_end_offset, high_watermark=high_watermark)
         with self._syncer.paused():
             for segment in dropped:
-                segment.path.rename(segment.path.with_name(segment.path.name + DELETED_SUFFIX))
                 self._syncer.forget(segment)
                 segment.close()
+                self._doomed.add(segment.path, now_us + self.config.file_delete_delay_ms * 1000)
         fsync_dir(self.folder)
         self.epochs.truncate_before(self.log_start_offset)
-        return count
+
+    def advance_log_start(self, offset: Offset, high_watermark: Offset) -> None:
+        """Delete, durably, every record below `offset`, which is not above the high watermark."""
+        assert offset <= high_watermark
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self._save_checkpoint(recovery_point=self.durable_end_offset, high_watermark=high_watermark)
+            self.epochs.truncate_before(offset)
+
+    def swap(self, replaced: Sequence[Segment], fresh: Segment) -> bool:
+        """Put one compacted segment in the place of consecutive ones; False if they are not as they were."""
+        at = bisect_left(self._segments, replaced[0].base_offset, key=lambda segment: segment.base_offset)
+        as_they_were = self._segments[at : at + len(replaced)] == list(replaced)
+        if self._failure is not None or not as_they_were or replaced[0].next_offset <= self.log_start_offset:
+            return False
+        try:
+            with self._syncer.paused():
+                put_in_place(fresh, replaced)
+                self._segments[at : at + len(replaced)] = [fresh]
+                for segment in replaced:
+                    self._syncer.forget(segment)
+                    segment.close()
+        except OSError as error:
+            raise self._fail(error, "cannot put a compacted segment in place") from error
+        return True
 
     def checkpoint(self, high_watermark: Offset) -> None:
         """Record, durably, how far the log is known to be whole, so that the next start scans less."""
@@ -235,7 +273,10 @@ class PartitionLog:
             or header.max_timestamp - first > self.config.segment_ms * 1000
         )
 
-    def _roll(self) -> None:
+    def roll(self) -> None:
+        """Close the active segment and begin the next one, unless it is empty."""
+        if not self._segments[-1].size:
+            return
         try:
             segment = Segment(segment_path(self.folder, self.log_end_offset), self.log_end_offset)
             fsync_dir(self.folder)

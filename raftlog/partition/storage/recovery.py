@@ -13,6 +13,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.files import fsync_dir, storage_error
 from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path
+from raftlog.partition.storage.swap import remove_unfinished
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +38,12 @@ def _open_segments(folder: Path, log_start_offset: Offset, recovery_point: Offse
         if following and following[0] <= log_start_offset:
             segment_path(folder, base).unlink()
             bases.remove(base)
+    remove_unfinished(folder)
     segments: list[Segment] = []
     for number, base in enumerate(bases or [log_start_offset]):
+        if segments and base < segments[-1].next_offset:
+            segment_path(folder, base).unlink()  # Compaction had merged it into the one before it.
+            continue
         if segments and base != segments[-1].next_offset:
             _drop_after_gap(folder, bases[number:], segments[-1].next_offset, recovery_point)
             break
