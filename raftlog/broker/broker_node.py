@@ -23,6 +23,7 @@ from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
+from raftlog.partition.cleaning import CleanerSettings
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.runtime import SystemClock, Tasks
@@ -66,6 +67,12 @@ class BrokerNode:
             clock=SystemClock(),
             checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
             retention_check_interval_ms=config.broker.retention_check_interval_ms,
+            cleaner=CleanerSettings(
+                enable=config.broker.log_cleaner_enable,
+                backoff_ms=config.broker.log_cleaner_backoff_ms,
+                io_max_bytes_per_second=config.broker.log_cleaner_io_max_bytes_per_second,
+                dedupe_buffer_bytes=config.broker.log_cleaner_dedupe_buffer_bytes,
+            ),
             on_disk_failure=self.lifecycle.refuse,
         )
         self.context = BrokerContext(

@@ -179,7 +179,11 @@ class LeaderFetcher:
             return True
         if batches:
             replica.append_fetched(batches)
-        replica.learn_high_watermark(result.high_watermark)
+        replica.learn_marks(
+            result.high_watermark,
+            log_start_offset=result.log_start_offset,
+            replicated_offset=result.replicated_offset,
+        )
         return True
 
     def _on_error(self, replica: Replica, error: RaftlogError) -> bool:

@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
-from raftlog.partition.core.leader import IsrLimits, LeaderCore
+from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
+from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.waiters import OffsetWaiters, Pulse
-from raftlog.record import iter_batches, stamp, validate_batch, verify_payload_crc
+from raftlog.record import iter_batches, parse_header, stamp, validate_batch, verify_payload_crc
 from raftlog.record.batch import Buffer
+from raftlog.record.compacted import begin_at, is_filler
+from raftlog.record.validate import require_keys
 from raftlog.runtime import Clock, Tasks
 
 _log = logging.getLogger(__name__)
@@ -77,6 +80,11 @@ class Replica:
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
         self.visible_pulse = Pulse()
         """Fires when consumers may find more."""
+        self.followers_pulse = Pulse()
+        """Fires when a follower has said where it is, or the ISR may be another one."""
+        self.cleaned = CleanerState(log.folder, log.log_end_offset)
+        self.replicated_offset: Offset = UNKNOWN_OFFSET
+        """As a follower: every assigned replica holds all records below it, says the leader."""
         self._topic_defaults = topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._clock = clock
@@ -123,6 +131,7 @@ class Replica:
             now_ms, min_insync_replicas = self._clock.monotonic_ms(), self.config.min_insync_replicas
             self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
             self._refuse_if_under_min_isr()
+        self.followers_pulse.fire()
 
     def apply_state(self, state: PartitionState) -> None:
         """Take in a state that the controller answered, ahead of the metadata log."""
@@ -138,6 +147,8 @@ class Replica:
         """
         core = self.require_leader()
         header = validate_batch(batch, max_message_bytes=self.config.max_message_bytes)
+        if self.config.compacts:
+            require_keys(header, batch)
         if acks == ACKS_ALL:
             core.require_min_isr()
         epoch = self.state.leader_epoch
@@ -181,6 +192,7 @@ class Replica:
             StorageError: the disk refused.
         """
         headers = []
+        batches = self._continuing(batches)
         for header, batch in iter_batches(batches):
             verify_payload_crc(header, batch)
             headers.append(header)
@@ -188,35 +200,62 @@ class Replica:
         for header in headers:
             self.producers.on_appended(header)
 
+    def _continuing(self, batches: bytes) -> bytes:
+        """Return batches that begin at the log's end. They come whole, and this log may end inside the first one.
+
+        So it does below a filler, or where the leader's log start, at which this empty log begins, is inside a batch.
+        """
+        first, end = parse_header(batches), self.log.log_end_offset
+        if first.base_offset < end <= first.last_offset and is_filler(first):
+            return begin_at(first, end) + batches[first.batch_length :]
+        if first.base_offset < end == self.log.log_start_offset:
+            self.start_over_at(first.base_offset)
+        return batches
+
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
+        self.cleaned.truncated_to(offset)
         self.log.truncate_to(offset)
         self._after_truncation()
 
     def start_over_at(self, offset: Offset) -> None:
         """Drop the log, which the leader no longer continues, and go on at `offset`."""
         _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
+        self.cleaned.truncated_to(0)
         self.log.reset_to(offset)
         self._after_truncation()
 
-    def learn_high_watermark(self, high_watermark: Offset) -> None:
-        """Learn the leader's high watermark, as a follower."""
+    def learn_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
+        """Learn the leader's marks, as a follower; what the leader has deleted is deleted here too.
+
+        Raises:
+            StorageError: the disk refused.
+        """
         known = min(high_watermark, self.log.log_end_offset)
         self._follower_high_watermark = max(self._follower_high_watermark, known)
+        self.replicated_offset = replicated_offset
+        self.log.advance_log_start(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
 
     def sync_soon(self) -> None:
         """Have what was appended synced in the background: with `flush = os` nothing else does."""
         if self.log.durable_end_offset < self.log.log_end_offset and self.log.failure is None:
             self._commit.request()
 
-    def on_follower_fetch(self, follower: int, *, broker_epoch: int, fetch_offset: Offset) -> None:
+    def on_follower_fetch(
+        self, follower: int, *, broker_epoch: int, fetch_offset: Offset, log_start_offset: Offset = UNKNOWN_OFFSET
+    ) -> None:
         """Learn, as leader, how far a follower is."""
         core = self.require_leader()
         moved = core.on_follower_fetch(
-            follower, broker_epoch=broker_epoch, fetch_offset=fetch_offset, now_ms=self._clock.monotonic_ms()
+            follower,
+            broker_epoch=broker_epoch,
+            fetch_offset=fetch_offset,
+            now_ms=self._clock.monotonic_ms(),
+            log_start_offset=log_start_offset,
         )
         self._moved(moved)
+        self.followers_pulse.fire()
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._on_isr_hint()
 
@@ -283,6 +322,7 @@ class Replica:
         self._held.fail(outcome)
         self.data_pulse.fire()
         self.visible_pulse.fire()
+        self.followers_pulse.fire()
 
     def _appended(self, core: LeaderCore) -> None:
         core.on_local_append(self.log.log_end_offset)

@@ -18,6 +18,7 @@ from raftlog.model import (
     TopicId,
     TopicIdPartition,
 )
+from raftlog.partition.cleaning import CleanerSettings, LogCleaner
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
@@ -52,6 +53,7 @@ class ReplicaManager:
         clock: Clock,
         checkpoint_interval_ms: int = 5_000,
         retention_check_interval_ms: int = 30_000,
+        cleaner: CleanerSettings | None = None,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
     ) -> None:
         self.broker_id = broker_id
@@ -71,6 +73,13 @@ class ReplicaManager:
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
         self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._applying = asyncio.Lock()
+        self._cleaner_settings = cleaner or CleanerSettings()
+        self.cleaner = LogCleaner(
+            self._cleaner_settings,
+            replicas=lambda: list(self._replicas.values()),
+            clock=clock,
+            on_disk_failure=on_disk_failure,
+        )
         self.isr = IsrKeeper(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
@@ -90,6 +99,8 @@ class ReplicaManager:
         self._tasks.spawn(self.isr.run(), name="isr")
         self._tasks.spawn(self._regularly(self._checkpoint_interval_ms, self._checkpoint), name="checkpoints")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
+        if self._cleaner_settings.enable:
+            self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
         """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
@@ -179,24 +190,24 @@ class ReplicaManager:
         config = self._topic_defaults.with_overrides(assignment.configs)
         try:
             log, producers = await asyncio.to_thread(_open_log, folder, config)
+            replica = Replica(
+                broker_id=self.broker_id,
+                assignment=assignment,
+                log=log,
+                producers=producers,
+                topic_defaults=self._topic_defaults,
+                replication=self._replication,
+                clock=self._clock,
+                tasks=self._tasks,
+                on_isr_hint=self.isr.hint,
+                on_disk_failure=self._on_disk_failure,
+            )
         except StorageError as error:
             if assignment.key not in self._offline:
                 _log.error("%s is offline: %s", assignment.topic_partition, error.message)
             self._offline[assignment.key] = (assignment, error)
             return
         self._offline.pop(assignment.key, None)
-        replica = Replica(
-            broker_id=self.broker_id,
-            assignment=assignment,
-            log=log,
-            producers=producers,
-            topic_defaults=self._topic_defaults,
-            replication=self._replication,
-            clock=self._clock,
-            tasks=self._tasks,
-            on_isr_hint=self.isr.hint,
-            on_disk_failure=self._on_disk_failure,
-        )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from raftlog.errors import OffsetOutOfRangeError, RaftlogError
 from raftlog.model import TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
+from raftlog.partition.core.leader import Follower
 from raftlog.partition.replica import Replica
 from raftlog.partition.waiters import listening, wait_until
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResult
@@ -95,7 +96,10 @@ def _acknowledge(find: FindReplica, request: ReplicaFetchRequest, asked: Replica
         if _diverging(replica, asked) is None:
             _require_in_range(replica, asked)
             replica.on_follower_fetch(
-                request.replica_id, broker_epoch=request.broker_epoch, fetch_offset=asked.fetch_offset
+                request.replica_id,
+                broker_epoch=request.broker_epoch,
+                fetch_offset=asked.fetch_offset,
+                log_start_offset=asked.log_start_offset,
             )
     except RaftlogError as error:
         return WireError.of(error)
@@ -154,6 +158,7 @@ def _replica_result(
         high_watermark=core.high_watermark,
         log_start_offset=replica.log.log_start_offset,
         leader_epoch=replica.state.leader_epoch,
+        replicated_offset=core.replicated_offset,
     )
     return result, data
 
@@ -163,20 +168,21 @@ def _worth_answering(
     replicas: Sequence[Replica | WireError],
     request: ReplicaFetchRequest,
 ) -> bool:
-    """Decide whether there is news: enough bytes, an error, a divergence, or a high watermark not yet told."""
+    """Decide whether there is news: enough bytes, an error, a divergence, or a mark not yet told."""
     if sum(len(data) for _, data in pairs) >= request.min_bytes:
         return True
     for (result, _), replica in zip(pairs, replicas, strict=True):
         if result.diverging is not None or result.error is not None:
             return True
-        if result.high_watermark > _told(replica, request.replica_id):
+        known = _follower(replica, request.replica_id)
+        told = (known.high_watermark_told, known.log_start_told) if known else (-1, -1)
+        if result.high_watermark > told[0] or result.log_start_offset > told[1]:
             return True
     return False
 
 
-def _told(replica: Replica | WireError, follower: int) -> int:
-    known = replica.core.followers.get(follower) if isinstance(replica, Replica) and replica.core else None
-    return known.high_watermark_told if known else -1
+def _follower(replica: Replica | WireError, follower: int) -> Follower | None:
+    return replica.core.followers.get(follower) if isinstance(replica, Replica) and replica.core else None
 
 
 def _note_told(
@@ -185,8 +191,6 @@ def _note_told(
     request: ReplicaFetchRequest,
 ) -> None:
     for (result, _), replica in zip(pairs, replicas, strict=True):
-        known = (
-            replica.core.followers.get(request.replica_id) if isinstance(replica, Replica) and replica.core else None
-        )
+        known = _follower(replica, request.replica_id)
         if known is not None and result.error is None:
-            known.high_watermark_told = result.high_watermark
+            known.high_watermark_told, known.log_start_told = result.high_watermark, result.log_start_offset

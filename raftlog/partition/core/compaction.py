@@ -211,7 +211,7 @@ class Compactor:
         """
         if header.cleaned_at_s and header.base_offset < self._last.start_offset:
             return header.cleaned_at_s
-        return self._rules.now_s
+        return self._rules.now_s + 1  # Rounded up, so that no tombstone goes too early.
 
     def _has_had_its_time(self, header: BatchHeader) -> bool:
         due_ms = header.cleaned_at_s * 1000 + self._rules.delete_retention_ms

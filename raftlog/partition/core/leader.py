@@ -30,6 +30,8 @@ class Follower:
     last_fetch_leader_end: Offset = UNKNOWN_OFFSET
     last_caught_up_ms: int = 0
     high_watermark_told: Offset = UNKNOWN_OFFSET
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    log_start_told: Offset = UNKNOWN_OFFSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,16 @@ class LeaderCore:
         return frozenset(self.state.isr) | (self.pending_isr or frozenset())
 
     @property
+    def replicated_offset(self) -> Offset:
+        """Every assigned replica, in sync or not, holds all records below it."""
+        return min([self._own_end_offset, *(self._end_of(r) for r in self.state.replicas if r != self.broker_id)])
+
+    def low_watermark(self, own_log_start_offset: Offset) -> Offset:
+        """Return below which no in-sync replica holds a record any more: whoever leads next, they stay deleted."""
+        others = [member for member in self.maximal_isr if member != self.broker_id]
+        return min([own_log_start_offset, *(self._start_of(member) for member in others)])
+
+    @property
     def under_min_isr(self) -> bool:
         return len(self.state.isr) < self.min_isr
 
@@ -104,7 +116,13 @@ class LeaderCore:
         return self._advance()
 
     def on_follower_fetch(
-        self, follower_id: BrokerId, *, broker_epoch: BrokerEpoch, fetch_offset: Offset, now_ms: int
+        self,
+        follower_id: BrokerId,
+        *,
+        broker_epoch: BrokerEpoch,
+        fetch_offset: Offset,
+        now_ms: int,
+        log_start_offset: Offset = UNKNOWN_OFFSET,
     ) -> bool:
         """Learn that a follower holds every record below `fetch_offset`; return whether the high watermark moved.
 
@@ -123,6 +141,7 @@ class LeaderCore:
         follower.last_fetch_ms = now_ms
         follower.broker_epoch = broker_epoch
         follower.end_offset = fetch_offset
+        follower.log_start_offset = log_start_offset
         return self._advance()
 
     def on_state(self, state: PartitionState, now_ms: int, *, min_insync_replicas: int) -> bool:
@@ -202,3 +221,7 @@ class LeaderCore:
     def _end_of(self, member: BrokerId) -> Offset:
         follower = self.followers.get(member)
         return follower.end_offset if follower else UNKNOWN_OFFSET
+
+    def _start_of(self, member: BrokerId) -> Offset:
+        follower = self.followers.get(member)
+        return follower.log_start_offset if follower else UNKNOWN_OFFSET

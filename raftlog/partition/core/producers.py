@@ -84,6 +84,10 @@ class ProducerStates:
             AppendedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
         )
 
+    def remembered_offsets(self) -> frozenset[Offset]:
+        """Return the base offsets of all batches that are remembered: what compaction must not forget."""
+        return frozenset(batch.base_offset for known in self._producers.values() for batch in known.batches)
+
     @staticmethod
     def _require_next(header: BatchHeader, *, expected: int) -> None:
         if header.base_sequence != expected:

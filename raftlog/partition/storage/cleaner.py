@@ -6,12 +6,13 @@ owner puts it in place (`PartitionLog.swap`), and notes at the end how far the l
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raftlog.errors import CorruptBatchError
+from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.compaction import CleaningRules, Compactor, LastOffsets
 from raftlog.partition.storage.files import read_json, write_fully, write_json
@@ -21,19 +22,24 @@ from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify
 
 STATE_FILE = "cleaner.json"
 _CHUNK_BYTES = 1 << 20
+_log = logging.getLogger(__name__)
 
 
 class CleanerState:
     """How far one log is compacted: `cleaner.json` beside its segments."""
 
     def __init__(self, folder: Path, log_end_offset: Offset) -> None:
-        """Read it.
+        """Read it; where it cannot be read, the log counts as never compacted, which costs work and nothing else.
 
         Raises:
-            StorageError: the file is damaged.
+            StorageError: the disk refused.
         """
         self._path = folder / STATE_FILE
-        document = read_json(self._path) or {}
+        try:
+            document = read_json(self._path) or {}
+        except StorageError as error:
+            _log.warning("%s; the whole log is compacted anew", error.message)
+            document = {}
         self.cleaned_below: Offset = int(document.get("cleaned_below", 0))
         self.oldest_tombstone_s = int(document.get("oldest_tombstone_s", 0))
         self.truncated_to(log_end_offset)  # A torn tail may have been cut.
