@@ -16,6 +16,7 @@ from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
+from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.topics import TopicRoutes
@@ -142,7 +143,7 @@ class BrokerNode:
         app = web.Application(
             middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
         )
-        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes):
+        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes, DeletionRoutes):
             routes(self.context).add_to(app)
         return app
 
