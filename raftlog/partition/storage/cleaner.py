@@ -118,19 +118,22 @@ class CleaningPass:
         yield from self._rewrite()
 
     def _learn(self) -> Iterator[Moved]:
-        moved = 0
         for segment in self._segments:
-            if segment.next_offset <= self.last.start_offset:
-                continue
-            for header, batch in _walk(segment):
-                if header.next_offset > self.last.start_offset:
-                    self.last.learn(header, batch)
-                moved += header.batch_length
-                if moved >= _CHUNK_BYTES:
-                    yield Moved(moved)
-                    moved = 0
-                if self.last.is_full:
-                    return
+            if segment.next_offset > self.last.start_offset and not self.last.is_full:
+                yield from self._learn_from(segment)
+
+    def _learn_from(self, segment: Segment) -> Iterator[Moved]:
+        moved = 0
+        for header, batch in _walk(segment):
+            if header.next_offset > self.last.start_offset:
+                self.last.learn(header, batch)
+            moved += header.batch_length
+            if self.last.is_full:
+                break
+            if moved >= _CHUNK_BYTES:
+                yield Moved(moved)
+                moved = 0
+        yield Moved(moved)
 
     def _rewrite(self) -> Iterator[Moved | Rewritten]:
         group: list[Segment] = []
