@@ -11,8 +11,11 @@ PYTEST ?= -n 2 --dist loadfile
 SCENARIO ?=
 SEEDS ?=
 SEED ?=
+ONLY ?=
+QUICK ?=
+DURATION ?=
 
-.PHONY: help install demo test check format chaos sim clean
+.PHONY: help install demo test check format chaos sim bench clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,11 +51,14 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one).
-	@$(BIN)/python -m chaos $(SCENARIO)
+chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one; DURATION=seconds and SEED=s for `controllers`).
+	@DURATION=$(DURATION) SEED=$(SEED) $(BIN)/python -m chaos $(SCENARIO)
 
 sim: $(PYTHON_STAMP) ## Run the metadata quorum through random schedules (SEEDS=n of them, or one SEED=s).
 	@SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation
+
+bench: install ## Measure the metadata quorum against its targets (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
+	@$(BIN)/python -m benchmarks quorum $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)
 
 clean: ## Remove what the other commands made.
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

@@ -1,16 +1,17 @@
-"""`make bench [SUITE=name]`: measure a suite's figures; the last line is one JSON object."""
+"""Measure a suite's figures on real processes; the last line is one JSON object. `make bench` runs it."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from pathlib import Path
 
-from benchmarks.report import Figure, conclude, console
+from benchmarks.report import Effort, Figure, conclude, console
 
 SUITES = ("quorum",)
-"""Each is a module beside this one, whose FIGURES are functions of `quick` that return figures."""
+"""Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
 BUILD = Path("build") / "bench"
 
 
@@ -20,16 +21,26 @@ def main() -> int:
     parser.add_argument("suite", nargs="?", choices=SUITES, default=SUITES[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="one figure of the suite; may be repeated")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--kills", type=_positive, metavar="N", help="kill so many processes for each figure that does")
     options = parser.parse_args()
     measures = importlib.import_module(f"benchmarks.{options.suite}").FIGURES
     names = options.only or list(measures)
     if unknown := [name for name in names if name not in measures]:
         parser.error(f"no figure is named {unknown[0]!r}; figures: {', '.join(measures)}")
+    # An orderly end stops the processes and removes their data.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    effort = Effort(quick=options.quick, kills=options.kills)
     figures: list[Figure] = []
     for name in names:
         console.print(f"[bold]{name}[/bold]")
-        figures += measures[name](options.quick)
+        figures += measures[name](effort)
     return conclude(options.suite, figures, folder=BUILD)
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError(text)
+    return number
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,22 +13,26 @@ from typing import Any, Self
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.errors import RaftlogError
+from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.model import Address
 from raftlog.runtime import new_uuid_hex
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
-from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
+from raftlog.wire.controller import HeartbeatRequest, MetadataUpdate, RegisterBrokerRequest
 from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest
 
 _HEARTBEAT_S = 0.5
 _FIRST_ATTEMPT_MS = 10_000
 _POLL_S = 0.005
 FAKES = 3
+FIRST_FAKE_ID = 11
+"""Above the ids of a cluster's real brokers."""
 
 
 class Controllers(LocalCluster):
-    """A cluster whose brokers are never started: fakes stand in for them."""
+    """A cluster whose brokers are not started with it: fakes stand in for them."""
 
     @property
     def names(self) -> list[str]:
@@ -38,9 +43,11 @@ class Controllers(LocalCluster):
 def running(cls: type[LocalCluster] = LocalCluster, **options: Any) -> Iterator[LocalCluster]:
     """Run a cluster in a folder of its own, under the working directory: /tmp may be memory, where fsync is free."""
     Path("build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir="build", prefix="cluster-", ignore_cleanup_errors=True) as folder:
-        with cls(Path(folder), port=0, **options) as cluster:
-            yield cluster
+    with (
+        tempfile.TemporaryDirectory(dir="build", prefix="cluster-", ignore_cleanup_errors=True) as folder,
+        cls(Path(folder), port=0, **options) as cluster,
+    ):
+        yield cluster
 
 
 class ControllerClient:
@@ -68,15 +75,33 @@ class ControllerClient:
 
     async def create_topic(self, among: list[str], request: CreateTopicRequest, *, timeout_s: float = 60.0) -> str:
         """Ask the named controllers in turn until one has done it; return its name."""
-        async with asyncio.timeout(timeout_s):
-            while True:
-                for name in among:
-                    try:
-                        await self._post(name, paths.CREATE_TOPIC, request)
-                    except RaftlogError:
-                        continue
+        deadline = time.monotonic() + timeout_s
+        while True:
+            for name in among:
+                try:
+                    await self._post(name, paths.CREATE_TOPIC, request)
+                except InvalidRequestError:
+                    raise  # Nobody will ever do it.
+                except RaftlogError:
+                    if time.monotonic() > deadline:
+                        raise
+                else:
                     return name
-                await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_POLL_S)
+
+    async def image(self, name: str) -> MetadataImage:
+        """Return all that a controller knows."""
+        address = self._cluster.node(name).internal
+        update = await self.session.call(
+            MetadataUpdate,
+            "GET",
+            address,
+            paths.METADATA_WATCH,
+            timeout_ms=_FIRST_ATTEMPT_MS,
+            query={"after_offset": -1},
+        )
+        assert update.snapshot is not None
+        return image_from_plain(update.snapshot)
 
     async def _post(self, name: str, path: str, message: object) -> dict[str, Any]:
         address = self._cluster.node(name).internal
@@ -87,7 +112,10 @@ class ControllerClient:
     async def _known(self, name: str) -> int:
         address = self._cluster.node(name).internal
         try:
-            info = await self.session.call(ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=1_000)
+            # Each for itself: the answer of the active one alone would not say who the others follow.
+            info = await self.session.call(
+                ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=1_000, query={"consistency": "local"}
+            )
         except RaftlogError:
             return -1
         return info.controller_id
@@ -96,37 +124,48 @@ class ControllerClient:
 class FakeBroker:
     """Registered, heartbeating, reading the metadata log, listening: all that controllers see of a broker."""
 
-    def __init__(self, cluster: LocalCluster, broker_id: int, session: HttpSession, address: Address) -> None:
-        controllers = [cluster.node(name).internal for name in cluster.controllers]
-        # A channel each for heartbeats and the watch, as brokers have.
-        self._channel = ControllerChannel(controllers, session)
-        self._request = RegisterBrokerRequest(
-            cluster_id=cluster.cluster_id,
-            broker_id=broker_id,
-            incarnation_id=new_uuid_hex(),
-            public=address,
-            internal=address,
-        )
+    def __init__(self, cluster: LocalCluster, broker_id: int) -> None:
+        self._cluster = cluster
+        self._broker_id = broker_id
         self.offset = -1
         self.unfenced = asyncio.Event()
 
     async def run(self) -> None:
-        """Register, then heartbeat and watch for ever."""
+        """Listen, register, then heartbeat and watch until cancelled: to the controllers this fake has died then."""
+
+        async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        controllers = [self._cluster.node(name).internal for name in self._cluster.controllers]
+        # The controller probes silent brokers: only a listener tells it that they live.
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        try:
+            async with HttpSession() as session:
+                self._channel = ControllerChannel(controllers, session)
+                epoch = await self._register(Address("127.0.0.1", server.sockets[0].getsockname()[1]))
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._heartbeat(epoch))
+                    group.create_task(self._watch())
+        finally:
+            server.close()
+
+    async def _register(self, address: Address) -> int:
+        request = RegisterBrokerRequest(
+            cluster_id=self._cluster.cluster_id,
+            broker_id=self._broker_id,
+            incarnation_id=new_uuid_hex(),
+            public=address,
+            internal=address,
+        )
         while True:
             try:
-                epoch = (await self._channel.register(self._request)).broker_epoch
-                break
+                return (await self._channel.register(request)).broker_epoch
             except RaftlogError:
                 await asyncio.sleep(0.1)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._heartbeat(epoch))
-            group.create_task(self._watch())
 
     async def _heartbeat(self, epoch: int) -> None:
         while True:
-            request = HeartbeatRequest(
-                broker_id=self._request.broker_id, broker_epoch=epoch, metadata_offset=self.offset
-            )
+            request = HeartbeatRequest(broker_id=self._broker_id, broker_epoch=epoch, metadata_offset=self.offset)
             try:
                 answer = await self._channel.heartbeat(request, timeout_ms=1_000)
                 if not answer.fenced:
@@ -138,35 +177,51 @@ class FakeBroker:
     async def _watch(self) -> None:
         while True:
             try:
-                update = await self._channel.watch(self.offset, broker_id=self._request.broker_id)
+                update = await self._channel.watch(self.offset, broker_id=self._broker_id)
                 self.offset = max(self.offset, update.end_offset)
             except RaftlogError:
                 await asyncio.sleep(0.1)
 
 
+class Fakes(list[FakeBroker]):
+    """Fakes that run, and can die one by one."""
+
+    def __init__(self, cluster: LocalCluster, count: int) -> None:
+        super().__init__(FakeBroker(cluster, FIRST_FAKE_ID + i) for i in range(count))
+        self._tasks = {id(fake): asyncio.create_task(fake.run()) for fake in self}
+
+    async def until_unfenced(self) -> None:
+        async with asyncio.timeout(30):
+            for fake in self:
+                await fake.unfenced.wait()
+
+    async def end(self, fake: FakeBroker) -> None:
+        task = self._tasks[id(fake)]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def start(self, fake: FakeBroker) -> None:
+        fake.unfenced.clear()
+        self._tasks[id(fake)] = asyncio.create_task(fake.run())
+
+
 @asynccontextmanager
-async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIterator[list[FakeBroker]]:
+async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIterator[Fakes]:
     """Run fakes that are unfenced when this begins."""
+    fakes = Fakes(cluster, count)
+    try:
+        await fakes.until_unfenced()
+        yield fakes
+    finally:
+        for fake in fakes:
+            await fakes.end(fake)
 
-    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
 
-    # The controller probes silent brokers: only a listener tells it that they live.
-    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-    address = Address("127.0.0.1", server.sockets[0].getsockname()[1])
-    async with HttpSession() as session:
-        fakes = [FakeBroker(cluster, 1 + i, session, address) for i in range(count)]
-        tasks = [asyncio.create_task(fake.run()) for fake in fakes]
-        try:
-            async with asyncio.timeout(30):
-                for fake in fakes:
-                    await fake.unfenced.wait()
-            yield fakes
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            server.close()
+async def caught_up(fakes: list[FakeBroker], offset: int) -> None:
+    """Wait until every fake has read the metadata log up to `offset`."""
+    async with asyncio.timeout(30):
+        while min(fake.offset for fake in fakes) < offset:
+            await asyncio.sleep(0.01)
 
 
 def kill_now(cluster: LocalCluster, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import subprocess
 import sys
@@ -15,11 +16,14 @@ from typing import Any
 
 import orjson
 
-from benchmarks.report import Bound, Figure
+from benchmarks.report import Bound, Effort, Figure, repeat
 from raftlog.cli.cluster_plan import free_base_port
 
 _VOTERS = 3
+_DEPTH = 256
 _ELECTION_S = 15.0
+_RUN_S = 120.0
+"""Longer than any load takes: a voter that hangs must not hang the benchmark."""
 
 
 class Voters:
@@ -33,6 +37,7 @@ class Voters:
                 [sys.executable, "-m", "benchmarks.voter", orjson.dumps({"node_id": i + 1, **settings}).decode()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                bufsize=0,  # What `select` sees is all there is.
             )
             for i in range(_VOTERS)
         ]
@@ -69,9 +74,13 @@ class Voters:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
     def _read(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         assert process.stdout is not None
+        if not select.select([process.stdout], [], [], _RUN_S)[0]:
+            raise RuntimeError(f"a voter says nothing for {_RUN_S:g} s")
         line = process.stdout.readline()
         if not line:
             raise RuntimeError("a voter ended; its log is above")
@@ -104,22 +113,26 @@ def fdatasync_ms(count: int = 200) -> Figure:
     return Figure(name="fdatasync_ms", samples=taken)
 
 
-def commit_ms(*, quick: bool) -> Figure:
+def commit_ms(effort: Effort) -> Figure:
     """Time proposals of 200 B, one at a time."""
     with voters() as running:
         leader = running.leader()
         running.run(leader, run="latency", count=100, size=200)
-        taken = running.run(leader, run="latency", count=500 if quick else 3_000, size=200)["ms"]
+        taken: list[float] = []
+        for _ in repeat(effort.pick(6, quick=1), "500 commits"):
+            taken += running.run(leader, run="latency", count=500, size=200)["ms"]
     return Figure(name="commit_ms", samples=taken, bounds=(Bound(statistic="p99", at_most=5),))
 
 
-def commits_per_s(*, quick: bool, profile: str | None = None) -> Figure:
-    """Count commits of small commands per second, 256 of them under way at any time."""
-    rounds, count = (2, 10_000) if quick else (5, 40_000)
+def commits_per_s(effort: Effort, *, count: int = 40_000, depth: int = _DEPTH, profile: str | None = None) -> Figure:
+    """Count commits of small commands per second, `depth` of them under way at any time."""
     with voters(profile=profile) as running:
         leader = running.leader()
-        running.run(leader, run="rate", count=2_000, size=50, depth=256)
-        answers = [running.run(leader, run="rate", count=count, size=50, depth=256) for _ in range(rounds)]
+        running.run(leader, run="rate", count=min(count, 2_000), size=50, depth=depth)
+        answers = [
+            running.run(leader, run="rate", count=count, size=50, depth=depth)
+            for _ in repeat(effort.pick(5, quick=2), f"{count:,} commits")
+        ]
     return Figure(
         name="commits_per_s",
         samples=[answer["per_s"] for answer in answers],

@@ -6,10 +6,8 @@ import asyncio
 import time
 from collections import Counter
 
-from rich.progress import track
-
 from benchmarks.clusters import ControllerClient, kill_now, running
-from benchmarks.report import Bound, Figure, console
+from benchmarks.report import Bound, Effort, Figure, repeat
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.client import Admin
 from raftlog.errors import RaftlogError
@@ -22,21 +20,21 @@ _TOPIC = "bench"
 _PARTITIONS = 30
 _POLL_S = 0.01
 _REJOIN_S = 60.0
+FAILOVER_BOUNDS = (Bound(statistic="median", at_most=500), Bound(statistic="max", at_most=1_000))
 
 
-def controller_failover_ms(*, quick: bool) -> Figure:
+def controller_failover_ms(effort: Effort) -> Figure:
     """Kill the active controller; time until its successor accepts a write."""
     with running(controllers=3, brokers=1) as cluster:
-        samples = asyncio.run(fail_controllers(cluster, times=10 if quick else 50))
-    bounds = (Bound(statistic="median", at_most=500), Bound(statistic="max", at_most=1_000))
-    return Figure(name="controller_failover_ms", samples=samples, bounds=bounds)
+        samples = asyncio.run(fail_controllers(cluster, times=effort.kill_count(50, quick=10)))
+    return Figure(name="controller_failover_ms", samples=samples, bounds=FAILOVER_BOUNDS)
 
 
 async def fail_controllers(cluster: LocalCluster, *, times: int) -> list[float]:
     """Kill the active controller `times` times; return for how many ms no write was accepted each time."""
     taken = []
     async with ControllerClient(cluster) as client:
-        for i in track(range(times), description="  kills", console=console):
+        for i in repeat(times, "controllers killed"):
             active = await client.active()
             # A phase of its own for each kill: heartbeats must not be in step with it.
             await asyncio.sleep(0.2 + 0.037 * (i % 10))
@@ -51,11 +49,11 @@ async def fail_controllers(cluster: LocalCluster, *, times: int) -> list[float]:
     return taken
 
 
-def broker_failover_ms(*, quick: bool) -> list[Figure]:
+def broker_failover_ms(effort: Effort) -> list[Figure]:
     """Kill, then pause, a broker that leads; time until clients see new leaders for all that it led."""
     with running(controllers=3, brokers=3) as cluster:
-        killed = asyncio.run(_fail_brokers(cluster, times=5 if quick else 15, pause=False))
-        paused = asyncio.run(_fail_brokers(cluster, times=2 if quick else 4, pause=True))
+        killed = asyncio.run(_fail_brokers(cluster, times=effort.kill_count(15, quick=5), pause=False))
+        paused = asyncio.run(_fail_brokers(cluster, times=effort.pick(4, quick=2), pause=True))
     return [
         Figure(name="broker_failover_ms", samples=killed, bounds=(Bound(statistic="median", at_most=1_000),)),
         Figure(name="broker_pause_ms", samples=paused, bounds=(Bound(statistic="max", at_most=4_500),)),
@@ -67,7 +65,7 @@ async def _fail_brokers(cluster: LocalCluster, *, times: int, pause: bool) -> li
         await admin.create_topic(_TOPIC, partitions=_PARTITIONS, replication_factor=3, if_not_exists=True)
     taken = []
     async with HttpSession() as session:
-        for _ in track(range(times), description="  pauses" if pause else "  kills", console=console):
+        for _ in repeat(times, "brokers paused" if pause else "brokers killed"):
             leaders = await _until_in_sync(cluster, session)
             victim_id = Counter(leaders.values()).most_common(1)[0][0]
             led = {partition for partition, leader in leaders.items() if leader == victim_id}
@@ -83,13 +81,12 @@ async def _fail_brokers(cluster: LocalCluster, *, times: int, pause: bool) -> li
 
 async def _until_led_by_others(cluster: LocalCluster, session: HttpSession, led: set[int], victim: str) -> None:
     """Wait until one of the other brokers tells clients of a new leader for each partition that the victim led."""
-    others = [cluster.node(name) for name in cluster.brokers if name != victim]
+    others = _public(cluster, [name for name in cluster.brokers if name != victim])
     dead = {-1, cluster.node(victim).node_id}
     async with asyncio.timeout(_REJOIN_S):
         while True:
-            for node in others:
-                assert node.public is not None
-                metadata = await _metadata(session, node.public)
+            for address in others:
+                metadata = await _metadata(session, address)
                 leaders = {} if metadata is None else _leaders(metadata)
                 if leaders and not any(leaders[partition] in dead for partition in led):
                     return
@@ -97,15 +94,23 @@ async def _until_led_by_others(cluster: LocalCluster, session: HttpSession, led:
 
 
 async def _until_in_sync(cluster: LocalCluster, session: HttpSession) -> dict[int, int]:
-    """Wait until all replicas are in sync; return each partition's leader."""
-    address = cluster.node(cluster.brokers[0]).public
-    assert address is not None
+    """Wait until every broker says that all replicas are in sync, and who leads; return each partition's leader."""
     async with asyncio.timeout(_REJOIN_S):
         while True:
-            metadata = await _metadata(session, address)
-            if metadata is not None and all(len(part.isr) == 3 for part in metadata.topics[0].partitions):
-                return _leaders(metadata)
+            answers = [await _metadata(session, address) for address in _public(cluster, cluster.brokers)]
+            known = [_leaders(metadata) for metadata in answers if metadata is not None and _is_in_sync(metadata)]
+            # All of them: one that was paused a moment ago says what was true before.
+            if len(known) == len(answers) and all(leaders == known[0] for leaders in known):
+                return known[0]
             await asyncio.sleep(0.1)
+
+
+def _public(cluster: LocalCluster, names: list[str]) -> list[Address]:
+    return [address for name in names if (address := cluster.node(name).public) is not None]
+
+
+def _is_in_sync(metadata: ClientMetadata) -> bool:
+    return all(len(part.isr) == 3 for part in metadata.topics[0].partitions)
 
 
 async def _metadata(session: HttpSession, address: Address) -> ClientMetadata | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How often to repeat what is measured."""
+
+    quick: bool = False
+    kills: int | None = None
+    """How many processes to kill for a figure that kills some, where the command line says so."""
+
+    def pick(self, usual: int, *, quick: int) -> int:
+        return quick if self.quick else usual
+
+    def kill_count(self, usual: int, *, quick: int) -> int:
+        return self.pick(usual, quick=quick) if self.kills is None else self.kills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +77,11 @@ class Figure:
         return {"ok": self.ok, "bounds": bounds, "count": len(self.samples), **measured, **self.notes}
 
 
-def progress() -> Progress:
-    """Return a progress bar for stderr."""
+def repeat(times: int, what: str) -> Iterator[int]:
+    """Count to `times`, with a progress bar on stderr."""
     columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console)
+    with Progress(*columns, console=console) as bar:
+        yield from bar.track(range(times), description=what)
 
 
 def conclude(suite: str, figures: list[Figure], *, folder: Path) -> int:

@@ -10,6 +10,7 @@ import cProfile
 import logging
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ async def rate(quorum: PySyncObjQuorum, *, count: int, size: int, depth: int) ->
     return {"per_s": count / seconds, "leader_cpu_us": (time.process_time() - cpu) / count * 1e6}
 
 
-_RUNS = {"latency": latency, "rate": rate}
+_RUNS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {"latency": latency, "rate": rate}
 
 
 async def main(node_id: int, ports: list[int], folder: Path, profile: str | None) -> None:

@@ -1,7 +1,8 @@
 """What clients did to topics and saw of them: the evidence for `metadata_checker`.
 
-Each topic name has one writer, which does one thing at a time; each value of `retention_ms` that it writes to a name is
-unique and larger than those before, those of creations included. Outcomes are those of `history`.
+Several clients work on the same names at the same time; each does one thing at a time. Each value of `retention_ms`
+that anybody writes is unique in the history, so that a topic that is seen tells who wrote it. Outcomes are those of
+`history`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import orjson
 
 from chaos.history import Outcome
 
-Action: TypeAlias = Literal["create", "delete", "alter"]
-Source: TypeAlias = Literal["topics", "metadata"]
+Action: TypeAlias = Literal["create", "alter", "delete", "read"]
+CHANGES: tuple[Action, ...] = ("create", "alter", "delete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +31,8 @@ class TopicSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicChange:
-    """One creation, deletion or alteration that a client asked a broker for."""
+class TopicOperation:
+    """One request about one topic. A read that found no topic is `ok` and has seen None."""
 
     process: str
     broker: str
@@ -41,52 +42,47 @@ class TopicChange:
     completed_ns: int
     outcome: Outcome
     partitions: int | None = None
-    """Asked for; creations only."""
+    """Asked for: at creation, or by an alteration that adds some."""
     value: int | None = None
-    """Written; creations and alterations only."""
+    """Written, at creation or by an alteration."""
     seen: TopicSeen | None = None
-    """What the answer said; `ok` creations and alterations only."""
+    """What the answer shows: that of a read, or of an acknowledged creation or alteration."""
     code: str = ""
-    """The error code, unless `ok`."""
+    """The error code, if there was an error."""
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Every topic, as one broker answered. `metadata_offset` is None where the answer has none."""
+    """Every topic, as one broker answered: linearizably, or (`metadata_offset` is set) as far as that broker knew."""
 
     process: str
     broker: str
-    source: Source
     invoked_ns: int
     completed_ns: int
     topics: Mapping[str, TopicSeen]
     metadata_offset: int | None = None
+    final: bool = False
+    """Read after everything was healed and all nodes agreed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MetadataHistory:
-    """Everything that happened in one run. `final` is what all nodes agreed on in the end."""
+    """Everything that happened in one run, in order of completion."""
 
-    changes: list[TopicChange] = field(default_factory=list)
+    operations: list[TopicOperation] = field(default_factory=list)
     listings: list[Listing] = field(default_factory=list)
-    final: Listing | None = None
     events: list[tuple[int, str]] = field(default_factory=list)
+    """(time, fault): for people who read the history, and for figures; the checker ignores it."""
 
     def note(self, event: str) -> None:
         """Record a fault or its end."""
         self.events.append((time.monotonic_ns(), event))
 
-    def acknowledged(self, action: Action | None = None) -> int:
-        """Return how many changes were acknowledged."""
-        return sum(change.outcome == "ok" and action in (None, change.action) for change in self.changes)
-
     def save(self, path: Path) -> None:
         """Write the history as JSON lines, in order of completion."""
-        lines = [{"kind": "change", "at": change.completed_ns, **asdict(change)} for change in self.changes]
+        lines = [{"kind": "operation", "at": done.completed_ns, **asdict(done)} for done in self.operations]
         lines += [{"kind": "listing", "at": listing.completed_ns, **_plain(listing)} for listing in self.listings]
-        if self.final is not None:
-            lines.append({"kind": "final", "at": self.final.completed_ns, **_plain(self.final)})
         lines += [{"kind": "event", "at": at, "event": event} for at, event in self.events]
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:

@@ -1,56 +1,77 @@
-"""Clients that create, delete, recreate and alter topics under chaos. Each notes what it was told, and nothing else.
+"""Clients that create, alter, delete and read the same topics under chaos. Each notes what it was told, nothing else.
 
-A client talks to one broker after another, at its own links, and sends each request once: what it is told is then about
-that request alone.
+A client talks to one broker after another, and sends each request once: what it is told is then about that request
+alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from chaos.history import Outcome
-from chaos.metadata_history import Action, Listing, MetadataHistory, Source, TopicChange, TopicSeen
+from chaos.metadata_history import Action, Listing, MetadataHistory, TopicOperation, TopicSeen
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
     OverloadedError,
     RaftlogError,
     RetriableError,
-    StaleRouteError,
     UnknownOutcomeError,
-    UnreachableError,
 )
 from raftlog.model import Address
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
+from raftlog.wire.admin import AlterTopicBody
 from raftlog.wire.metadata import ClientMetadata, ConfigValue, CreateTopicRequest, TopicInfo, TopicsResponse
 
-REQUEST_TIMEOUT_MS = 4_000
+CHANGE_TIMEOUT_MS = 4_000
 READ_TIMEOUT_MS = 2_000
-TOPICS_PER_CLIENT = 4
-FIRST_VALUE = 100_000_000
-"""Of retention_ms: more than a day, so that nothing is ever deleted because of it."""
-PROBE_PAUSE_S = 0.05
+NAMES = 5
+"""Fewer names than clients want: they meet."""
+MAX_UNKNOWN_PER_NAME = 4
+"""Then a name gives way to a new one: each unknown change doubles what the checker must consider."""
+MAX_PARTITIONS = 8
+FIRST_VALUE = 1_000_000_000
+"""Of retention_ms: more than a week, so that nothing is ever deleted because of it."""
 
 
 @dataclass(slots=True)
-class _Topic:
-    """What its only writer knows of a name."""
+class Names:
+    """The names that all clients work on, and the values that they write: no two are the same."""
 
-    name: str
-    state: str = "absent"
-    """absent, present, or unsure: the outcome of the last change is unknown."""
-    value: int = FIRST_VALUE
-    lives: int = 0
+    values: itertools.count[int] = field(default_factory=lambda: itertools.count(FIRST_VALUE))
+    used: int = NAMES
+    current: list[str] = field(default_factory=lambda: [f"topic-{number}" for number in range(NAMES)])
+    last_seen: dict[str, TopicSeen | None] = field(default_factory=dict)
+    """What somebody saw last: only a hint of what may be worth trying."""
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def learn(self, operation: TopicOperation) -> None:
+        """Note what an operation tells about its name."""
+        if operation.outcome == "ok":
+            self.last_seen[operation.topic] = operation.seen
+        if operation.outcome != "info" or operation.action == "read":
+            return
+        self.unknown[operation.topic] += 1
+        if self.unknown[operation.topic] == MAX_UNKNOWN_PER_NAME:
+            self.current[self.current.index(operation.topic)] = f"topic-{self.used}"
+            self.used += 1
 
 
 class MetadataClient:
-    """One process of the history, with its own links."""
+    """One process of the history.
+
+    Args:
+        brokers: by name, the public listener.
+        dial: which proxy leads to which listener.
+    """
 
     def __init__(
         self, name: str, *, brokers: Mapping[str, Address], dial: Mapping[str, str], history: MetadataHistory, seed: int
@@ -63,66 +84,70 @@ class MetadataClient:
     async def close(self) -> None:
         await self._session.close()
 
-    async def create(self, topic: str, *, partitions: int, value: int, replication_factor: int = 1) -> TopicChange:
+    async def create(self, topic: str, *, partitions: int, value: int, replication_factor: int) -> TopicOperation:
         request = CreateTopicRequest(
             topic=topic,
             partitions=partitions,
             replication_factor=replication_factor,
             configs={"retention_ms": value},
         )
-        return await self._change("create", topic, "POST", paths.TOPICS, request, partitions=partitions, value=value)
+        return await self._ask("create", topic, "POST", paths.TOPICS, request, partitions=partitions, value=value)
 
-    async def delete(self, topic: str) -> TopicChange:
-        return await self._change("delete", topic, "DELETE", paths.fill(paths.TOPIC, topic=topic))
+    async def alter(self, topic: str, *, partitions: int | None, value: int | None) -> TopicOperation:
+        body = AlterTopicBody(configs={} if value is None else {"retention_ms": value}, partitions=partitions)
+        path = paths.fill(paths.TOPIC, topic=topic)
+        return await self._ask("alter", topic, "PATCH", path, body, partitions=partitions, value=value)
 
-    async def alter(self, topic: str, value: int) -> TopicChange:
-        path, body = paths.fill(paths.TOPIC, topic=topic), {"configs": {"retention_ms": value}}
-        return await self._change("alter", topic, "PATCH", path, body, value=value)
+    async def delete(self, topic: str) -> TopicOperation:
+        return await self._ask("delete", topic, "DELETE", paths.fill(paths.TOPIC, topic=topic))
 
-    async def list_topics(self, source: Source) -> Listing | None:
-        """Ask a broker for all topics; None if it does not answer."""
-        broker, invoked = self._broker(), time.monotonic_ns()
-        address, offset = self._brokers[broker], None
+    async def read(self, topic: str) -> TopicOperation:
+        return await self._ask("read", topic, "GET", paths.fill(paths.TOPIC, topic=topic))
+
+    async def list_topics(self, *, local: bool, broker: str = "", final: bool = False) -> Listing | None:
+        """Ask a broker (any) for all topics; None if it does not answer."""
+        broker = broker or self._broker()
+        invoked, address = time.monotonic_ns(), self._brokers[broker]
+        answer: TopicsResponse | ClientMetadata
         try:
-            answer: TopicsResponse | ClientMetadata
-            if source == "topics":
-                answer = await self._session.call(
-                    TopicsResponse, "GET", address, paths.TOPICS, timeout_ms=READ_TIMEOUT_MS
-                )
-            else:
+            if local:
                 answer = await self._session.call(
                     ClientMetadata, "GET", address, paths.METADATA, timeout_ms=READ_TIMEOUT_MS
                 )
-                offset = answer.metadata_offset
+            else:
+                answer = await self._session.call(
+                    TopicsResponse, "GET", address, paths.TOPICS, timeout_ms=READ_TIMEOUT_MS
+                )
         except RaftlogError:
             return None
         listing = Listing(
             process=self.name,
             broker=broker,
-            source=source,
             invoked_ns=invoked,
             completed_ns=time.monotonic_ns(),
             topics={info.topic: seen(info) for info in answer.topics},
-            metadata_offset=offset,
+            metadata_offset=answer.metadata_offset if isinstance(answer, ClientMetadata) else None,
+            final=final,
         )
         self._history.listings.append(listing)
         return listing
 
-    async def _change(
-        self, action: Action, topic: str, method: str, path: str, message: object = None, **asked: int
-    ) -> TopicChange:
+    async def _ask(
+        self, action: Action, topic: str, method: str, path: str, message: object = None, **asked: int | None
+    ) -> TopicOperation:
         broker, invoked = self._broker(), time.monotonic_ns()
         outcome: Outcome = "ok"
         found, code, reason = None, "", ""
+        cls: type[Any] = dict[str, Any] if action == "delete" else TopicInfo
+        timeout_ms = READ_TIMEOUT_MS if action == "read" else CHANGE_TIMEOUT_MS
         try:
-            cls: type[Any] = dict[str, Any] if action == "delete" else TopicInfo
             answer = await self._session.call(
-                cls, method, self._brokers[broker], path, timeout_ms=REQUEST_TIMEOUT_MS, message=message
+                cls, method, self._brokers[broker], path, timeout_ms=timeout_ms, message=message
             )
             found = seen(answer) if isinstance(answer, TopicInfo) else None
         except RaftlogError as error:
-            outcome, code, reason = outcome_of(error), error.code.value, error.message
-        change = TopicChange(
+            outcome, code, reason = outcome_of(action, error), error.code.value, error.message
+        operation = TopicOperation(
             process=self.name,
             broker=broker,
             action=action,
@@ -135,22 +160,19 @@ class MetadataClient:
             error=reason,
             **asked,
         )
-        self._history.changes.append(change)
-        return change
+        self._history.operations.append(operation)
+        return operation
 
     def _broker(self) -> str:
         return self.random.choice(list(self._brokers))
 
 
 class MetadataLoad:
-    """Several clients at work. Use as an async context manager; leaving it stops them.
+    """Several clients at work. Use as an async context manager; leaving it stops them."""
 
-    Args:
-        alter: they alter settings too.
-    """
-
-    def __init__(self, clients: Sequence[MetadataClient], *, alter: bool, pause_s: float = 0.05) -> None:
-        self._clients, self._alter, self._pause_s = clients, alter, pause_s
+    def __init__(self, clients: Sequence[MetadataClient], *, pause_s: float = 0.05) -> None:
+        self._clients, self._pause_s = clients, pause_s
+        self._names = Names()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
 
@@ -163,92 +185,51 @@ class MetadataLoad:
         await asyncio.gather(*self._tasks)
 
     async def _work(self, client: MetadataClient) -> None:
-        writer = _Writer(client, alter=self._alter)
         while not self._stopping.is_set():
-            await writer.step()
-            await asyncio.sleep(self._pause_s * client.random.random())
+            await self._step(client)
+            await asyncio.sleep(2 * self._pause_s * client.random.random())
 
-
-@dataclass(slots=True)
-class _Writer:
-    """Chooses what one client does next."""
-
-    client: MetadataClient
-    alter: bool
-    topics: list[_Topic] = field(default_factory=list)
-    named: int = 0
-
-    async def step(self) -> None:
-        draw = self.client.random
-        if draw.random() < 0.35:
-            await self.client.list_topics(draw.choice(("topics", "metadata")))
+    async def _step(self, client: MetadataClient) -> None:
+        draw, names = client.random, self._names
+        if draw.random() < 0.06:
+            await client.list_topics(local=draw.random() < 0.5)
             return
-        while len(self.topics) < TOPICS_PER_CLIENT:
-            self.named += 1
-            self.topics.append(_Topic(f"{self.client.name}-{self.named}"))
-        topic = draw.choice(self.topics)
-        await self._change(topic)
+        topic = draw.choice(names.current)
+        known = names.last_seen.get(topic)
+        # Mostly what can work by what was seen last; now and then what cannot, for its refusal is evidence too.
+        usual: tuple[Action, ...] = ("create",) if known is None else ("alter", "alter", "delete")
+        action = draw.choice(("read", *usual) if draw.random() < 0.9 else ("create", "alter", "delete"))
+        names.learn(await self._do(client, action, topic, known.partitions if known else 1))
 
-    async def _change(self, topic: _Topic) -> None:
-        draw = self.client.random
-        if topic.state == "absent" or (topic.state == "unsure" and draw.random() < 0.3):
-            topic.value += 1
-            change = await self.client.create(
-                topic.name,
-                partitions=draw.randint(1, 6),
-                value=topic.value,
-                replication_factor=draw.choice((1, 1, 3)),
-            )
-            topic.lives += 1
-        elif topic.state == "present" and self.alter and draw.random() < 0.7:
-            topic.value += 1
-            change = await self.client.alter(topic.name, topic.value)
-        elif topic.state == "present" and draw.random() < 0.5:
-            return  # It lives on for a while.
-        else:
-            change = await self.client.delete(topic.name)
-        self._learn(topic, change)
-
-    def _learn(self, topic: _Topic, change: TopicChange) -> None:
-        """Note what is known now. After an unknown outcome nothing is until a deletion has an answer."""
-        deleted = change.action == "delete" and (
-            change.outcome == "ok" or change.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value
-        )
-        if change.outcome == "info":
-            topic.state = "unsure"
-        elif deleted:
-            topic.state = "absent"
-            if topic.lives >= 3:
-                self.topics.remove(topic)
-        elif change.outcome == "ok" and topic.state == "absent":
-            topic.state = "present"
+    async def _do(self, client: MetadataClient, action: Action, topic: str, partitions: int) -> TopicOperation:
+        draw, values = client.random, self._names.values
+        match action:
+            case "read":
+                return await client.read(topic)
+            case "create":
+                factor = draw.choice((1, 1, 3))
+                return await client.create(
+                    topic, partitions=draw.randint(1, 3), value=next(values), replication_factor=factor
+                )
+            case "alter":
+                number = min(MAX_PARTITIONS, max(1, partitions + draw.choice((-1, 1, 1))))
+                what = draw.choice(("value", "value", "partitions", "both"))
+                return await client.alter(
+                    topic,
+                    partitions=None if what == "value" else number,
+                    value=None if what == "partitions" else next(values),
+                )
+            case "delete":
+                return await client.delete(topic)
 
 
-async def until_acknowledged(client: MetadataClient, *, name: str, within_s: float) -> float:
-    """Create topics until a creation is acknowledged, delete that one, and return how many seconds it took.
-
-    Raises:
-        TimeoutError: none was, within the time.
-    """
-    started, attempt = time.monotonic(), 0
-    while time.monotonic() - started < within_s:
-        attempt += 1
-        topic = f"{name}-{attempt}"
-        change = await client.create(topic, partitions=1, value=FIRST_VALUE)
-        if change.outcome == "ok":
-            seconds = time.monotonic() - started
-            await client.delete(topic)
-            return seconds
-        await asyncio.sleep(PROBE_PAUSE_S)
-    raise TimeoutError(f"no creation was acknowledged within {within_s:g} s; the last said: {change.error}")
-
-
-def outcome_of(error: RaftlogError) -> Outcome:
-    """Return what a client may conclude from an error: `fail` only where raftlog's own client would send it again."""
+def outcome_of(action: Action, error: RaftlogError) -> Outcome:
+    """Return what a client may conclude from an error: `fail` only where raftlog's own client would."""
+    if action == "read" and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return "ok"  # It found that there is none.
     if isinstance(error, UnknownOutcomeError):
         return "info"
-    certain = (InvalidRequestError, OverloadedError, StaleRouteError, UnreachableError, RetriableError)
-    return "fail" if isinstance(error, certain) else "info"
+    return "fail" if isinstance(error, InvalidRequestError | OverloadedError | RetriableError) else "info"
 
 
 def seen(info: TopicInfo) -> TopicSeen:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from chaos.cluster import ChaosCluster
+from chaos.topology import CLIENT
 
 ACTIVE = "active"
 """Stands for the node that leads the targets when the fault begins."""
@@ -46,7 +47,7 @@ class Schedule:
     """An endless series of rounds: a pure function of the seed.
 
     Args:
-        targets: nodes that are killed, paused and cut off; at most a majority of them goes down at once.
+        targets: nodes that are killed, paused and cut off; sometimes more of them than the quorum can do without.
         peers: further nodes, whose links to the targets are cut and slowed too.
     """
 
@@ -59,6 +60,7 @@ class Schedule:
             "cut": lambda: Fault(kind="cut", nodes=self._link()),
             "cut one way": lambda: Fault(kind="cut one way", nodes=self._link()),
             "isolate": lambda: Fault(kind="isolate", nodes=(ACTIVE,)),
+            "strand": lambda: Fault(kind="strand", nodes=(ACTIVE,)),
             "hold": lambda: Fault(kind="hold", nodes=self._link()),
             "slow": self._slow,
             "kill two": self._kill_two,
@@ -160,7 +162,12 @@ class Nemesis:
             case "cut one way":
                 await asyncio.to_thread(links.cut_one_way, nodes[0], nodes[1])
             case "isolate":
-                await asyncio.to_thread(links.isolate, nodes[0])
+                # The client's links stay: they are the referee's eyes.
+                await asyncio.to_thread(links.isolate, nodes[0], spare=frozenset({CLIENT}))
+            case "strand":
+                # Only from its like: those who ask it still reach it, and must not be told what is no longer so.
+                spare = frozenset({CLIENT, *self._cluster.nodes.brokers})
+                await asyncio.to_thread(links.isolate, nodes[0], spare=spare)
             case "hold":
                 await asyncio.to_thread(links.hold, nodes[0], nodes[1])
             case "slow":

@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from raftlog.errors import RaftlogError
+
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +55,8 @@ class Tasks:
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str, awaited: bool = False) -> asyncio.Task[Any]:
         """Run `work` until it ends or the owner closes.
 
-        An escaped exception is logged with its traceback, unless somebody awaits the task and will see it.
+        An escaped exception is logged with its traceback. One of raftlog's own is not if the task is `awaited`: who
+        awaits it sees it, and when nobody does any more, it was said to a caller who has hung up.
         """
         if self._closed:
             work.close()
@@ -61,8 +64,7 @@ class Tasks:
         task = asyncio.create_task(work, name=f"{self._owner}:{name}")
         self._tasks[task] = None
         task.add_done_callback(self._forget)
-        if not awaited:
-            task.add_done_callback(self._report)
+        task.add_done_callback(self._report_bug if awaited else self._report)
         return task
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
@@ -72,6 +74,11 @@ class Tasks:
     def _report(task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("task %s failed", task.get_name(), exc_info=error)
+
+    @classmethod
+    def _report_bug(cls, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and not isinstance(task.exception(), RaftlogError):
+            cls._report(task)
 
     async def close(self) -> None:
         """Cancel what still runs and wait until it has ended."""

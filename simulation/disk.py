@@ -74,6 +74,14 @@ class SimulatedDisk:
             self._stuck.discard(status.st_ino)
             self._synced[status.st_ino] = 0 if path.suffix == ".new" else status.st_size
 
+    def wipe(self, folder: Path) -> None:
+        """Leave nothing of what a voter that is down has written."""
+        for path in folder.iterdir():
+            inode = path.stat().st_ino  # Another file may get it.
+            self._synced.pop(inode, None)
+            self._stuck.discard(inode)
+            path.unlink()
+
     def _undo(self, rename: _Rename) -> None:
         rename.target.rename(rename.source)
         if rename.replaced is not None:

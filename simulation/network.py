@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import combinations
 from typing import Any
 
 from pysyncobj.node import Node
@@ -100,6 +101,25 @@ class Network:
         if self.is_connected(one, other):
             self.wires[one].connected(other)
             self.wires[other].connected(one)
+
+    def part(self, one: str, other: str) -> None:
+        """Cut two voters off from each other, and let both know."""
+        self.cut.add(frozenset((one, other)))
+        self.disconnect(one, other)
+
+    def rejoin(self, one: str, other: str) -> None:
+        self.cut.discard(frozenset((one, other)))
+        self.connect(one, other)
+
+    def calm(self) -> None:
+        """End every fault; each connection is made anew."""
+        self.cut.clear()
+        self.dropping.clear()
+        self.held.clear()
+        self.slow.clear()
+        for one, other in combinations(self.names, 2):
+            self.disconnect(one, other)
+            self.connect(one, other)
 
     def between(self, some: set[str]) -> list[Link]:
         """The links that cross the border of a group, both ways."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from raftlog.metadata_quorum.raft.codec import decode, encode
 from raftlog.metadata_quorum.raft.engine import RaftEngine
+from raftlog.metadata_quorum.raft.journal import Entry, RaftJournal
 
 
 class SafetyViolationError(Exception):
@@ -22,6 +23,8 @@ class Promises:
         """Payload: the index and the term in which its proposer was told of success."""
         self.leaders: dict[int, str] = {}
         self.announced: set[int] = set()
+        self.forgotten: dict[str, list[list[Entry]]] = {}
+        """The logs on disks that were replaced: a leader may still count what their voters acknowledged."""
         self.broken: str | None = None
         """The first violation: the core swallows exceptions in some places."""
 
@@ -38,15 +41,30 @@ class Promises:
     def acknowledge(
         self, machine: Machine, payload: bytes, index: int, term: int, engines: dict[str, RaftEngine], voters: int
     ) -> None:
-        """Success means: applied, here, at that index, once; and held by a majority, those that are down counted in."""
+        """Success means: applied, here, at that index, once; and held by a majority, if voters that are down hold it.
+
+        A voter whose disk was replaced has held it, if it was on that disk: one such voter may be one of the majority.
+        """
         if not machine.entries or machine.entries[-1] != (index, payload):
             self.fail(f"{machine.name} acknowledged {payload!r} at {index}, and applied {machine.entries[-1:]} there")
         if payload in self.acknowledged:
             self.fail(f"{payload!r} was acknowledged at {self.acknowledged[payload][0]} and at {index}")
         self.acknowledged[payload] = (index, term)
-        without = [name for name in sorted(engines) if not _holds(engines[name], index, payload)]
+        logs = {name: [engine.log(), *self.forgotten.get(name, ())] for name, engine in engines.items()}
+        without = [name for name in sorted(logs) if not any(_holds(log, index, payload) for log in logs[name])]
         if voters - len(without) <= voters // 2:
             self.fail(f"{machine.name} acknowledged {payload!r} at {index}, which {', '.join(without)} do not hold")
+
+    def forgets(self, name: str, log: list[Entry]) -> None:
+        """Note what was on a disk that is replaced."""
+        self.forgotten.setdefault(name, []).append(log)
+
+    def remembers(self, name: str, log: list[Entry]) -> None:
+        """A full voter holds again what it helped to make safe; from now on it counts like any other."""
+        for lost in self.forgotten.pop(name, ()):
+            for payload, (index, _) in self.acknowledged.items():
+                if _holds(lost, index, payload) and not _holds(log, index, payload):
+                    self.fail(f"{name} is full again, and lacks acknowledged {payload!r} at {index}, which it forgot")
 
     def watch(self, name: str, engine: RaftEngine, machine: Machine) -> bool:
         """Check a voter that may lead; return whether it was not known to."""
@@ -83,8 +101,7 @@ class Promises:
                     self.fail(f"{name} lacks acknowledged {payload!r} at {index}")
 
 
-def _holds(engine: RaftEngine, index: int, payload: bytes) -> bool:
-    log = engine.log()
+def _holds(log: RaftJournal | list[Entry], index: int, payload: bytes) -> bool:
     at = index - log[0][1]
     return bool(at < 0 or (at < len(log) and log[at][0][1:] == payload))
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulation.faults import Chaos
+from simulation.chaos import Chaos
+from simulation.healing import heal
 from simulation.promises import SafetyViolationError
 from simulation.world import World
 
@@ -30,6 +31,7 @@ class History:
     proposed: int
     terms: int
     crashes: int
+    disks_replaced: int
     trace: str
     """A hash of everything that happened: one seed, one history."""
 
@@ -49,7 +51,7 @@ def simulate(seed: int, folder: Path, *, steps: int = STEPS, tell: Callable[[str
             for name in world.names:
                 world.start(name)
             Chaos(world).run(steps)
-            world.heal()
+            heal(world)
         finally:
             world.close()
     promises = world.promises
@@ -59,5 +61,6 @@ def simulate(seed: int, folder: Path, *, steps: int = STEPS, tell: Callable[[str
         proposed=world.proposed,
         terms=len(promises.leaders),
         crashes=world.crashes,
+        disks_replaced=world.disks_replaced,
         trace=world.trace_hash,
     )

@@ -7,7 +7,14 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnreachableError
+from raftlog.errors import (
+    ErrorCode,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
 from raftlog.model import Address, Offset
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
@@ -47,6 +54,8 @@ class ControllerChannel:
         self._controllers = list(controllers)
         self._session = session
         self._active: Address | None = None
+        self._silent: Address | None = None
+        """The one that has last left a request without an answer: maybe paused, which takes long to find out again."""
         self._next = 0
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
@@ -84,12 +93,14 @@ class ControllerChannel:
         address = self._active or self._rotate()
         query = {"after_offset": after_offset, "max_wait_ms": WATCH_WAIT_MS, "broker_id": broker_id}
         try:
-            return await self._session.call(
+            update = await self._session.call(
                 MetadataUpdate, "GET", address, paths.METADATA_WATCH, timeout_ms=2 * WATCH_WAIT_MS, query=query
             )
-        except RaftlogError:
-            self._forget(address)
+        except RaftlogError as error:
+            self._forget(address, error)
             raise
+        self._heard_from(address)
+        return update
 
     async def _call(
         self,
@@ -129,21 +140,31 @@ class ControllerChannel:
                 await asyncio.sleep(RETRY_MS / 1000)
             else:
                 self._active = address
+                self._heard_from(address)
                 return answer
 
     def _learn_from(self, address: Address, error: RaftlogError) -> None:
         if error.code is ErrorCode.QUORUM_NOT_AVAILABLE:
             return  # It is the one, and will be ready in a moment.
-        self._forget(address)
+        self._forget(address, error)
         if error.code is ErrorCode.NOT_CONTROLLER and (known := error.details.get("internal")):
             self._active = Address.parse(str(known))
 
-    def _forget(self, address: Address) -> None:
+    def _forget(self, address: Address, error: RaftlogError) -> None:
         if self._active == address:
             self._active = None
+        if isinstance(error, UnreachableError | UnknownOutcomeError):
+            self._silent = address
+
+    def _heard_from(self, address: Address) -> None:
+        if self._silent == address:
+            self._silent = None
 
     def _rotate(self) -> Address:
+        """Return the next controller, and pass over the silent one if there is another."""
         self._next = (self._next + 1) % len(self._controllers)
+        if self._controllers[self._next] == self._silent:
+            self._next = (self._next + 1) % len(self._controllers)
         return self._controllers[self._next]
 
 

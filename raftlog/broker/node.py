@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from raftlog.broker.broker_node import BrokerNode
 from raftlog.config import NodeConfig
-from raftlog.metadata_quorum.controller_node import ControllerNode
 from raftlog.partition.storage.data_dir import DataDir
+
+if TYPE_CHECKING:
+    from raftlog.broker.broker_node import BrokerNode
+    from raftlog.metadata_quorum.controller_node import ControllerNode
+
+
+class _NoPandas:
+    """An import finder that says that there is no pandas."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("a node uses no pandas", name=name)
+
+
+def without_pandas() -> None:
+    """Hide pandas from pyarrow, which would load it to look whether the first list it is given is one of pandas'.
+
+    Where pandas is installed, that is 50 MB and a pause, for what no node handles.
+    """
+    sys.meta_path.insert(0, _NoPandas())
 
 
 def run_node(config: NodeConfig) -> None:
     """Run one node in the foreground; see `serve`."""
+    without_pandas()
     asyncio.run(serve(config))
 
 
@@ -36,8 +57,8 @@ async def serve(config: NodeConfig) -> None:
 
 
 async def _run(config: NodeConfig, data_dir: DataDir, stop: asyncio.Event) -> None:
-    controller = ControllerNode(config, data_dir.path) if config.is_controller else None
-    broker = BrokerNode(config, data_dir) if config.is_broker else None
+    controller = _make_controller(config, data_dir) if config.is_controller else None
+    broker = _make_broker(config, data_dir) if config.is_broker else None
     if broker is not None:
         await broker.start(internal=controller.routes.application() if controller else None)
     if controller is not None:
@@ -54,6 +75,18 @@ async def _run(config: NodeConfig, data_dir: DataDir, stop: asyncio.Event) -> No
             await controller.close()
     if refused.done():
         raise refused.result()
+
+
+def _make_controller(config: NodeConfig, data_dir: DataDir) -> ControllerNode:
+    from raftlog.metadata_quorum.controller_node import ControllerNode  # noqa: PLC0415  (a broker needs no Raft)
+
+    return ControllerNode(config, data_dir.path)
+
+
+def _make_broker(config: NodeConfig, data_dir: DataDir) -> BrokerNode:
+    from raftlog.broker.broker_node import BrokerNode  # noqa: PLC0415  (a controller needs no pyarrow)
+
+    return BrokerNode(config, data_dir)
 
 
 def loop_future() -> asyncio.Future[Exception]:

@@ -1,4 +1,4 @@
-"""The `raftlog` command: its subcommands are loaded only when used, so that `raftlog --help` needs no pyarrow."""
+"""The `raftlog` command: its subcommands are loaded only when used, so that `raftlog --help` is quick."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import importlib
 import click
 
 _COMMANDS = {
-    "acls": "raftlog.cli.acls",
-    "cluster": "raftlog.cli.cluster",
-    "configs": "raftlog.cli.configs",
-    "consume": "raftlog.cli.consume",
-    "dev": "raftlog.cli.dev",
-    "produce": "raftlog.cli.produce",
-    "quorum": "raftlog.cli.quorum",
-    "quotas": "raftlog.cli.quotas",
-    "server": "raftlog.cli.server",
-    "storage": "raftlog.cli.storage",
-    "topics": "raftlog.cli.topics",
-    "users": "raftlog.cli.users",
+    "acls": "List, create and delete access rules.",
+    "cluster": "Look at the cluster.",
+    "configs": "Show and change dynamic settings of brokers.",
+    "consume": "Print the records of a topic, one a line.",
+    "dev": "Run a cluster on this machine.",
+    "produce": "Write each line of standard input to a topic.",
+    "quorum": "Look at the metadata quorum.",
+    "quotas": "Show and change quotas.",
+    "server": "Run a node of a cluster.",
+    "storage": "Prepare data folders.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "users": "List, create and delete users.",
 }
+"""Each is a module of this name beside this one; its line here spares `raftlog --help` loading it."""
 
 
 class LazyGroup(click.Group):
@@ -29,10 +30,14 @@ class LazyGroup(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if (module := _COMMANDS.get(cmd_name)) is None:
+        if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(module).command
+        command: click.Command = importlib.import_module(f"raftlog.cli.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,8 +1,23 @@
 """The async client: Producer, Consumer, Admin. Never imports server code."""
 
-from raftlog.client.admin import Admin
-from raftlog.client.consumer import Consumer
-from raftlog.client.producer import Producer
-from raftlog.client.sender import RecordMetadata
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raftlog.client.admin import Admin
+    from raftlog.client.consumer import Consumer
+    from raftlog.client.producer import Producer
+    from raftlog.client.sender import RecordMetadata
+
+_MODULE_OF = {"Admin": "admin", "Consumer": "consumer", "Producer": "producer", "RecordMetadata": "sender"}
 
 __all__ = ["Admin", "Consumer", "Producer", "RecordMetadata"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a class when it is first used: who only administers needs no pyarrow."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'raftlog.client' has no attribute {name!r}")
+    return getattr(import_module(f"raftlog.client.{_MODULE_OF[name]}"), name)

@@ -95,6 +95,7 @@ class Controller:
 
     async def close(self) -> None:
         await self._tasks.close()
+        self._writer.close()
 
     # The state machine of the quorum.
 

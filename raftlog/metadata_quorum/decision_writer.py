@@ -3,6 +3,9 @@
 A controller acts only after its own `BeginEpoch` is applied: by then it has applied everything before, and every later
 command of its predecessors is void. If the outcome of a commit is unknown, it begins a new epoch before it decides
 again: the lost command is then either applied, or void.
+
+Decisions are pure, and made in a worker thread: fencing a broker changes each of its partitions, and Raft's heartbeats
+must go on meanwhile, or the controller would lose its leadership over every such decision, and so would its successor.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from raftlog.errors import (
@@ -30,6 +35,7 @@ from raftlog.runtime import Tasks
 
 _log = logging.getLogger(__name__)
 R = TypeVar("R")
+T = TypeVar("T")
 MAX_COMMAND_BYTES = 400 << 10
 """Below the engine's limit; a larger decision becomes several commands."""
 _RETRY_S = 0.05
@@ -66,6 +72,10 @@ class DecisionWriter:
         self._epoch: int | None = None
         self._sequence = 0
         self._next_read: asyncio.Task[Offset] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"decisions of controller {node_id}")
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False)
 
     def attach(self, quorum: Quorum) -> None:
         self._quorum = quorum
@@ -96,15 +106,16 @@ class DecisionWriter:
         """
         async with self._writing:
             epoch = self._require_active()
+            image = self._image()
             try:
-                decision = decide(self._image())
+                decision = await self._aside(decide, image)
             except RaftlogError:
                 if confirm:
                     await self._commit(epoch, ())
                 raise
             if not decision.records and not confirm:
-                return decision.response, self._image().offset
-            unclean = unclean_elections(self._image(), decision.records)
+                return decision.response, image.offset
+            unclean = unclean_elections(image, decision.records)
             offset = await self._commit(epoch, decision.records)
             for said in unclean:
                 _log.error("%s", said)
@@ -123,9 +134,11 @@ class DecisionWriter:
 
     async def _commit(self, epoch: int, records: tuple[Record, ...]) -> Offset:
         assert self._quorum is not None
-        commands = encode_decision(
-            records, controller_epoch=epoch, sequence=self._sequence + 1, max_bytes=MAX_COMMAND_BYTES
+        encode = partial(
+            encode_decision, controller_epoch=epoch, sequence=self._sequence + 1, max_bytes=MAX_COMMAND_BYTES
         )
+        commands = await self._aside(encode, records) if records else encode(records)
+        self._require_active()  # In the meantime another controller may have been elected.
         self._sequence += len(commands)
         offset, done = -1, 0
         try:
@@ -140,6 +153,9 @@ class DecisionWriter:
         if self._image().controller_epoch != epoch:
             raise UnknownOutcomeError(f"controller {self._node_id} was replaced while it decided")
         return offset
+
+    async def _aside(self, work: Callable[[T], R], argument: T) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
 
     def _doubt(self) -> None:
         """Decide nothing on an image that a lost command may still change: begin a new epoch first."""

@@ -54,6 +54,7 @@ class PySyncObjQuorum:
         self._name = next(name for name, voter_id in self._names.items() if voter_id == node_id)
         self._machine = state_machine
         self._announced: tuple[ControllerId | None, int] = (None, -1)
+        self._proposed: dict[asyncio.Future[int], None] = {}
         self._wire = RaftTransport(
             name=self._name,
             names=list(self._names),
@@ -148,6 +149,7 @@ class PySyncObjQuorum:
         if len(payload) > MAX_COMMAND_BYTES:
             raise RaftlogError(f"a command has at most {MAX_COMMAND_BYTES} bytes, received {len(payload)}")
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._proposed[outcome] = None
         engine.propose(payload, lambda index, reason: _settle(outcome, index, reason))
         self._wake()
         try:
@@ -155,6 +157,8 @@ class PySyncObjQuorum:
                 return await outcome
         except TimeoutError:
             raise UnknownOutcomeError(f"not committed within {timeout_ms} ms; it may be later") from None
+        finally:
+            del self._proposed[outcome]
 
     def _wake(self) -> None:
         if not self._tick_due and self._loop is not None:
@@ -180,7 +184,15 @@ class PySyncObjQuorum:
         now: tuple[Any, int] = (leader, engine.term if leader == self._node_id else -1)
         if now != self._announced:
             self._announced = now
+            if leader != self._node_id:
+                self._let_go()
             self._machine.leadership_changed(leader)
+
+    def _let_go(self) -> None:
+        """Wait for no proposal any longer: whoever leads now decides, and those who queue behind it can go there."""
+        for outcome in self._proposed:
+            if not outcome.done():
+                outcome.set_exception(UnknownOutcomeError("this controller was replaced; it may be committed later"))
 
 
 def _settle(outcome: asyncio.Future[int], index: int | None, reason: int) -> None:

@@ -265,21 +265,23 @@ def _plain_partition(data: Mapping[str, Any]) -> ChangePartition | None:
     """Read the record that comes by the thousand; None if anything about it is unusual."""
     if not _PARTITION_FIELDS.issuperset(data) or type(data.get("topic_id")) is not str:
         return None
-    values = {name: value for name, value in data.items() if name != "kind"}
-    for name, value in values.items():
-        if type(value) is list:
-            if not all(type(item) is int for item in value):
-                return None
-            values[name] = tuple(value)
-    fits = all(type(values.get(name)) is int for name in _PARTITION_NUMBERS) and all(
-        type(values.get(name, ())) is tuple for name in _PARTITION_LISTS
-    )
-    return ChangePartition(**values) if fits and "replicas" in values and "isr" in values else None
+    values = dict(data)
+    for name in _PARTITION_NUMBERS:
+        if type(values.get(name)) is not int:
+            return None
+    for name in _PARTITION_LISTS:
+        items = values.get(name)
+        if type(items) is not list or not _INTEGERS.issuperset(map(type, items)):
+            return None
+        values[name] = tuple(items)
+    del values["kind"]
+    return ChangePartition(**values)
 
 
 _PARTITION_NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch")
 _PARTITION_LISTS = ("replicas", "isr", "elr", "adding", "removing")
 _PARTITION_FIELDS = frozenset(("kind", *ChangePartition.__slots__))
+_INTEGERS = frozenset((int,))
 
 
 def encode_command(command: Command) -> bytes:
@@ -307,27 +309,23 @@ def encode_decision(
     Args:
         sequence: of the first command; the others follow.
     """
-    parts: list[list[Fragment]] = [[]]
-    size = 0
+    commands: list[bytes] = []
+    part, size = list[Fragment](), 0
+
+    def end_part(*, more: bool) -> None:
+        command = Command(controller_epoch=controller_epoch, sequence=sequence + len(commands), records=(), more=more)
+        commands.append(_encode_command(command, part))
+        part.clear()
+
     for record in records:
         encoded = encode_json(record_to_plain(record))
-        if parts[-1] and size + len(encoded) > max_bytes:
-            parts.append([])
+        if part and size + len(encoded) > max_bytes:
+            end_part(more=True)
             size = 0
-        parts[-1].append(Fragment(encoded))
+        part.append(Fragment(encoded))
         size += len(encoded) + 1
-    return [
-        _encode_command(
-            Command(
-                controller_epoch=controller_epoch,
-                sequence=sequence + number,
-                records=(),
-                more=number + 1 < len(parts),
-            ),
-            part,
-        )
-        for number, part in enumerate(parts)
-    ]
+    end_part(more=False)
+    return commands
 
 
 def decode_command(payload: bytes) -> Command:

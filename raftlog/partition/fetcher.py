@@ -15,6 +15,7 @@ from raftlog.errors import ErrorCode, RaftlogError, StorageError
 from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, TopicIdPartition
 from raftlog.partition.core.epochs import truncation_offset
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage.log import LogClosedError
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
@@ -202,6 +203,8 @@ class LeaderFetcher:
         for replica in replicas:
             try:
                 replica.log.fsync()
+            except LogClosedError:
+                continue
             except StorageError as error:
                 self._give_up(replica, error)
                 self._loop.call_soon_threadsafe(self._on_disk_failure, error)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from raftlog.errors import StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log import LogClosedError, PartitionLog
 from raftlog.runtime import Tasks
 
 
@@ -40,6 +40,8 @@ class GroupCommit:
             self._wanted = False
             try:
                 end = await asyncio.to_thread(self._log.fsync)
+            except LogClosedError:
+                return
             except StorageError as error:
                 self._on_failure(error)
                 return

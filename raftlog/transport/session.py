@@ -97,7 +97,14 @@ class HttpSession:
         timeout = aiohttp.ClientTimeout(total=timeout_ms / 1000, sock_connect=self._connect_timeout_ms / 1000)
         try:
             async with self._pool().request(
-                method, url, params=query, data=data, headers=headers, timeout=timeout, allow_redirects=False
+                method,
+                url,
+                params=query,
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                middlewares=(_send_once,) if method in ("PUT", "DELETE") else (),
             ) as response:
                 content = await response.read()
                 if response.status >= 300:
@@ -134,6 +141,23 @@ class HttpSession:
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, ttl_dns_cache=60)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, trust_env=False)
         return self._session
+
+
+class _ConnectionLostError(aiohttp.ClientError):
+    """A connection broke after the request was sent."""
+
+
+async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Keep aiohttp from sending PUT and DELETE again by itself when a kept connection breaks.
+
+    The first may have taken effect: the second's answer, or that it could not be sent, would say the contrary.
+    """
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        raise  # Nothing was sent.
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _ConnectionLostError(str(error) or repr(error)) from error
 
 
 async def _pieces(parts: Sequence[Buffer]) -> AsyncIterator[Buffer]:

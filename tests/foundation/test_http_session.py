@@ -109,3 +109,26 @@ async def test_the_dial_map_replaces_the_address(address: Address):
         answer = await session.request("GET", Address("broker.example", 9400), "/frame", timeout_ms=5_000)
 
     assert answer.status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_a_change_is_sent_once_even_if_a_kept_connection_breaks(method: str):
+    received = []
+
+    async def answer_then_drop(request: web.Request) -> web.Response:
+        received.append(request.method)
+        if len(received) > 1:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_route("*", "/", answer_then_drop)
+    async with TestServer(app, host="127.0.0.1") as server, HttpSession() as session:
+        address = Address("127.0.0.1", server.port or 0)
+        await session.request("GET", address, "/", timeout_ms=1_000)
+
+        with pytest.raises(UnknownOutcomeError, match="connection lost"):
+            await session.request(method, address, "/", timeout_ms=1_000)
+
+    assert received == ["GET", method]

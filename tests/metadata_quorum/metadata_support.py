@@ -75,6 +75,8 @@ class MemoryQuorum:
         self.leader: int | None = None
         self.log: list[bytes] = []
         self.hold: asyncio.Event | None = None
+        self.held = 0
+        """How many proposals `hold` has kept."""
         self.errors: list[Exception] = []
         """Raised by the next proposals, instead of an answer."""
 
@@ -105,5 +107,6 @@ class MemoryQuorum:
         if self.errors:
             raise self.errors.pop(0)
         if self.hold is not None:
+            self.held += 1
             await self.hold.wait()
         return self.commit(payload)

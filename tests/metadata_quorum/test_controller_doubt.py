@@ -48,7 +48,7 @@ async def test_a_caller_that_gives_up_leaves_a_doubt_that_a_new_epoch_ends(bench
     epoch = bench.controller.image.controller_epoch
     bench.quorum.hold = asyncio.Event()
     given_up = create(bench, "given-up")
-    await turns()
+    await bench.until(lambda: bench.quorum.held == 1)
     given_up.cancel()
     await asyncio.gather(given_up, return_exceptions=True)
     assert not bench.controller.is_active
@@ -84,7 +84,7 @@ async def test_a_command_that_was_lost_and_then_applied_counts_and_the_next_deci
 async def test_a_decision_that_a_successors_epoch_overtook_is_void_and_said_to_be_unknown(bench: Bench):
     bench.quorum.hold = asyncio.Event()
     overtaken = create(bench, "overtaken")
-    await turns()
+    await bench.until(lambda: bench.quorum.held == 1)
     successor = Command(controller_epoch=-1, sequence=-1, records=(BeginEpoch(controller_id=102),))
     bench.quorum.commit(encode_command(successor))
     bench.quorum.hold.set()

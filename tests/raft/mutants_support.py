@@ -12,6 +12,7 @@ from raftlog.metadata_quorum.raft import journal
 from raftlog.metadata_quorum.raft.engine import RaftEngine
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.metadata_quorum.raft.rejoin import Rejoin, Standing
 
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
@@ -46,9 +47,9 @@ def s1_commit_by_snapshot_message(patch: Patch) -> None:
 def s1_acknowledge_the_own_end(patch: Patch) -> None:
     complete = Guard._complete_ack
 
-    def complete_ack(self: Guard, message: Message) -> bool:
+    def complete_ack(self: Guard, message: Message) -> None:
         self._ack_cap = None
-        return complete(self, message)
+        complete(self, message)
 
     patch.setattr(Guard, "_complete_ack", complete_ack)
 
@@ -79,14 +80,8 @@ def s5_take_any_chunk(patch: Patch) -> None:
 
 
 @mutant
-def s5_acknowledge_what_did_not_load(patch: Patch) -> None:
-    complete = Guard._complete_ack
-
-    def complete_ack(self: Guard, message: Message) -> bool:
-        self._installing = False
-        return complete(self, message)
-
-    patch.setattr(Guard, "_complete_ack", complete_ack)
+def s5_clear_what_follows_a_snapshot(patch: Patch) -> None:
+    patch.setattr(Guard, "_needs_snapshot", lambda self, index, term: index > self._core.last_applied)
 
 
 @mutant
@@ -100,6 +95,21 @@ def s6_lead_before_the_no_op(patch: Patch) -> None:
 @mutant
 def count_answers_instead_of_voters(patch: Patch) -> None:
     patch.setattr(Guard, "_on_response_vote", lambda self, node, message: message)
+
+
+@mutant
+def forget_who_voted(patch: Patch) -> None:
+    """By a late vote of an earlier term."""
+
+    def on_response_vote(self: Guard, node: Any, message: Message) -> Message | None:
+        if self._votes[0] != message["term"]:
+            self._votes = (message["term"], set())
+        if node.id in self._votes[1]:
+            return None
+        self._votes[1].add(node.id)
+        return message
+
+    patch.setattr(Guard, "_on_response_vote", on_response_vote)
 
 
 @mutant
@@ -124,10 +134,53 @@ def silence_for_past_terms(patch: Patch) -> None:
 
 
 @mutant
+def rejoin_at_once(patch: Patch) -> None:
+    """A voter without a journal votes."""
+    patch.setattr(Rejoin, "tick", lambda self: self.is_full or self._core.set_standing(Standing.FULL))
+
+
+@mutant
+def rejoin_after_a_majority(patch: Patch) -> None:
+    """A voter without a journal asks no more than a majority."""
+    judge = Rejoin._judge
+
+    def enough(self: Rejoin) -> None:
+        voters = self._core.voters()
+        heard = [node for node in voters if node.id in self._answers]
+        if len(heard) + 1 > (len(voters) + 1) // 2 and self.standing is Standing.BLANK:
+            with pytest.MonkeyPatch.context() as within:
+                within.setattr(self._core, "voters", lambda: heard)
+                judge(self)
+
+    patch.setattr(Rejoin, "_judge", enough)
+
+
+@mutant
+def rejoin_before_catching_up(patch: Patch) -> None:
+    def full_after_any_entry(self: Rejoin, leader_term: int) -> None:
+        if self.standing is Standing.CATCHING_UP and self._core.log()[-1][1] > 1:
+            self._core.set_standing(Standing.FULL)
+
+    patch.setattr(Rejoin, "on_append", full_after_any_entry)
+
+
+@mutant
+def rejoin_in_a_known_term(patch: Patch) -> None:
+    """The leader of that term goes on counting what the voter acknowledged before, and commits in pieces."""
+    forfeit = RaftEngine.forfeit_vote
+    patch.setattr(RaftEngine, "forfeit_vote", lambda self, term: forfeit(self, max(term - 1, self.term)))
+
+
+@mutant
+def rejoin_without_forfeiting(patch: Patch) -> None:
+    patch.setattr(RaftEngine, "forfeit_vote", lambda self, term: None)
+
+
+@mutant
 def go_on_after_disk_errors(patch: Patch) -> None:
     patch.setattr(RaftEngine, "_stopping_on_disk_errors", lambda self: nullcontext())
 
 
 @mutant
 def folder_not_synced(patch: Patch) -> None:
-    patch.setattr(journal, "_fsync_folder", lambda folder: None)
+    patch.setattr(journal, "fsync_folder", lambda folder: None)

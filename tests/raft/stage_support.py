@@ -16,6 +16,7 @@ from pysyncobj.transport import Transport
 
 from raftlog.metadata_quorum.raft.codec import decode, encode
 from raftlog.metadata_quorum.raft.engine import RaftEngine
+from raftlog.metadata_quorum.raft.rejoin import Standing
 
 NEVER = 1e12
 CHUNK_BYTES = 64
@@ -111,7 +112,7 @@ class OurVoter(RaftEngine):
     """Our engine, on the same stage."""
 
     def __init__(self, stage: Stage, name: str, wire: HandTransport, apply: Apply | None) -> None:
-        self.hook = apply
+        self.stage, self.name, self.hook = stage, name, apply
         self.entries: list[tuple[int, bytes]] = []
         super().__init__(
             name=name,
@@ -127,6 +128,7 @@ class OurVoter(RaftEngine):
         self.conf.leaderFallbackTimeout = NEVER
 
     def fatal(self, reason: str) -> None:
+        self.stage.stopped[self.name] = reason
         raise StoppedError(reason)
 
     def apply(self, index: int, payload: bytes) -> None:
@@ -142,6 +144,10 @@ class OurVoter(RaftEngine):
 
     def leadership_changed(self, leader: int | None) -> None:
         """The script asks."""
+
+    @property
+    def is_full(self) -> bool:
+        return self.log().standing == Standing.FULL
 
     def believes_to_lead(self) -> bool:
         return self.leader_name == self.selfNode.id
@@ -166,10 +172,20 @@ class Stage:
         self.lossy: set[tuple[str, str]] = set()
         self.held: set[tuple[str, str]] = set()
         self.settled: dict[bytes, int] = {}
+        self.stopped: dict[str, str] = {}
+        """Voters that ended themselves, and why. The core may have swallowed it, but they say no more."""
 
     def open(self) -> None:
         for name in self.names:
             self.start(name)
+        if issubclass(self.kind, OurVoter):
+            self._found()
+
+    def _found(self) -> None:
+        """Let voters without a journal ask each other, and find that this cluster is new."""
+        self.tick(self.names)
+        self.pump(2)
+        assert all(voter.is_full for voter in self.voters.values())
 
     def close(self) -> None:
         for voter in self.voters.values():
@@ -179,6 +195,8 @@ class Stage:
 
     def send(self, source: str, target: str, data: bytes) -> bool:
         self.now += self.send_takes_s
+        if source in self.stopped:
+            return False
         if (source, target) not in self.lossy and target in self.voters:
             self.links[source, target].append(data)
         return True
@@ -230,6 +248,7 @@ class Stage:
     def kill(self, name: str) -> None:
         """End a voter in the middle of whatever it does."""
         self.voters.pop(name).stop()
+        self.stopped.pop(name, None)
         for other in self.names:
             self.links[name, other].clear()
             self.links[other, name].clear()

@@ -87,6 +87,17 @@ async def test_without_a_majority_the_outcome_is_unknown_and_the_leader_steps_do
         await cluster.machines[leader].until(lambda: cluster.machines[leader].leader is None)
 
 
+async def test_a_leader_that_steps_down_keeps_nobody_waiting(tmp_path: Path, free_ports: Ports):
+    async with Cluster(tmp_path, free_ports(3)) as cluster:
+        leader = await cluster.leader()
+        for other in [node_id for node_id in (1, 2, 3) if node_id != leader]:
+            await cluster.close(other)
+
+        async with asyncio.timeout(10):
+            with pytest.raises((UnknownOutcomeError, StaleRouteError)):
+                await cluster.quorums[leader].propose(b"lost?", timeout_ms=60_000)
+
+
 async def test_a_wiped_voter_gets_a_snapshot_and_what_follows(tmp_path: Path, free_ports: Ports):
     async with Cluster(tmp_path, free_ports(3), snapshot_min_entries=30) as cluster:
         leader = await cluster.leader()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from quorum_support import Cluster
 
 from raftlog.metadata_quorum.raft.rejoin import Rejoin, Standing
 from raftlog.metadata_quorum.seam import VoterState
+from simulation.world import World
 
 Ports = Callable[[int], list[int]]
 
@@ -90,22 +91,22 @@ def test_a_majority_of_answers_is_not_enough():
     assert rejoin.standing is Standing.BLANK
 
 
-def test_it_catches_up_in_the_highest_term_before_it_votes():
+def test_it_catches_up_in_a_new_term_before_it_votes():
     core = FakeCore()
     rejoin = Rejoin(core)
     answer(rejoin, "b", has_log=False, term=7)  # Who asked for votes in term 7: this voter may have given its own.
     answer(rejoin, "c", has_log=True, term=5)
-    assert (rejoin.standing, core.forfeited) == (Standing.CATCHING_UP, [7])
+    assert (rejoin.standing, core.forfeited) == (Standing.CATCHING_UP, [8])
 
-    core.term = 8
-    core.entries += [(b"old", 2, 5), (b"old", 3, 5), (b"no-op", 4, 8)]
+    core.term = 9
+    core.entries += [(b"old", 2, 5), (b"old", 3, 5), (b"no-op", 4, 9)]
     core.commit_index = 3
-    rejoin.on_append(8)
+    rejoin.on_append(9)
     assert rejoin.standing is Standing.CATCHING_UP  # What earlier leaders committed may be more.
     core.commit_index = 4
-    rejoin.on_append(7)
-    assert rejoin.standing is Standing.CATCHING_UP
     rejoin.on_append(8)
+    assert rejoin.standing is Standing.CATCHING_UP
+    rejoin.on_append(9)
     assert rejoin.standing is Standing.FULL
 
 
@@ -117,47 +118,85 @@ def test_alone_there_is_nobody_to_ask():
     assert rejoin.standing is Standing.FULL
 
 
-async def test_a_new_cluster_waits_for_its_last_voter(tmp_path: Path, free_ports: Ports):
-    cluster = Cluster(tmp_path, free_ports(3))
-    await cluster.start(1)
-    await cluster.start(2)
-    await asyncio.sleep(1.5)  # Several election time-outs: nobody may have become leader meanwhile.
-    assert cluster.machines[1].leader is cluster.machines[2].leader is None
+LONG_S = 10.0
+"""Of simulated time: many election time-outs."""
 
-    await cluster.start(3)
-    assert await cluster.leader() in (1, 2, 3)
-    for node_id in (1, 2, 3):
-        await cluster.close(node_id)
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """Three voters on simulated time and disks, none of them started; nothing goes wrong by itself."""
+    world = World(tmp_path, seed=0)
+    world.calm()
+    assert len(world.names) == 3
+    with world.hooked():
+        yield world
+        world.close()
+
+
+def run_until(world: World, condition: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if condition():
+            return
+        world.run(0.1)
+    raise AssertionError("it does not happen")
+
+
+def leads(world: World) -> Callable[[], bool]:
+    return lambda: world.believers() != []
+
+
+def decide(world: World, count: int) -> None:
+    """Have some commands acknowledged by whoever leads."""
+    wanted = len(world.promises.acknowledged) + count
+    for _ in range(count):
+        world.propose(world.believers()[0])
+    run_until(world, lambda: len(world.promises.acknowledged) == wanted)
+
+
+def test_a_new_cluster_waits_for_its_last_voter(world: World):
+    *early, last = world.names
+    for name in early:
+        world.start(name)
+    world.run(LONG_S)
+    assert world.promises.leaders == {}
+    assert world.not_full == set(world.names)
+
+    world.start(last)
+    run_until(world, leads(world))
+    assert world.not_full == set()
+
+
+def test_a_wiped_voter_elects_nobody_before_it_has_caught_up(world: World):
+    """One is behind, another is wiped while the leader is down: they must not go on without the leader's entries."""
+    for name in world.names:
+        world.start(name)
+    run_until(world, leads(world))
+    (leader,) = world.believers()
+    behind, wiped = sorted(set(world.names) - {leader})
+    decide(world, 1)
+    world.crash(behind, power=False)
+    decide(world, 5)
+    world.wipe(wiped)
+    world.crash(leader, power=False)
+    terms = set(world.promises.leaders)
+
+    world.start(behind)
+    world.start(wiped)
+    world.run(LONG_S)
+    assert set(world.promises.leaders) == terms
+    assert world.not_full == {wiped}
+
+    world.start(leader)
+    run_until(world, leads(world))
+    run_until(world, lambda: world.not_full == set())
+    decide(world, 1)
+    run_until(world, lambda: len(world.machines[wiped].entries) == 7)
+    world.promises.kept_everywhere(world.machines)
 
 
 async def wipe(cluster: Cluster, node_id: int) -> None:
     await cluster.close(node_id)
     shutil.rmtree(cluster.folder / str(node_id))
-
-
-async def test_a_wiped_voter_elects_nobody_before_it_has_caught_up(tmp_path: Path, free_ports: Ports):
-    """A is behind, B has everything, C is wiped while B is down: A and C must not go on without B's entries."""
-    async with Cluster(tmp_path, free_ports(3)) as cluster:
-        leader = await cluster.leader()
-        behind, wiped = sorted({1, 2, 3} - {leader})
-        await cluster.quorums[leader].propose(b"first", timeout_ms=5_000)
-        await cluster.all_applied(1)
-        await cluster.close(behind)
-        for i in range(5):
-            await cluster.quorums[leader].propose(b"%d" % i, timeout_ms=5_000)
-        await wipe(cluster, wiped)
-        await cluster.close(leader)
-
-        await cluster.start(behind)
-        await cluster.start(wiped)
-        await asyncio.sleep(1.5)
-        assert cluster.machines[behind].leader is cluster.machines[wiped].leader is None
-
-        await cluster.start(leader)
-        assert await cluster.leader() in (leader, behind)
-        await cluster.all_applied(6)
-        assert [payload for _, payload in cluster.machines[wiped].entries] == [b"first", *(b"%d" % i for i in range(5))]
-        assert cluster.fatal == []
 
 
 @pytest.mark.parametrize("snapshot", [False, True])

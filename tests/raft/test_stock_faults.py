@@ -254,6 +254,46 @@ def test_s5_a_snapshot_without_one_of_its_chunks_is_not_acknowledged(staged: Sta
     assert b"held by A alone" not in ours.acknowledged
 
 
+def a_snapshot_does_not_load(stage: Stage, break_loading: Callable[[Any], None]) -> list[tuple[int, int]]:
+    """S5: C, a deposed leader with a long log of its own, cannot load A's snapshot. Returns what A and C share."""
+    led_by(stage, "C").cut("C")
+    stage.propose("C", *numbered("of C ", 100))
+    stage.tick("C")
+    stage.elect("A")
+    stage.propose("A", *numbered("of A ", 40))
+    stage.beat("A", rounds=4)
+    shared = [entry for entry in stage.log("A") if entry in stage.log("C")]
+    stage.compact("A")
+    break_loading(stage.voters["C"])
+    stage.mend("A", "C")
+    for _ in range(20):
+        stage.now += 0.2
+        stage.tick("A")
+        stage.pump(2)
+    return shared
+
+
+def test_s5_a_snapshot_that_does_not_load_is_not_acknowledged(staged: Staged, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: Any) -> None:
+        raise ValueError("no memory left")
+
+    def acknowledged_by_c(stage: Stage) -> int:
+        matching = stage.voters["A"]._SyncObj__raftMatchIndex
+        return next(index for node, index in matching.items() if node.id == "C")
+
+    stock = staged(StockVoter, "ABC")
+    shared = a_snapshot_does_not_load(
+        stock, lambda voter: monkeypatch.setattr(voter._SyncObj__serializer, "deserialize", fail)
+    )
+    assert acknowledged_by_c(stock) > shared[-1][0]
+
+    ours = staged(OurVoter, "ABC")
+    shared = a_snapshot_does_not_load(ours, lambda voter: monkeypatch.setattr(voter, "load_snapshot", fail))
+    assert "cannot load the snapshot" in ours.stopped["C"]
+    assert "no memory left" in ours.stopped["C"]
+    assert acknowledged_by_c(ours) <= shared[-1][0]
+
+
 def a_new_leader_has_not_applied_what_it_holds(stage: Stage) -> bool:
     """S6: B holds ten acknowledged entries that it does not know to be committed, and is elected."""
     led_by(stage, "A")

@@ -12,8 +12,8 @@ from typing import Any
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response, parse_integer, read_json
-from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS, CONSISTENCY, administer, read_image, until_known
+from raftlog.broker.http import check_query, json_response, parse_integer, read_json
+from raftlog.broker.routes.reading import CONSISTENCY, administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
 from raftlog.model import BrokerId, UserCredential
@@ -138,10 +138,7 @@ class AdminRoutes:
     async def delete_acls(self, request: web.Request) -> web.Response:
         """End the access rules that fit the query; answer which those were."""
         wanted = _acl_filter(request)
-        timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
-        answer = await self._context.channel.administer(paths.DELETE_ACLS, wanted, timeout_ms=timeout_ms)
-        await until_known(self._context, answer.metadata_offset, timeout_ms=timeout_ms)
-        return json_response(answer.result)
+        return json_response((await administer(self._context, paths.DELETE_ACLS, wanted, request)).result)
 
     async def quotas(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)

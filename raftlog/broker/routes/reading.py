@@ -9,6 +9,7 @@ from raftlog.broker.http import deadline_ms
 from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Offset
+from raftlog.wire.admin import AdminResponse
 
 CONSISTENCY = "consistency"
 READ_TIMEOUT_MS = 5_000
@@ -33,8 +34,8 @@ async def read_image(context: BrokerContext, request: web.Request) -> MetadataIm
     return context.image
 
 
-async def administer(context: BrokerContext, path: str, command: object, request: web.Request) -> Offset:
-    """Have the active controller do something; return the offset at which it is done and known here.
+async def administer(context: BrokerContext, path: str, command: object, request: web.Request) -> AdminResponse:
+    """Have the active controller do something; return its answer once this broker has applied it.
 
     Raises:
         RetriableError: QUORUM_NOT_AVAILABLE, nothing was done.
@@ -43,7 +44,7 @@ async def administer(context: BrokerContext, path: str, command: object, request
     timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
     answer = await context.channel.administer(path, command, timeout_ms=timeout_ms)
     await until_known(context, answer.metadata_offset, timeout_ms=timeout_ms)
-    return answer.metadata_offset
+    return answer
 
 
 async def until_known(context: BrokerContext, offset: Offset, *, timeout_ms: int) -> None:

@@ -7,14 +7,15 @@ import asyncio
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
-from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS, CONSISTENCY, administer, read_image, until_known
+from raftlog.broker.http import check_query, json_response, read_json
+from raftlog.broker.routes.reading import CONSISTENCY, administer, read_image
 from raftlog.broker.views import topic_info
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, Offset
 from raftlog.wire import paths
 from raftlog.wire.admin import (
+    AdminResponse,
     AlterTopicBody,
     AlterTopicRequest,
     ElectLeadersRequest,
@@ -59,18 +60,18 @@ class TopicRoutes:
         """Create a topic; answer once every broker that is alive knows it, or a second has passed."""
         check_query(request)
         command = await read_json(request, CreateTopicRequest)
-        offset = await administer(self._context, paths.CREATE_TOPIC, command, request)
+        answer = await administer(self._context, paths.CREATE_TOPIC, command, request)
+        created = self._changed(answer)
         others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
-        await asyncio.gather(*(self._until_known_by(b.public, offset) for b in others if not b.fenced))
-        return json_response(self._changed(command.topic), status=201)
+        await asyncio.gather(*(self._until_known_by(b.public, answer.metadata_offset) for b in others if not b.fenced))
+        return json_response(created, status=201)
 
     async def alter_topic(self, request: web.Request) -> web.Response:
         """Change some of a topic's settings, or add partitions; answer the topic as it is then."""
         check_query(request)
         body = await read_json(request, AlterTopicBody)
         command = AlterTopicRequest(topic=request.match_info["topic"], configs=body.configs, partitions=body.partitions)
-        await administer(self._context, paths.ALTER_TOPIC, command, request)
-        return json_response(self._changed(command.topic))
+        return json_response(self._changed(await administer(self._context, paths.ALTER_TOPIC, command, request)))
 
     async def delete_topic(self, request: web.Request) -> web.Response:
         """Delete a topic; answer once this broker knows it."""
@@ -98,16 +99,17 @@ class TopicRoutes:
         """Elect preferred leaders, or anybody for partitions without a leader; answer what came of it."""
         check_query(request)
         command = await read_json(request, ElectLeadersRequest)
-        timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
-        answer = await self._context.channel.administer(paths.ELECT_LEADERS, command, timeout_ms=timeout_ms)
-        await until_known(self._context, answer.metadata_offset, timeout_ms=timeout_ms)
-        return json_response(answer.result)
+        return json_response((await administer(self._context, paths.ELECT_LEADERS, command, request)).result)
 
-    def _changed(self, name: str) -> TopicInfo:
-        """Return a topic as it is after a change. "No such topic" would deny that the change took place."""
-        topic = self._context.image.topic(name)
+    def _changed(self, answer: AdminResponse) -> TopicInfo:
+        """Return the topic that a change made or altered: by its id, because its name may be another's by now.
+
+        Raises:
+            UnknownOutcomeError: it has been deleted since. "There is no such topic" would say that nothing was done.
+        """
+        topic = self._context.image.topics.get(answer.result)
         if topic is None:
-            raise UnknownOutcomeError(f"topic {name!r} was changed as asked, and deleted by another request since")
+            raise UnknownOutcomeError(f"done at offset {answer.metadata_offset}, and the topic was deleted since")
         return topic_info(topic)
 
     async def _until_known_by(self, address: Address, offset: Offset) -> None:

@@ -95,8 +95,8 @@ def _existing(request: CreateTopicRequest, existing: TopicImage) -> Decision[Top
     )
 
 
-def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decision[None]:
-    """Change a topic's settings, and add partitions.
+def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decision[TopicId]:
+    """Change a topic's settings, and add partitions; the response is its id.
 
     Raises:
         NotFoundError: there is none of that name.
@@ -112,7 +112,7 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
     records += _with_other_rules(image, topic, configs)
     if request.partitions is not None:
         records += _added_partitions(image, topic, request.partitions)
-    return Decision(tuple(records), None)
+    return Decision(tuple(records), topic.topic_id)
 
 
 def _changed_configs(topic: TopicImage, request: AlterTopicRequest) -> dict[str, ConfigValue | None]:

@@ -19,7 +19,7 @@ from pysyncobj.node import Node
 
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
 from raftlog.metadata_quorum.raft.guard import Guard, Message
-from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder
 from raftlog.metadata_quorum.raft.rejoin import Standing
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.metadata_quorum.seam import StateMachine
@@ -34,8 +34,9 @@ _FOLLOWER = 0
 _PRE_VOTE_RETRY_S = 0.002
 _NO_VOTE_LEFT = "?"
 """Stands for a vote that was given to somebody, perhaps."""
-_MAX_JOURNAL_BYTES = 64 << 20
-"""Large commands make a snapshot worth while before there are many."""
+_LONG_TICK_S = 0.05
+_MAX_JOURNAL_BYTES = 16 << 20
+"""Large commands make a snapshot worth while before there are many: all entries after it are in memory."""
 
 
 class _NoPickle:
@@ -105,6 +106,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         snapshot_min_entries: int = 20_000,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        fsync_folder(folder.parent)  # A journal in a folder that a loss of power takes away is no journal.
         self._machine = state_machine
         self._fatal = fatal
         self._now = now
@@ -265,9 +267,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
     def tick(self) -> None:
         """Let time pass: elections, heartbeats, commits, applying. Cheap when there is nothing to do."""
         assert self._guard is not None
+        started = self._now()
         with self._stopping_on_disk_errors():
             self._guard.rejoin.tick()
             self.doTick(0.0)
+            self._forgive(self._now() - started)
             if self._journal.size > _MAX_JOURNAL_BYTES:
                 self.forceLogCompaction()
         if self.is_leader:
@@ -277,6 +281,20 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
                 self._announced = state
                 self.sync()
                 self._SyncObj__sendAppendEntries()
+
+    def _forgive(self, busy_s: float) -> None:
+        """Do not take for silence what this voter could not hear while it applied a large decision.
+
+        What came meanwhile waits in its sockets, and the core looks at its deadlines first.
+        """
+        if busy_s < _LONG_TICK_S:
+            return
+        assert self._guard is not None
+        self._SyncObj__raftElectionDeadline += busy_s  # type: ignore[assignment]
+        self._guard.last_heard_of_leader += busy_s
+        heard = self._SyncObj__lastResponseTime
+        for node in heard:
+            heard[node] += busy_s
 
     def stop(self) -> None:
         """Release files; the wire is its owner's."""

@@ -72,7 +72,6 @@ class Guard:
         self._reset_floor: dict[str, int] = {}
         self._votes: tuple[int, set[str]] = (0, set())
         self._ack_cap: int | None = None
-        self._installing = False
         self._snapshots_out: dict[str, list[int]] = {}
         self._snapshot_in: tuple[tuple[str, int, int], int] | None = None
 
@@ -85,25 +84,20 @@ class Guard:
             # Never forward: a deposed controller's command must not commit under its successor.
             self._core.fail_forwarded(message.get("request_id"))
             return False
-        if kind == "next_node_idx" and not self._complete_ack(message):
-            return False
+        if kind == "next_node_idx":
+            self._complete_ack(message)
         if kind == "append_entries":
             self._number(node, message)
         # Terms, votes, entries and acks: nothing leaves before what it promises is on disk.
         self._core.sync()
         return self._core.transmit(node, message)
 
-    def _complete_ack(self, message: Message) -> bool:
+    def _complete_ack(self, message: Message) -> None:
         core = self._core
         # S2: the core's acks carry no term, so an ack of an earlier term could commit entries of this one.
         message["term"] = core.term
         message["seq"] = self._answering
         message["full"] = self.rejoin.is_full
-        if self._installing and message["success"]:
-            # S5: the core acknowledges a snapshot even when it could not load it.
-            log = core.log()
-            if not (len(log) == 2 and log[-1][1] == core.last_applied):
-                return False
         if message["reset"]:
             # Back up to what is surely common, instead of one entry for each round trip.
             surely = max(core.commit_index, core.last_applied) + 1
@@ -111,7 +105,6 @@ class Guard:
         if self._ack_cap is not None and message["success"]:
             # S1, S3: acknowledge what this message proved to match, not this log's own end.
             message["next_node_idx"] = min(message["next_node_idx"], self._ack_cap)
-        return True
 
     def _number(self, node: Any, message: Message) -> None:
         assert "transmission" not in message, "a command is larger than a batch; propose() refuses those"
@@ -120,9 +113,11 @@ class Guard:
         chunk = message.get("serialized")
         if not chunk:
             return
-        # S5: the core's snapshot chunks have no identity: give each its snapshot's number, its own, and the index.
+        # S5: the core's snapshot chunks have no identity: give each its snapshot's number, its own,
+        # and the last entry that the snapshot includes.
         if chunk[1]:
-            self._snapshots_out[node.id] = [self._sent, 0, self._core.log()[1][1]]
+            _, index, term = self._core.log()[1]
+            self._snapshots_out[node.id] = [self._sent, 0, index, term]
         if (identity := self._snapshots_out.get(node.id)) is not None:
             message["snapshot"] = tuple(identity)
             identity[1] += 1
@@ -140,7 +135,7 @@ class Guard:
         try:
             self._core.receive(node, checked)
         finally:
-            self._ack_cap, self._installing = None, False
+            self._ack_cap = None
         if message["type"] == "append_entries":
             self.rejoin.on_append(message["term"])
 
@@ -161,6 +156,8 @@ class Guard:
         return message
 
     def _on_response_vote(self, node: Any, message: Message) -> Message | None:
+        if message["term"] != self._core.term:
+            return None  # Of an election that is over; it must not make us forget who has voted in this one.
         if self._votes[0] != message["term"]:
             self._votes = (message["term"], set())
         if node.id in self._votes[1]:
@@ -195,7 +192,6 @@ class Guard:
         message = {**message, "commit_index": 0}
         if message.get("serialized") and not self._is_next_chunk(node, message):
             message["serialized"] = None
-        self._installing = bool(message.get("serialized"))
         return message
 
     def _on_stale_term(self, _: Any, message: Message) -> None:
@@ -222,16 +218,27 @@ class Guard:
         identity = message.get("snapshot")
         if identity is None:
             return False
-        number, chunk, last_included = identity
+        number, chunk, index, term = identity
         _, first, last = message["serialized"]
         key = (node.id, message["term"], number)
-        if first and last_included > self._core.last_applied:  # Never install what is not ahead of this log.
+        if first and self._needs_snapshot(index, term):
             self._snapshot_in = (key, 0)
         if self._snapshot_in != (key, chunk):
             self._snapshot_in = None  # Lost or foreign: wait for the next first chunk.
             return False
         self._snapshot_in = None if last else (key, chunk + 1)
-        return bool(not last or last_included > self._core.last_applied)
+        return not last or self._needs_snapshot(index, term)
+
+    def _needs_snapshot(self, index: int, term: int) -> bool:
+        """Say whether a snapshot up to an entry is ahead of this log.
+
+        The core clears the log for a snapshot. Where the log holds that entry, what follows may be acknowledged.
+        """
+        log = self._core.log()
+        at = index - log[0][1]
+        if index <= self._core.last_applied or at < 0:
+            return False
+        return not (at < len(log) and log[at][2] == term)
 
     def _trim(self, message: Message) -> Message:
         """Leave out entries that this log has already: the core would cut the log before adding them again (S3)."""

@@ -177,9 +177,9 @@ class RaftJournal(Journal):  # type: ignore[misc]
             file.flush()
             os.fsync(file.fileno())
         # A snapshot that was renamed just before must be durable before the entries that it covers disappear.
-        _fsync_folder(self._path.parent)
+        fsync_folder(self._path.parent)
         beside.replace(self._path)
-        _fsync_folder(self._path.parent)
+        fsync_folder(self._path.parent)
         self._buffer = []
         self.size = sum(len(command) for command, _, _ in self._entries)
 
@@ -235,7 +235,8 @@ def _sound_record_after(data: bytes, at: int) -> int | None:
     return next((later for later in range(at + 1, len(data)) if _body_at(data, later) is not None), None)
 
 
-def _fsync_folder(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
+    """Make creations and renames inside a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -5,11 +5,12 @@ elect a leader without those entries, or vote twice. So it takes part only step 
 
 - *blank*: it asks every other voter, not only a majority, whether that has a log, and for its term. Nothing else.
 - All of them have none: this is a new cluster, and everybody is a full voter.
-- Somebody has one: whatever this voter promised before, it promised in a term that another voter knows. It moves to the
-  highest of those terms, without a vote in it, and is *catching up*: it takes and acknowledges entries, but neither
-  votes nor stands for election, until it holds what the leader of a term has committed in that term, and so everything
-  that was committed before.
-- Then it is a *full* voter.
+- Somebody has one: whatever this voter promised before, it promised in a term that another voter knows. It moves to a
+  later term than all of those, without a vote in it, and is *catching up*: it takes and acknowledges entries, but
+  neither votes nor stands for election, until it holds what the leader of a later term has committed in that term.
+- Then it is a *full* voter: that leader was elected without its vote, so by voters of which one holds each entry that
+  this voter had helped to commit. A leader of a known term would not do. It goes on counting what this voter has
+  acknowledged and forgotten, and may have committed more than the part that has arrived. It ends, and is elected anew.
 
 Ongaro's thesis leaves this open (a server's identity is its disk); docs/adr/0006 has the reasoning.
 """
@@ -117,10 +118,11 @@ class Rejoin:
         if any(node.id not in self._answers for node in self._core.voters()):
             return
         highest = max((term for _, term in self._answers.values()), default=0)
-        if highest:
-            self._core.forfeit_vote(max(highest, self._core.term))
         if any(has_log for has_log, _ in self._answers.values()):
             _log.warning("this voter has no journal, but the cluster has one: catching up before it votes")
+            self._core.forfeit_vote(max(highest, self._core.term) + 1)
             self._core.set_standing(Standing.CATCHING_UP)
-        else:
-            self._core.set_standing(Standing.FULL)
+            return
+        if highest:
+            self._core.forfeit_vote(max(highest, self._core.term))
+        self._core.set_standing(Standing.FULL)

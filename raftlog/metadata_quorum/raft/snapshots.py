@@ -64,7 +64,10 @@ class Snapshots:
         return result or (SERIALIZER_STATE.NOT_SERIALIZING, None)
 
     def deserialize(self) -> tuple[None, Entry, Entry, tuple[()]]:
-        """Verify and load the file. The core swallows what is raised here, so damage ends the process instead."""
+        """Verify and load the file.
+
+        The core swallows what is raised here, and acknowledges the snapshot (S5): damage ends the process instead.
+        """
         try:
             state, last, previous = self._read()
             self._machine.load_snapshot(last[1], state)

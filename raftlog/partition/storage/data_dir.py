@@ -13,7 +13,7 @@ from pathlib import Path
 
 from raftlog.errors import ConfigError, ErrorCode
 from raftlog.model import TopicId
-from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, write_json
+from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, storage_error, write_json
 
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
@@ -53,7 +53,7 @@ class DataDir:
             StorageError: it cannot be created or read.
         """
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_dir(path)
             lock = _lock(path)
         except OSError as error:
             raise storage_error(error, f"cannot use {path} as data folder") from error
@@ -61,7 +61,7 @@ class DataDir:
             storage_id = _claim(path, cluster_id, node_id)
             opened = cls(path, lock, storage_id=storage_id, unclean=_is_unclean(path))
             opened._note_run(clean=False)
-            opened.partitions.mkdir(exist_ok=True)
+            make_dir(opened.partitions)
             opened._remove_deleted()
         except BaseException:
             os.close(lock)

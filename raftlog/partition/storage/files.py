@@ -29,6 +29,18 @@ def fsync_dir(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_dir(folder: Path) -> None:
+    """Create a folder and those above it, durably: what is synced inside one that is lost is lost with it.
+
+    Raises:
+        OSError: from the system.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        fsync_dir(path.parent)
+
+
 def atomic_write(path: Path, content: bytes) -> None:
     """Replace a file's content, durably: write beside it, fsync, rename, fsync the folder.
 

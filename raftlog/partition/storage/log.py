@@ -14,7 +14,7 @@ from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.storage.epochs import EpochTable
-from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, write_json
+from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, storage_error, write_json
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.recovery import open_segments
 from raftlog.partition.storage.retention import DelayedDeletes, active_has_expired, expired_segments
@@ -26,6 +26,10 @@ from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 CHECKPOINT = "checkpoint.json"
 
 
+class LogClosedError(StorageError):
+    """The log was closed on purpose: the disk is not to blame."""
+
+
 class PartitionLog:
     """A log from `log_start_offset` to `log_end_offset` (exclusive)."""
 
@@ -34,8 +38,7 @@ class PartitionLog:
         self.config = config
         self._failure: StorageError | None = None
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            fsync_dir(folder.parent)
+            make_dir(folder)
         except OSError as error:
             raise storage_error(error, f"cannot create {folder}") from error
         checkpoint = read_json(folder / CHECKPOINT) or {}
@@ -119,12 +122,15 @@ class PartitionLog:
         """Make everything appended so far durable; return the durable end. Safe in a worker thread.
 
         Raises:
+            LogClosedError: nobody waits for this any more: its partition was deleted, or the broker stops.
             StorageError: what was written since the last fsync may be lost, so the log takes no more appends.
         """
         self._require_sound()
         try:
             return self._syncer.sync(lambda: self.log_end_offset)
         except OSError as error:
+            if isinstance(self._failure, LogClosedError):
+                raise self._failure from None  # Closed between the check and the sync.
             # A failed fsync drops dirty pages: a second one would succeed without having written them.
             raise self._fail(error, "cannot fsync") from error
 
@@ -261,7 +267,7 @@ class PartitionLog:
         with self._syncer.paused():
             for segment in self._segments:
                 segment.close()
-            self._failure = self._failure or StorageError(f"{self.folder} is closed")
+            self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
 
     def _must_roll(self, pending: int, header: BatchHeader) -> bool:
         active = self._segments[-1]

@@ -1,0 +1,93 @@
+"""The end of a history: every fault ends, and then there must be progress, and nothing lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from simulation.world import World
+
+HEAL_S = 30.0
+
+
+def heal(world: World) -> None:
+    """Require progress with a bare majority, then with everybody, and every acknowledged entry everywhere."""
+    world.note("heal")
+    world.promises.logs_match(world.engines)
+    absent = _absent(world)
+    world.calm()
+    for name in absent & world.engines.keys():
+        world.crash(name, power=True)
+    if absent:
+        world.note(f"without {sorted(absent)}")
+        _progress(world, set(world.names) - absent)
+    _everybody_takes_part(world)
+    if world.settings.rejoins:
+        _cut_off_and_back(world)
+    if world.settings.replaces:
+        _replace_a_disk(world)
+    world.promises.kept_everywhere(world.machines)
+    world.promises.logs_match(world.engines)
+
+
+def _absent(world: World) -> set[str]:
+    """Choose who does not come back at first: no majority may need those who have lost their memory."""
+    most = (len(world.names) - 1) // 2
+    if world.not_full:
+        return set(world.not_full) if len(world.not_full) <= most else set()
+    return set(world.random.sample(world.names, world.random.randint(0, most)))
+
+
+def _progress(world: World, names: Iterable[str]) -> None:
+    """Require that these voters, a majority, take in more."""
+    before, deadline = len(world.promises.acknowledged), world.now + HEAL_S
+    while len(world.promises.acknowledged) < before + 3:
+        if world.now > deadline:
+            world.promises.fail(f"no progress within {HEAL_S:g} s of healing {', '.join(sorted(names))}")
+        for name in sorted(names):
+            if name not in world.engines:
+                world.start(name)
+        if believers := world.believers():
+            world.propose(world.random.choice(believers))
+        world.run(0.1)
+
+
+def _everybody_takes_part(world: World) -> None:
+    """Require progress, and that every voter is up and full."""
+    deadline = world.now + HEAL_S
+    _progress(world, world.names)
+    while world.not_full or len(world.engines) < len(world.names):
+        if world.now > deadline:
+            world.promises.fail(f"{', '.join(sorted(world.not_full))}: not full within {HEAL_S:g} s of healing")
+        _progress(world, world.names)
+    world.run(2.0)
+
+
+def _cut_off_and_back(world: World) -> None:
+    """A voter that was cut off comes back: the leader goes on, in its term."""
+    leader = world.leader()
+    if leader is None:
+        world.promises.fail("nobody leads, though nothing is wrong")
+        return
+    term = world.engines[leader].term
+    guest = world.random.choice([name for name in world.names if name != leader])
+    for change in (world.network.part, world.network.rejoin):
+        for other in world.names:
+            if other != guest:
+                change(guest, other)
+        world.run(1.0)
+    if world.leader() != leader or world.engines[leader].term != term:
+        world.promises.fail(f"{guest} came back, and {leader} does not lead term {term} any more")
+
+
+def _replace_a_disk(world: World) -> None:
+    """A voter without a memory waits until it has heard everybody, which keeps nobody else from going on."""
+    guest, far = world.random.sample(world.names, 2)
+    world.wipe(guest)
+    world.network.part(guest, far)
+    world.start(guest)
+    _progress(world, set(world.names) - {guest})
+    world.run(2.0)
+    if guest not in world.not_full:
+        world.promises.fail(f"{guest} is full again, and has not heard {far}")
+    world.network.rejoin(guest, far)
+    _everybody_takes_part(world)

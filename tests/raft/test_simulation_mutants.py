@@ -1,0 +1,44 @@
+"""Each guard of the engine, broken: the random schedules must find out.
+
+A schedule counts only if a promise was broken. One that ends in the core's own exception shows nothing: no voter has
+lost anything by it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from mutants_support import MUTANTS
+
+from simulation.raft import SafetyViolationError, simulate
+
+MOST_SEEDS = 500
+"""More than three times what the rarest needs. The search ends with the first seed that finds it."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Voters that crash have much to say."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def breaks_a_promise(seed: int, folder: Path) -> bool:
+    try:
+        with suppress(TypeError, IndexError, AssertionError):  # What a broken guard makes of the core.
+            simulate(seed, folder)
+    except SafetyViolationError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_random_schedules_find(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    MUTANTS[name](monkeypatch)
+
+    assert any(breaks_a_promise(seed, tmp_path / "world") for seed in range(MOST_SEEDS))
