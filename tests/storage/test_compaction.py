@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftlog.errors import CorruptBatchError, RaftlogError
+from raftlog.partition.core.compaction import cleanable_end
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
@@ -55,6 +56,7 @@ def test_what_is_active_or_above_the_high_watermark_or_too_young_stays(tmp_path:
         closed(log)
     append(log, ("a", "x"), ("a", "y"))
 
+    assert cleanable_end(log.segments, 10, 10**6, log.config) == 8
     clean(log, high_watermark=5, now_s=1)
     assert list(pairs(log)) == [3, 4, 5, 6, 7, 8, 9]
     clean(log, now_s=0)  # Their timestamps are 1,000 us and more.
@@ -190,6 +192,20 @@ def test_a_file_that_does_not_match_the_log_any_more_is_not_put_in_place(tmp_pat
 
     assert not log.swap(segments[:1], segments[0])
     assert pairs(log) == {}
+
+
+def test_a_damaged_note_of_how_far_it_went_costs_work_and_nothing_else(tmp_path: Path):
+    log = open_compacted(tmp_path / "p")
+    append(log, ("a", "1"), ("a", "2"))
+    append(closed(log), ("b", "active"))
+    assert clean(log).cleaned_below == 2
+    (tmp_path / "p" / "cleaner.json").write_text("{")
+
+    again = CleanerState(tmp_path / "p", log.log_end_offset)
+
+    assert again.cleaned_below == 0
+    assert clean(log, again).cleaned_below == 2
+    assert list(pairs(log)) == [1, 2]
 
 
 def test_a_damaged_segment_is_left_alone(tmp_path: Path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,30 @@ def test_dropped_files_stay_for_a_while_and_go_at_start(tmp_path: Path):
     log.close()
     open_log(tmp_path / "p")
     assert names(tmp_path / "p", "*.log.deleted") == []
+
+
+def test_the_log_start_is_durable_before_a_file_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=-1)
+    fill(log, 20)
+    log.fsync()
+    real = os.rename
+
+    def refused(source: Path, target: Path) -> None:
+        if str(source).endswith(".log"):
+            raise OSError(errno.EIO, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", refused)
+    with pytest.raises(OSError, match="Input/output error"):
+        log.apply_retention(now_us=0, high_watermark=20)
+    monkeypatch.undo()
+
+    start = (read_json(tmp_path / "p" / "checkpoint.json") or {})["log_start_offset"]
+    log.close()
+    reopened = open_log(tmp_path / "p")
+    assert (reopened.log_start_offset, values(reopened)) == (start, [str(n) for n in range(start, 20)])
+    assert start > 10
+    assert names(tmp_path / "p", "*.log")[0] == f"{start:020d}.log"
 
 
 def test_a_quiet_topic_is_emptied_once_its_newest_record_has_expired(tmp_path: Path):
