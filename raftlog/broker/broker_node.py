@@ -16,6 +16,7 @@ from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
+from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.topics import TopicRoutes
@@ -23,6 +24,7 @@ from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
+from raftlog.partition.cleaning import CleanerSettings
 from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.core.throttle import UNLIMITED
 from raftlog.partition.replica_manager import ReplicaManager
@@ -73,6 +75,12 @@ class BrokerNode:
                 expiration_ms=config.broker.producer_id_expiration_ms, max_producers=config.broker.max_producer_ids
             ),
             max_open_segments=config.broker.max_open_segments,
+            cleaner=CleanerSettings(
+                enable=config.broker.log_cleaner_enable,
+                backoff_ms=config.broker.log_cleaner_backoff_ms,
+                io_max_bytes_per_second=config.broker.log_cleaner_io_max_bytes_per_second,
+                dedupe_buffer_bytes=config.broker.log_cleaner_dedupe_buffer_bytes,
+            ),
             on_disk_failure=self.lifecycle.refuse,
             damage_port=channel,
         )
@@ -143,7 +151,7 @@ class BrokerNode:
         app = web.Application(
             middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
         )
-        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes):
+        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes, DeletionRoutes):
             routes(self.context).add_to(app)
         return app
 

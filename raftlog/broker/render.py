@@ -72,7 +72,7 @@ def _arrow_stream(data: bytes, offset: Offset) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, READ_SCHEMA) as writer:
         for header, batch in iter_batches(data):
-            if header.next_offset > offset and not header.is_control:
+            if header.next_offset > offset and not (header.is_control or header.is_empty):
                 verify_payload_crc(header, batch)
                 writer.write_batch(to_arrow_with_offsets(header, batch, from_offset=offset))
     return bytes(memoryview(sink.getvalue()))

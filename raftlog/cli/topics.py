@@ -16,6 +16,7 @@ from raftlog.model import NO_LEADER, TopicPartition
 from raftlog.schema import from_plain
 from raftlog.wire.admin import ElectedLeader, Reassignment, ReassignmentRequest
 from raftlog.wire.codec import decode_plain
+from raftlog.wire.data import HIGH_WATERMARK
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 
@@ -155,6 +156,31 @@ def delete(name: str, bootstrap: list[str]) -> None:
 
     run(work())
     click.echo(f"{name}: deleted")
+
+
+@command.command("delete-records")
+@click.argument("partitions", nargs=-1, required=True, callback=partitions_argument, metavar="TOPIC-PARTITION...")
+@click.option(
+    "--before", required=True, metavar="OFFSET", help="Records below it go; high_watermark: all that can be read now."
+)
+@bootstrap_option
+@json_option
+def delete_records(partitions: list[TopicPartition], before: str, bootstrap: list[str], as_json: bool) -> None:
+    """Delete the records of partitions below an offset, for good."""
+    if before != HIGH_WATERMARK and not before.isdecimal():
+        raise click.BadParameter(f"expected an offset or {HIGH_WATERMARK}, received {before!r}", param_hint="--before")
+    offset = None if before == HIGH_WATERMARK else int(before)
+
+    async def work() -> list[tuple[TopicPartition, int]]:
+        async with admin(bootstrap) as client:
+            return [(each, await client.delete_records(*each, before=offset)) for each in partitions]
+
+    starts = run(work())
+    if as_json:
+        print_json([{"topic": t, "partition": p, "log_start_offset": start} for (t, p), start in starts])
+        return
+    for (topic, partition), start in starts:
+        click.echo(f"{topic}-{partition}: starts at offset {start}")
 
 
 @command.command("reassign")

@@ -99,9 +99,15 @@ class Consumer:
             OffsetOutOfRangeError: the position is not in the log, and `on_out_of_range` is `error`.
             CorruptBatchError: a checksum is wrong.
         """
-        chunk = await self._next_chunk(max_wait_ms)
-        if chunk is None:
-            return []
+        deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
+        while (chunk := await self._next_chunk(max_wait_ms)) is not None:
+            if (records := self._take(chunk, max_records)) or max_records == 0:
+                return records
+            # Compaction left nothing of it. What is ready is taken without a wait, even when time is up.
+            max_wait_ms = max(0, int(1000 * (deadline - asyncio.get_running_loop().time())))
+        return []
+
+    def _take(self, chunk: Chunk, max_records: int | None) -> list[Record]:
         try:
             records = chunk.take(len(chunk.records()) if max_records is None else max_records)
         except CorruptBatchError:

@@ -55,7 +55,7 @@ class Chunk:
         """Return every record from `position` on as Arrow, checking both checksums."""
         batches = []
         for header, batch in iter_batches(self.data):
-            if header.next_offset > self.position and not header.is_control:
+            if header.next_offset > self.position and not (header.is_control or header.is_empty):
                 verify_payload_crc(header, batch)
                 batches.append(to_arrow_with_offsets(header, batch, from_offset=self.position))
         return batches

@@ -110,6 +110,28 @@ class BrokerConfig:
     """Producers that one partition remembers; the one that wrote longest ago is forgotten first."""
     max_open_segments: int = 1_000
     """Segment files that are open at once; those not used for longest are closed first."""
+    log_cleaner_enable: bool = True
+    """Whether this broker compacts logs of topics that ask for it."""
+    log_cleaner_backoff_ms: int = 15_000
+    """How long the cleaner waits when no log is worth compacting."""
+    log_cleaner_io_max_bytes_per_second: int = -1
+    """Most bytes that the cleaner reads and writes in a second."""
+    log_cleaner_dedupe_buffer_bytes: int = 128 << 20
+    """Memory for the keys of one log while it is compacted; a log with more takes several passes."""
+
+    def __post_init__(self) -> None:
+        if self.log_cleaner_backoff_ms < 1:
+            raise ConfigError(
+                f"broker.log_cleaner_backoff_ms must be at least 1, received {self.log_cleaner_backoff_ms}"
+            )
+        rate = self.log_cleaner_io_max_bytes_per_second
+        if rate != -1 and rate < 1:
+            raise ConfigError(f"broker.log_cleaner_io_max_bytes_per_second must be -1, or 1 or more, received {rate}")
+        if self.log_cleaner_dedupe_buffer_bytes < 1 << 20:
+            raise ConfigError(
+                "broker.log_cleaner_dedupe_buffer_bytes must be at least 1048576 (1 MiB), received "
+                f"{self.log_cleaner_dedupe_buffer_bytes}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from raftlog.config import ReplicationConfig
 from raftlog.errors import ErrorCode, RaftlogError, StorageError
-from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, TopicIdPartition
+from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.core.epochs import truncation_offset
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.throttle import Throttle
@@ -65,6 +65,8 @@ class LeaderFetcher:
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._positions = FollowerSession()
+        self._named_starts: dict[TopicIdPartition, Offset] = {}
+        """Where the log started, when the leader was last told."""
         self._unsynced: dict[TopicIdPartition, None] = {}
         """Partitions whose log may end above what is synced: that must not be promised."""
         self._resting: dict[TopicIdPartition, float] = {}
@@ -81,6 +83,7 @@ class LeaderFetcher:
             return
         moved = [key for key, epoch in epochs.items() if self._epochs.get(key) != epoch]
         self._epochs = epochs
+        self._named_starts = {key: start for key, start in self._named_starts.items() if key in epochs}
         self._positions.follow(epochs)
         for key in moved:
             self._positions.name(key)
@@ -138,6 +141,7 @@ class LeaderFetcher:
 
     def _position(self, key: TopicIdPartition) -> ReplicaFetchPartition:
         replica = self._replicas[key]
+        self._named_starts[key] = replica.log.log_start_offset
         return ReplicaFetchPartition(
             topic_id=key.topic_id,
             partition=key.partition,
@@ -223,10 +227,14 @@ class LeaderFetcher:
             self._throttle.spend(len(batches), _now_ms())
         if not well:
             self._rest(key, self._config.replica_fetch_backoff_ms)
-        elif batches or result.error is not None or result.diverging is not None:
+        elif batches or result.error is not None or result.diverging is not None or self._starts_elsewhere(replica):
             self._go_on(key)
         if batches and replica.config.flush == "batch":
             self._unsynced[key] = None
+
+    def _starts_elsewhere(self, replica: Replica) -> bool:
+        """Tell whether the leader knows another log start: who deletes records waits to hear of ours."""
+        return replica.log.log_start_offset != self._named_starts.get(replica.assignment.key)
 
     def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: bytes) -> bool:
         if result.error is not None:
@@ -242,7 +250,11 @@ class LeaderFetcher:
             return True
         if batches:
             replica.append_fetched(batches)
-        replica.learn_high_watermark(result.high_watermark)
+        replica.learn_marks(
+            result.high_watermark,
+            log_start_offset=result.log_start_offset,
+            replicated_offset=result.replicated_offset,
+        )
         return True
 
     def _on_error(self, replica: Replica, error: RaftlogError) -> bool:

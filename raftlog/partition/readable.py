@@ -118,7 +118,7 @@ class ReadableReplica:
         """
         data, problem = read_sound(self.log, offset, max_bytes, limit_offset=limit_offset)
         if problem:
-            self._note_damage(offset, problem)
+            self.note_damage(offset, problem)
         if problem and not data:
             raise self._damaged(offset, problem)
         return data
@@ -130,10 +130,11 @@ class ReadableReplica:
             yield
         except StorageError as error:
             if isinstance(error.__cause__, CorruptBatchError):
-                self._note_damage(self.log.log_start_offset, error.message)
+                self.note_damage(self.log.log_start_offset, error.message)
             raise
 
-    def _note_damage(self, offset: Offset, problem: str) -> None:
+    def note_damage(self, offset: Offset, problem: str) -> None:
+        """Learn that the disk does not hold what was written, at `offset` or later."""
         if self.damage is None:
             _log.error("%s: damaged at offset %d or later: %s", self.assignment.topic_partition, offset, problem)
             self.damage = Damage(offset, self.state.leader_epoch, problem)
@@ -148,7 +149,7 @@ class ReadableReplica:
         try:
             found = self.log.offset_for_timestamp(timestamp_us, limit_offset=self.high_watermark)
         except CorruptBatchError as error:
-            self._note_damage(self.log.log_start_offset, error.message)
+            self.note_damage(self.log.log_start_offset, error.message)
             raise self._damaged(self.log.log_start_offset, error.message) from error
         return self.high_watermark if found is None else found
 

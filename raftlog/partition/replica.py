@@ -25,15 +25,18 @@ from raftlog.model import (
     PartitionAssignment,
     PartitionState,
 )
-from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
+from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.readable import OnDamage, ReadableReplica
+from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
-from raftlog.record import iter_batches, stamp, validate_batch, verify_payload_crc
+from raftlog.record import iter_batches, parse_header, stamp, validate_batch, verify_payload_crc
 from raftlog.record.batch import Buffer
+from raftlog.record.compacted import begin_at, is_filler
+from raftlog.record.validate import require_keys
 from raftlog.runtime import Clock, Tasks
 
 _log = logging.getLogger(__name__)
@@ -80,6 +83,11 @@ class Replica(ReadableReplica):
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
         self.visible_pulse = Pulse()
         """Fires when consumers may find more."""
+        self.followers_pulse = Pulse()
+        """Fires when a follower has said where it is, or the ISR may be another one."""
+        self.cleaned = CleanerState(log.folder, log.log_end_offset)
+        self.replicated_offset: Offset = UNKNOWN_OFFSET
+        """As a follower: every assigned replica holds all records below it, says the leader."""
         self._topic_defaults = topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._clock = clock
@@ -113,6 +121,9 @@ class Replica(ReadableReplica):
             now_ms, min_insync_replicas = self._clock.monotonic_ms(), self.config.min_insync_replicas
             self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
             self._refuse_if_under_min_isr()
+            if self.config.compacts:
+                self.data_pulse.fire()  # Other replicas, or another policy: what all of them hold may be news.
+        self.followers_pulse.fire()
 
     def apply_state(self, state: PartitionState) -> None:
         """Take in a state that the controller answered, ahead of the metadata log."""
@@ -128,6 +139,8 @@ class Replica(ReadableReplica):
         """
         core = self.require_leader()
         header = validate_batch(batch, max_message_bytes=self.config.max_message_bytes)
+        if self.config.compacts:
+            require_keys(header, batch)
         if acks == ACKS_ALL:
             core.require_min_isr()
         epoch = self.state.leader_epoch
@@ -156,6 +169,7 @@ class Replica(ReadableReplica):
             StorageError: the disk refused.
         """
         headers = []
+        batches = self._continuing(batches)
         for header, batch in iter_batches(batches):
             verify_payload_crc(header, batch)
             headers.append(header)
@@ -169,25 +183,45 @@ class Replica(ReadableReplica):
                 if start <= header.base_offset < self.log.log_end_offset:
                     self.producers.on_appended(header, now_ms)
 
+    def _continuing(self, batches: bytes) -> bytes:
+        """Return batches that begin at the log's end. They come whole, and this log may end inside the first one.
+
+        So it does below a filler, or where the leader's log start, at which this empty log begins, is inside a batch.
+        """
+        first, end = parse_header(batches), self.log.log_end_offset
+        if first.base_offset < end <= first.last_offset and is_filler(first):
+            return begin_at(first, end) + batches[first.batch_length :]
+        if first.base_offset < end == self.log.log_start_offset:
+            self.start_over_at(first.base_offset)
+        return batches
+
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
         with self.noticing_damage():
+            self.cleaned.truncated_to(offset)
             self.log.truncate_to(offset)
             self._after_truncation()
 
     def start_over_at(self, offset: Offset) -> None:
         """Drop the log, which the leader no longer continues, and go on at `offset`."""
         _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
+        self.cleaned.truncated_to(0)
         self.log.reset_to(offset)
         self._after_truncation()
 
-    def learn_high_watermark(self, high_watermark: Offset) -> None:
-        """Learn the leader's high watermark, as a follower."""
+    def learn_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
+        """Learn the leader's marks, as a follower; what the leader has deleted is deleted here too.
+
+        Raises:
+            StorageError: the disk refused.
+        """
         known = min(high_watermark, self.log.log_end_offset)
         if known > self._follower_high_watermark:
             self._follower_high_watermark = known
             self.visible_pulse.fire()
+        self.replicated_offset = replicated_offset
+        self.log.advance_log_start(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
 
     def sync_soon(self) -> None:
         """Have what was appended synced in the background: with `flush = os` nothing else does."""
@@ -195,18 +229,29 @@ class Replica(ReadableReplica):
             self._commit.request()
 
     def on_follower_fetch(
-        self, follower: int, *, broker_epoch: int, fetch_offset: Offset, session: SessionClock | None = None
+        self,
+        follower: int,
+        *,
+        broker_epoch: int,
+        fetch_offset: Offset,
+        log_start_offset: Offset = UNKNOWN_OFFSET,
+        session: SessionClock | None = None,
     ) -> None:
         """Learn, as leader, how far a follower is."""
         core = self.require_leader()
+        replicated = core.replicated_offset
         moved = core.on_follower_fetch(
             follower,
             broker_epoch=broker_epoch,
             fetch_offset=fetch_offset,
             now_ms=self._clock.monotonic_ms(),
+            log_start_offset=log_start_offset,
             session=session,
         )
         self._moved(moved)
+        if self.config.compacts and core.replicated_offset != replicated:
+            self.data_pulse.fire()  # Followers must hear it too, or their tombstones stay.
+        self.followers_pulse.fire()
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._on_isr_hint()
 
@@ -266,6 +311,7 @@ class Replica(ReadableReplica):
         self._held.fail(outcome)
         self.data_pulse.fire()
         self.visible_pulse.fire()
+        self.followers_pulse.fire()
 
     def _appended(self, core: LeaderCore) -> None:
         core.on_local_append(self.log.log_end_offset)

@@ -19,6 +19,7 @@ from raftlog.model import (
     TopicId,
     TopicIdPartition,
 )
+from raftlog.partition.cleaning import CleanerSettings, LogCleaner
 from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.core.read_replicas import preferred_read_replica
@@ -61,6 +62,7 @@ class ReplicaManager:
         retention_check_interval_ms: int = 30_000,
         producer_limits: ProducerLimits | None = None,
         max_open_segments: int = DEFAULT_LIMIT,
+        cleaner: CleanerSettings | None = None,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
         damage_port: DamagePort | None = None,
     ) -> None:
@@ -92,6 +94,13 @@ class ReplicaManager:
         )
         self._applying = asyncio.Lock()
         self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
+        self._cleaner_settings = cleaner or CleanerSettings()
+        self.cleaner = LogCleaner(
+            self._cleaner_settings,
+            replicas=lambda: list(self._replicas.values()),
+            clock=clock,
+            on_disk_failure=on_disk_failure,
+        )
         self.damage = DamageKeeper(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
@@ -128,6 +137,8 @@ class ReplicaManager:
         self._tasks.spawn(self._checkpoint_regularly(), name="checkpoints")
         self._tasks.spawn(self.damage.run(), name="damage")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
+        if self._cleaner_settings.enable:
+            self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
         """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
@@ -243,27 +254,34 @@ class ReplicaManager:
                     raise
                 await self._put_aside(assignment, folder, error.message)
                 log, producers = await asyncio.to_thread(self._open_log, folder, config)
+            replica = self._make_replica(assignment, log, producers)
         except StorageError as error:
             if assignment.key not in self._offline:
                 _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline[assignment.key] = (assignment, error)
             return
         self._offline.pop(assignment.key, None)
-        replica = Replica(
-            broker_id=self.broker_id,
-            assignment=assignment,
-            log=log,
-            producers=producers,
-            topic_defaults=self._topic_defaults,
-            replication=self._replication,
-            clock=self._clock,
-            tasks=self._tasks,
-            on_isr_hint=self.isr.hint,
-            on_disk_failure=self._on_disk_failure,
-            on_damage=self.damage.note,
-        )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
+
+    def _make_replica(self, assignment: PartitionAssignment, log: PartitionLog, producers: ProducerStates) -> Replica:
+        try:
+            return Replica(
+                broker_id=self.broker_id,
+                assignment=assignment,
+                log=log,
+                producers=producers,
+                topic_defaults=self._topic_defaults,
+                replication=self._replication,
+                clock=self._clock,
+                tasks=self._tasks,
+                on_isr_hint=self.isr.hint,
+                on_disk_failure=self._on_disk_failure,
+                on_damage=self.damage.note,
+            )
+        except BaseException:
+            log.close()
+            raise
 
     def _may_open(self, key: TopicIdPartition, assignment: PartitionAssignment) -> bool:
         if key in self._replicas or key in self.damage:

@@ -10,6 +10,7 @@ from raftlog.errors import OffsetOutOfRangeError, RaftlogError
 from raftlog.model import BrokerEpoch, TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions
+from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.replica import Replica
 from raftlog.partition.waiters import wait_until
 from raftlog.runtime import Clock
@@ -150,6 +151,7 @@ class ReplicaFetchServer:
                     session.follower,
                     broker_epoch=session.broker_epoch,
                     fetch_offset=asked.fetch_offset,
+                    log_start_offset=asked.log_start_offset,
                     session=session.clock if session.session_id else None,
                 )
                 return
@@ -180,7 +182,7 @@ class ReplicaFetchServer:
             if diverging is not None:
                 told = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
                 return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, diverging=told), b""
-            end = replica.log.log_end_offset
+            core, end = replica.require_leader(), replica.log.log_end_offset
             data = replica.read_sound(asked.fetch_offset, max_bytes, limit_offset=end) if max_bytes > 0 else b""
         except RaftlogError as error:
             refusal = WireError.of(error)
@@ -192,6 +194,7 @@ class ReplicaFetchServer:
             high_watermark=replica.high_watermark,
             log_start_offset=replica.log.log_start_offset,
             leader_epoch=replica.state.leader_epoch,
+            replicated_offset=core.replicated_offset if replica.config.compacts else UNKNOWN_OFFSET,
         )
         return result, data
 

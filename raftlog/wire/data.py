@@ -122,6 +122,26 @@ class OffsetResponse:
     high_watermark: Offset = -1
 
 
+HIGH_WATERMARK = "high_watermark"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsBody:
+    """JSON sent to `paths.DELETE_RECORDS`."""
+
+    before_offset: int | str
+    """Records below it are deleted; `high_watermark`: all that can be read now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsResponse:
+    """Where the partition starts now; a later start that was there before stays."""
+
+    topic: str
+    partition: int
+    log_start_offset: Offset
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdResponse:
     """Answer of `paths.PRODUCERS`: a fresh identity for an idempotent producer."""

@@ -31,6 +31,7 @@ FETCH = "/v1/fetch"
 TOPIC_RECORDS = "/v1/topics/{topic}/records"
 BATCHES = "/v1/topics/{topic}/partitions/{partition}/batches"
 RECORDS = "/v1/topics/{topic}/partitions/{partition}/records"
+DELETE_RECORDS = "/v1/topics/{topic}/partitions/{partition}/delete-records"
 OFFSETS = "/v1/topics/{topic}/partitions/{partition}/offsets"
 
 # Internal listener of brokers.

@@ -70,6 +70,8 @@ class ReplicaFetchResult:
     high_watermark: Offset = -1
     log_start_offset: Offset = -1
     leader_epoch: LeaderEpoch = -1
+    replicated_offset: Offset = -1
+    """Every assigned replica holds all records below it: what compaction may remove tombstones below."""
     diverging: DivergingEpoch | None = None
     error: WireError | None = None
 

@@ -154,7 +154,7 @@ async def test_followers_show_no_record_that_a_new_leader_cuts(tmp_path: Path):
 async def test_a_follower_that_never_had_an_offset_says_so(tmp_path: Path):
     async with World(tmp_path) as world:
         await world.produce("x")
-        world.brokers[2].replica.log._save_checkpoint(log_start_offset=1, recovery_point=1, high_watermark=1)
+        world.brokers[2].replica.log.advance_log_start(1, 1)
         with pytest.raises(OffsetOutOfRangeError):
             await read(world, 2, 0)
         world.brokers[2].manager._drop(world.brokers[2].replica.assignment.key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raftlog.record import HEADER_BYTES, NewRecord, build_batch, sound_length, stamp
+from raftlog.record.compacted import build_filler
 
 
 def batches(count: int) -> tuple[bytes, int]:
@@ -28,6 +29,16 @@ def test_every_single_byte_counts():
         damaged = bytearray(content)
         damaged[at] ^= 0x01
         assert sound_length(bytes(damaged)) == one, at
+
+
+def test_batches_that_compaction_has_emptied_are_sound_and_guarded_as_others():
+    filler = build_filler(0, 9, leader_epoch=3, max_timestamp=1)
+    content = filler + build_filler(10, 11, leader_epoch=4, max_timestamp=1)
+    assert sound_length(content) == len(content) == 2 * HEADER_BYTES
+    for at in range(HEADER_BYTES, 2 * HEADER_BYTES):
+        damaged = bytearray(content)
+        damaged[at] ^= 0x01
+        assert sound_length(bytes(damaged)) == HEADER_BYTES, at
 
 
 @pytest.mark.parametrize("cut", [1, 8, HEADER_BYTES, HEADER_BYTES + 8])

@@ -36,8 +36,8 @@ class Told:
     """One partition of a session, as the leader sees it: where the follower is, and what it has been told."""
 
     position: ReplicaFetchPartition
-    high_watermark: Offset | None = None
-    log_start_offset: Offset | None = None
+    marks: tuple[Offset, ...] | None = None
+    """High watermark, log start offset, replicated offset."""
     awaiting: bool = False
     """It was told something to act on: nothing more until the follower names it again."""
 
@@ -101,12 +101,12 @@ class LeaderSession:
     def is_news(self, result: ReplicaFetchResult) -> bool:
         """Tell whether a result must be said at once; one that says nothing new at all is looked at no longer."""
         known = self.partitions[result.key]
-        if not self.session_id and known.high_watermark is None:
+        if not self.session_id and known.marks is None:
             # Who keeps no session gets the marks with each answer: only a change while it waits is news.
-            known.high_watermark, known.log_start_offset = result.high_watermark, result.log_start_offset
+            known.marks = _marks(result)
         if result.error is not None or result.diverging is not None:
             return True
-        if (result.high_watermark, result.log_start_offset) != (known.high_watermark, known.log_start_offset):
+        if _marks(result) != known.marks:
             return True
         if result.length == 0 and self.session_id:
             self._dirty.pop(result.key, None)
@@ -120,11 +120,11 @@ class LeaderSession:
             self._dirty.pop(result.key, None)
             known.awaiting = result.length > 0 or result.error is not None or result.diverging is not None
             if result.error is None and result.diverging is None:
-                known.high_watermark, known.log_start_offset = result.high_watermark, result.log_start_offset
+                known.marks = _marks(result)
 
     def _tell_again(self, key: TopicIdPartition) -> None:
         if (known := self.partitions.get(key)) is not None:
-            known.high_watermark, known.log_start_offset, known.awaiting = None, None, False
+            known.marks, known.awaiting = None, False
             self.mark(key)
 
 
@@ -197,6 +197,10 @@ class LeaderSessions:
         if (session := self._by_follower.pop(follower, None)) is not None:
             session.closed = True
             self._on_closed(session)
+
+
+def _marks(result: ReplicaFetchResult) -> tuple[Offset, ...]:
+    return result.high_watermark, result.log_start_offset, result.replicated_offset
 
 
 def _unknown(session_id: str) -> RetriableError:

@@ -36,6 +36,8 @@ class Follower:
     last_fetch_ms: int = 0
     last_fetch_leader_end: Offset = UNKNOWN_OFFSET
     last_caught_up_ms: int = 0
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    """It holds no record below this, as far as it has said."""
     session: SessionClock | None = None
     """The session in which it fetches: each of its requests says that the position it named last still holds."""
 
@@ -95,6 +97,16 @@ class LeaderCore:
         return frozenset(self.state.isr) | (self.pending_isr or frozenset())
 
     @property
+    def replicated_offset(self) -> Offset:
+        """Every assigned replica, in sync or not, holds all records below it."""
+        return min([self._own_end_offset, *(self._end_of(r) for r in self.state.replicas if r != self.broker_id)])
+
+    def low_watermark(self, own_log_start_offset: Offset) -> Offset:
+        """Return below which no in-sync replica holds a record any more: whoever leads next, they stay deleted."""
+        others = [member for member in self.maximal_isr if member != self.broker_id]
+        return min([own_log_start_offset, *(self._start_of(member) for member in others)])
+
+    @property
     def under_min_isr(self) -> bool:
         return len(self.state.isr) < self.min_isr
 
@@ -132,6 +144,7 @@ class LeaderCore:
         fetch_offset: Offset,
         now_ms: int,
         session: SessionClock | None = None,
+        log_start_offset: Offset = UNKNOWN_OFFSET,
     ) -> bool:
         """Learn that a follower holds every record below `fetch_offset`; return whether the high watermark moved.
 
@@ -154,6 +167,7 @@ class LeaderCore:
         follower.broker_epoch = broker_epoch
         follower.end_offset = fetch_offset
         follower.session = session
+        follower.log_start_offset = log_start_offset
         return self._advance()
 
     def on_follower_left(self, follower_id: BrokerId, session: SessionClock) -> None:
@@ -239,3 +253,7 @@ class LeaderCore:
     def _end_of(self, member: BrokerId) -> Offset:
         follower = self.followers.get(member)
         return follower.end_offset if follower else UNKNOWN_OFFSET
+
+    def _start_of(self, member: BrokerId) -> Offset:
+        follower = self.followers.get(member)
+        return follower.log_start_offset if follower else UNKNOWN_OFFSET

@@ -146,6 +146,10 @@ class ProducerStates:
                 raise ValueError(f"producer {producer} has no batch")
             self._producers[int(producer)] = _Producer(int(epoch), int(seen_ms), loaded)
 
+    def remembered_offsets(self) -> frozenset[Offset]:
+        """Return the base offsets of all batches that are remembered: what compaction must not forget."""
+        return frozenset(batch.base_offset for known in self._producers.values() for batch in known.batches)
+
     @staticmethod
     def _require_next(header: BatchHeader, *, expected: int) -> None:
         if header.base_sequence != expected:

@@ -13,8 +13,9 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.cleaner import STATE_FILE
 from raftlog.partition.storage.epochs import EpochTable
-from raftlog.partition.storage.files import NEW_SUFFIX, read_file
+from raftlog.partition.storage.files import NEW_SUFFIX, read_file, read_json
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
 from raftlog.partition.storage.index import decode_index
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX
@@ -22,6 +23,7 @@ from raftlog.partition.storage.producer_snapshots import decode_producers
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.scanning import Read, scan_batches, sound_batch_after
 from raftlog.partition.storage.segment import SUFFIX, segment_path
+from raftlog.partition.storage.swap import CLEANED_SUFFIX
 from raftlog.record.batch import BatchHeader
 
 Severity = Literal["damage", "note"]
@@ -101,6 +103,10 @@ class _PartitionCheck:
 
     def _check_segment(self, base: Offset, *, is_last: bool) -> None:
         path = segment_path(self._folder, base)
+        if base < self._end:
+            self.note(path, "lies inside the segment before it, which compaction has put in its place")
+            self._on_bytes(os.stat(path).st_size)
+            return
         positions = dict[int, Offset]()
         with reading(path) as (read, size):
             if base != self._end and not (size == 0 or base < self._checkpoint.log_start_offset):
@@ -154,10 +160,20 @@ class _PartitionCheck:
             path = self._folder / name
             if name.endswith(NEW_SUFFIX):
                 self.note(path, "is left of a write that did not end; it is replaced at the next one")
+            elif name.endswith(CLEANED_SUFFIX):
+                self.note(path, "is left of a compaction that did not end; the next start removes it")
+            elif name == STATE_FILE:
+                self._check_cleaner(path)
             elif name.endswith(PRODUCERS_SUFFIX):
                 self._check_producers(path)
             elif name.endswith(INDEX_SUFFIX) and path.with_suffix(SUFFIX).name not in names:
                 self.note(path, "belongs to no segment")
+
+    def _check_cleaner(self, path: Path) -> None:
+        try:
+            read_json(path)
+        except StorageError as error:
+            self.damage(path, f"{error.message}; the whole log is compacted anew")
 
     def _check_producers(self, path: Path) -> None:
         offset = int(path.stem) if path.stem.isdecimal() else -1

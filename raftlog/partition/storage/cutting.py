@@ -54,6 +54,8 @@ def _copy_sound_part(folder: Path, beside: Path) -> tuple[Offset, Offset, list[t
         start = bases[0]
     end, epochs = bases[0], list[tuple[LeaderEpoch, Offset]]()
     for base in bases:
+        if base < end:
+            continue  # Compaction has put its records into the one before it.
         if base != end:
             break
         end, whole = _copy_sound_batches(segment_path(folder, base), segment_path(beside, base), end, epochs)

@@ -14,17 +14,17 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import LeaderEpoch, Offset
-from raftlog.partition.storage.files import fsync_dir, storage_error, unlink_quietly
-from raftlog.partition.storage.log_files import LogFiles
+from raftlog.partition.storage.files import storage_error
+from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
-from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 
 _log = logging.getLogger(__name__)
 
 
-class PartitionLog(LogFiles):
+class PartitionLog(SegmentedLog):
     """A log from `log_start_offset` to `log_end_offset` (exclusive)."""
 
     refusal: StorageError | None = None
@@ -83,8 +83,7 @@ class PartitionLog(LogFiles):
             if self._must_roll(position - start, header):
                 self._write(view[start:position], group)
                 start, group = position, []
-                if self._segments[-1].size:
-                    self._roll()
+                self.roll()
             group.append(header)
             position += header.batch_length
         self._write(view[start:position], group)
@@ -128,26 +127,6 @@ class PartitionLog(LogFiles):
             active.size + pending + header.batch_length > self.config.segment_bytes
             or header.max_timestamp - first > self.config.segment_ms * 1000
         )
-
-    def _roll(self) -> None:
-        full, path = self._segments[-1], segment_path(self.folder, self.log_end_offset)
-        try:
-            segment = Segment.create(path, self.log_end_offset, self._pool)
-            fsync_dir(self.folder)
-        except OSError as error:
-            try:
-                unlink_quietly(path)
-            except OSError as second:
-                _log.warning("cannot remove the empty segment %s: %s; the next start does", path, second)
-            raise storage_error(error, f"cannot add a segment to {self.folder}; nothing was appended") from error
-        self._segments.append(segment)
-        if self._changing.acquire(blocking=False):  # Else a checkpoint is being written: the next one sees to it.
-            try:
-                full.save_index()
-            except StorageError as error:
-                _log.warning("%s; it is rebuilt when it is needed", error.message)
-            finally:
-                self._changing.release()
 
     def _write(self, content: memoryview, headers: list[BatchHeader]) -> None:
         if not headers:

@@ -1,4 +1,4 @@
-"""The files of one partition's log, and everything that changes them except appending.
+"""The files of one partition's log: opening, cutting and checkpointing them.
 
 Order of every durable step: write, flush, rename, folder, acknowledge. Cutting and checkpointing exclude each other:
 a checkpoint that a worker thread writes must not say of a cut log what held before.
@@ -20,7 +20,7 @@ from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.files import fsync_dir, make_dir, storage_error, unlink_quietly
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.recovery import open_segments
-from raftlog.partition.storage.retention import DELETED_SUFFIX, expired_segments
+from raftlog.partition.storage.retention import DelayedDeletes
 from raftlog.partition.storage.segment import Segment, segment_path
 from raftlog.partition.storage.sync import Syncer
 
@@ -68,6 +68,11 @@ class LogFiles:
         )
         self.epochs.truncate_from(self.log_end_offset)
         self.epochs.truncate_before(self.log_start_offset)
+        self._doomed = DelayedDeletes()
+        try:
+            self._doomed.remove_all(folder)
+        except OSError as error:
+            raise storage_error(error, f"cannot remove old segments of {folder}") from error
         self._syncer = Syncer(durable_end_offset=self.recovery_point)
         self._sync_unchecked()
 
@@ -182,42 +187,6 @@ class LogFiles:
             raise
         self._syncer.durable_end_offset = offset
 
-    def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
-        """Drop whole segments below the high watermark that are too old or too much; return how many.
-
-        Files disappear at the next call, so that a reader in the middle of one is not disturbed.
-
-        Raises:
-            StorageError: the disk refused; what was not removed goes at the next start.
-        """
-        with self._changing:
-            try:
-                return self._apply_retention(now_us, high_watermark)
-            except OSError as error:
-                raise storage_error(error, f"cannot remove old segments of {self.folder}") from error
-
-    def _apply_retention(self, now_us: int, high_watermark: Offset) -> int:
-        self._remove_files(DELETED_SUFFIX)
-        count = expired_segments(self._segments, self.config, now_us, high_watermark)
-        if count == 0:
-            return 0
-        start = self._segments[count].base_offset
-        self._save_checkpoint(
-            log_start_offset=start,
-            recovery_point=max(start, self.durable_end_offset),
-            high_watermark=max(start, high_watermark),
-        )
-        dropped, self._segments = self._segments[:count], self._segments[count:]
-        with self._syncer.paused():
-            for segment in dropped:
-                self._syncer.forget(segment)
-                segment.close()
-                unlink_quietly(segment.index_path)
-                os.rename(segment.path, segment.path.with_name(segment.path.name + DELETED_SUFFIX))
-        fsync_dir(self.folder)
-        self.epochs.truncate_before(self.log_start_offset)
-        return count
-
     @property
     def index_due(self) -> bool:
         """Whether enough was appended, or appending has stopped, since the active segment's index was written."""
@@ -296,7 +265,9 @@ class LogFiles:
         self, *, recovery_point: Offset, high_watermark: Offset, log_start_offset: Offset | None = None
     ) -> None:
         start = self.log_start_offset if log_start_offset is None else log_start_offset
-        checkpoint = Checkpoint(log_start_offset=start, recovery_point=recovery_point, high_watermark=high_watermark)
+        # What retention has dropped needs no sync any more.
+        point = max(start, recovery_point)
+        checkpoint = Checkpoint(log_start_offset=start, recovery_point=point, high_watermark=high_watermark)
         checkpoint.save(self.folder)
         self._checkpoint = checkpoint
 

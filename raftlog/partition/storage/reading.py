@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
 from raftlog.partition.storage.segment import Segment
-from raftlog.record.arrow import to_arrow
+from raftlog.record.arrow import to_arrow_with_offsets
 from raftlog.record.batch import verify_payload_crc
 
 
@@ -45,12 +45,13 @@ def offset_for_timestamp(
         if segment.max_timestamp < timestamp_us:
             continue
         for position, header in segment.headers_since(timestamp_us):
-            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset:
+            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset or header.is_empty:
                 continue
             batch = segment.read_at(position, header.batch_length)
             verify_payload_crc(header, batch)
-            timestamps = to_arrow(header, batch).column(0).cast("int64")
-            row = pc.index(pc.greater_equal(timestamps, timestamp_us), True).as_py()
-            found = header.base_offset + row
-            return found if found < limit_offset else None
+            rows = to_arrow_with_offsets(header, batch, from_offset=log_start_offset)
+            row = pc.index(pc.greater_equal(rows.column("timestamp").cast("int64"), timestamp_us), True).as_py()
+            if row >= 0:
+                found = rows.column("offset")[row].as_py()
+                return found if found < limit_offset else None
     return None

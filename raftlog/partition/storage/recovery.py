@@ -24,6 +24,7 @@ from raftlog.partition.storage.index import SegmentFacts, read_facts, read_index
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.scanning import sound_batch_after, write_was_lost
 from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path
+from raftlog.partition.storage.swap import remove_unfinished
 
 _log = logging.getLogger(__name__)
 
@@ -88,13 +89,18 @@ class _Recovery:
                 details={"damaged_at": self._log_start_offset},
             )
         segments = list[Segment]()
+        merged = list[Offset]()
         for number, base in enumerate(bases):
+            if segments and base < segments[-1].next_offset:
+                merged.append(base)  # Compaction had put its records into the one before it, and synced that.
+                continue
             if segments and base != segments[-1].next_offset:
                 self._end_before(bases[number:], sizes, segments[-1])
                 break
             segments.append(self._open(base, [(later, sizes[later]) for later in bases[number:]]))
         self._require_durable(segments[-1].next_offset if segments else self._log_start_offset)
-        self._remove([*empty, *old])
+        self._remove([*empty, *old, *merged])
+        self._changed = remove_unfinished(self._folder) or self._changed
         segments = segments or [self._create(self._log_start_offset)]
         if self._changed:
             fsync_dir(self._folder)

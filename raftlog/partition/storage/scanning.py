@@ -18,7 +18,7 @@ _SECTOR_BYTES = 512
 _NEVER_ZERO_BYTES = 8
 """A header's first bytes: the base offset, which is 0 only where the log begins."""
 _MAGIC_AT = 20
-_MAYBE_HEADER = re.compile(rb"\x01[\x00-\x0f]\x00\x00", re.DOTALL)
+_MAYBE_HEADER = re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL)
 """Magic, attributes and flags of a batch header."""
 
 

@@ -72,6 +72,10 @@ class Segment:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         return cls(path, base_offset, pool)
 
+    def moved_to(self, path: Path) -> None:
+        """Learn that the file was renamed; one that is open stays open."""
+        self.path = self.file.path = path
+
     @property
     def index_path(self) -> Path:
         return self.path.with_suffix(INDEX_SUFFIX)
