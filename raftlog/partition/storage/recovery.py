@@ -69,6 +69,8 @@ class _Recovery:
         self._power_lost = power_lost
         self._changed = False
         self._opened: list[Segment] = []
+        self._stale: list[Segment] = []
+        """Their indexes speak of more than there is: they could be believed once a segment has grown as far again."""
 
     def run(self) -> Recovered:
         try:
@@ -100,6 +102,10 @@ class _Recovery:
             segments.append(self._open(base, [(later, sizes[later]) for later in bases[number:]]))
         self._require_durable(segments[-1].next_offset if segments else self._log_start_offset)
         self._remove([*empty, *old, *merged])
+        for segment in self._stale:
+            unlink_quietly(segment.index_path)
+            segment.indexed_size = -1
+            self._changed = True
         self._changed = remove_unfinished(self._folder) or self._changed
         segments = segments or [self._create(self._log_start_offset)]
         if self._changed:
@@ -124,7 +130,7 @@ class _Recovery:
         (_, size), *later = files
         segment = self._segment(base)
         closed = bool(later) and later[0][0] <= self._recovery_point
-        facts = read_facts(segment.index_path)
+        facts = told = read_facts(segment.index_path)
         if facts is not None and (facts.base_offset > base or facts.size > size):
             facts = None
         if closed and facts is not None and facts.size == size:
@@ -137,6 +143,8 @@ class _Recovery:
             segment.indexed_size = segment.size
         elif closed:
             _save_index(segment)
+        elif told is not None and told.size > segment.size:
+            self._stale.append(segment)
         return segment
 
     def _start_from_index(self, segment: Segment) -> None:
