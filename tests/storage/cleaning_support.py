@@ -16,9 +16,9 @@ from raftlog.record import NewRecord, Record, build_batch, iter_batches, parse_h
 DAY_MS = 86_400_000
 
 
-def open_compacted(folder: Path, **config: object) -> PartitionLog:
+def open_compacted(folder: Path, *, power_lost: bool = False, **config: object) -> PartitionLog:
     settings = {"cleanup_policy": "compact", "segment_bytes": 4096, **config}
-    return PartitionLog.open(folder, TopicConfig().with_overrides(settings))
+    return PartitionLog.open(folder, TopicConfig().with_overrides(settings), power_lost=power_lost)
 
 
 def append(log: PartitionLog, *records: tuple[str | None, str | None], epoch: int = 0, **batch: object) -> None:

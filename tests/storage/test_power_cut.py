@@ -9,9 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from cleaning_support import append, clean, open_compacted, pairs
 from storage_support import batch, open_log, values
 
+from raftlog.partition.storage.check import check_partition
+
 SECTOR = 512
+Pairs = dict[int, tuple[bytes | None, bytes | None]]
 
 
 @pytest.fixture
@@ -77,3 +81,46 @@ def test_whatever_reached_the_disk_the_log_opens_with_all_that_was_synced(folder
         again.close()
         shutil.rmtree(path)
     assert cut_short > 200
+
+
+def compact(folder: Path, draw: random.Random) -> tuple[int, Pairs, dict[Path, int]]:
+    """Append keys, sync, append more, and compact what was synced; return the synced end, the pairs, synced sizes."""
+    log = open_compacted(folder)
+    count = draw.randint(20, 60)
+    sync_at = draw.randrange(count)
+    synced_end, synced = 0, dict[Path, int]()
+    for number in range(count):
+        append(log, (f"k{draw.randint(0, 5)}", "x" * draw.randint(1, 900)))
+        if number == sync_at:
+            synced_end, synced = log.fsync(), sizes(folder)
+    before = {path: path.read_bytes() for path in synced}
+    clean(log, high_watermark=synced_end)
+    removed = [path for path in before if not path.exists()]
+    if draw.random() < 0.5:
+        log.advance_log_start(draw.randint(0, synced_end), synced_end)
+    else:
+        for path in removed[draw.randint(0, len(removed)) :]:
+            path.write_bytes(before[path])  # Its removal had not reached the disk.
+    held = pairs(log)
+    whole = {segment.path: segment.size for segment in log.segments if segment.next_offset <= synced_end}
+    log.close()
+    return synced_end, held, synced | whole
+
+
+def test_a_power_cut_after_a_compaction_loses_nothing_that_was_synced(folder: Path):
+    compacted = 0
+    for seed in range(100):
+        draw = random.Random(seed)
+        path = folder / str(seed)
+        synced_end, held, synced = compact(path, draw)
+        compacted += bool(held) and len(held) < max(held) - min(held) + 1
+        cut_power(path, synced, draw)
+
+        log = open_compacted(path, power_lost=True)
+        found = pairs(log)
+        assert log.log_end_offset >= synced_end, seed
+        assert {at: pair for at, pair in held.items() if at < log.log_end_offset} == found, seed
+        assert check_partition(path) == [], seed
+        log.close()
+        shutil.rmtree(path)
+    assert compacted > 50

@@ -126,11 +126,11 @@ class _PartitionCheck:
     def _check_batch(self, path: Path, header: BatchHeader) -> None:
         if header.base_offset != self._end:
             self.damage(path, f"holds offset {header.base_offset} where {self._end} should be")
-        if self._epochs is not None and self._epochs.epoch_at(header.base_offset) != header.leader_epoch:
-            told = self._epochs.epoch_at(header.base_offset)
-            self.damage(
-                path, f"offset {header.base_offset} is of epoch {header.leader_epoch}, leader-epochs.json says {told}"
-            )
+        first = max(header.base_offset, self._checkpoint.log_start_offset)  # Below it, no epoch is known any more.
+        if self._epochs is None or header.next_offset <= first:
+            return
+        if (told := self._epochs.epoch_at(first)) != header.leader_epoch:
+            self.damage(path, f"offset {first} is of epoch {header.leader_epoch}, leader-epochs.json says {told}")
 
     def _unsound(self, path: Path, read: Read, size: int, why: str, *, is_last: bool) -> None:
         sound = sound_batch_after(read, 0, size, min_offset=self._end)
