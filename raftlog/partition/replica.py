@@ -7,30 +7,21 @@ run on the event loop, and none awaits between a decision and its effect on the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import (
-    ErrorCode,
-    StorageError,
-    UnknownOutcomeError,
-)
-from raftlog.model import (
-    ACKS_ALL,
-    Acks,
-    LeaderEpoch,
-    Offset,
-    PartitionAssignment,
-    PartitionState,
-)
+from raftlog.errors import DamagedDataError, DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
+from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.readable import OnDamage, ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
 from raftlog.record import iter_batches, parse_header, stamp, validate_batch, verify_payload_crc
@@ -152,7 +143,7 @@ class Replica(ReadableReplica):
             stamped = batch if isinstance(batch, bytearray) else bytearray(batch)
             base_offset = self.log.log_end_offset
             stamp(stamped, base_offset=base_offset, leader_epoch=epoch)
-            with self.noticing_damage():
+            with self._ending_on_a_bad_disk(), self.noticing_damage():
                 self.log.append(stamped)
             header = replace(header, base_offset=base_offset, leader_epoch=epoch)
             self.producers.on_appended(header, self._clock.wall_us() // 1000)
@@ -175,7 +166,7 @@ class Replica(ReadableReplica):
             headers.append(header)
         start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
         try:
-            with self.noticing_damage():
+            with self._ending_on_a_bad_disk(), self.noticing_damage():
                 self.log.append(batches)
         finally:
             # A disk that fills up in the middle leaves the first of them in the log.
@@ -332,6 +323,17 @@ class Replica(ReadableReplica):
         if self.core is not None and self.config.flush == "batch":
             self._moved(self.core.on_local_end(end_offset))
         self._held.passed(end_offset)
+
+    @contextmanager
+    def _ending_on_a_bad_disk(self) -> Iterator[None]:
+        """A leader that can write nothing any more must not stay: others can lead. A full disk may have room again."""
+        try:
+            yield
+        except (DiskFullError, DamagedDataError, LogClosedError):
+            raise
+        except StorageError as error:
+            self._on_storage_failure(error)
+            raise
 
     def _on_storage_failure(self, error: StorageError) -> None:
         _log.error("%s: %s", self.assignment.topic_partition, error.message)
