@@ -11,11 +11,12 @@ PYTEST ?= -n 2 --dist loadfile
 SCENARIO ?=
 SEEDS ?=
 SEED ?=
+WORLD ?=
 ONLY ?=
 QUICK ?=
 DURATION ?=
 
-.PHONY: help install demo test check format chaos sim bench clean
+.PHONY: help install demo test check format chaos sim mutants bench clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,8 +55,11 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one; DURATION=seconds and SEED=s for `controllers`).
 	@DURATION=$(DURATION) SEED=$(SEED) $(BIN)/python -m chaos $(SCENARIO)
 
-sim: $(PYTHON_STAMP) ## Run the metadata quorum through random schedules (SEEDS=n of them, or one SEED=s).
-	@SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation
+sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n of them, or one SEED=s).
+	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation
+
+mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most).
+	@SEEDS=$(SEEDS) PYTHONPATH=. $(BIN)/python tests/simulation/mutants.py
 
 bench: install ## Measure the metadata quorum against its targets (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
 	@$(BIN)/python -m benchmarks quorum $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)

@@ -77,10 +77,15 @@ class Figure:
         return {"ok": self.ok, "bounds": bounds, "count": len(self.samples), **measured, **self.notes}
 
 
+def progress() -> Progress:
+    """Return a progress bar for stderr."""
+    columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console)
+
+
 def repeat(times: int, what: str) -> Iterator[int]:
     """Count to `times`, with a progress bar on stderr."""
-    columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bar:
+    with progress() as bar:
         yield from bar.track(range(times), description=what)
 
 

@@ -24,6 +24,7 @@ class ErrorCode(StrEnum):
     INVALID_TIMESTAMP = "INVALID_TIMESTAMP"
     CORRUPT_MESSAGE = "CORRUPT_MESSAGE"
     MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
+    INVALID_RECORD = "INVALID_RECORD"
     UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
     NOT_FOUND = "NOT_FOUND"
     UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -58,6 +59,9 @@ class ErrorCode(StrEnum):
     INVALID_REPLICA_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
     NO_REASSIGNMENT_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
     RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
+    OFFSET_NOT_AVAILABLE = "OFFSET_NOT_AVAILABLE"
+    FETCH_SESSION_ID_NOT_FOUND = "FETCH_SESSION_ID_NOT_FOUND"
+    INVALID_FETCH_SESSION_EPOCH = "INVALID_FETCH_SESSION_EPOCH"
 
 
 class RaftlogError(Exception):
@@ -163,6 +167,10 @@ class DiskFullError(StorageError):
     default_code = ErrorCode.INSUFFICIENT_STORAGE
 
 
+class DamagedDataError(StorageError):
+    """Records that were on disk are gone or unreadable; `details` names the offset at which they begin, if known."""
+
+
 _STATUS: dict[ErrorCode, int] = {
     ErrorCode.INVALID_REQUEST: 400,
     ErrorCode.INVALID_CONFIG: 400,
@@ -173,6 +181,7 @@ _STATUS: dict[ErrorCode, int] = {
     ErrorCode.INVALID_TIMESTAMP: 400,
     ErrorCode.CORRUPT_MESSAGE: 422,
     ErrorCode.MESSAGE_TOO_LARGE: 413,
+    ErrorCode.INVALID_RECORD: 422,
     ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
@@ -207,6 +216,9 @@ _STATUS: dict[ErrorCode, int] = {
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: 400,
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: 409,
     ErrorCode.RESOURCE_NOT_FOUND: 404,
+    ErrorCode.OFFSET_NOT_AVAILABLE: 503,
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND: 409,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH: 409,
 }
 
 _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
@@ -234,6 +246,9 @@ _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
     ErrorCode.STALE_BROKER_EPOCH: FencedError,
     ErrorCode.KAFKA_STORAGE_ERROR: StorageError,
     ErrorCode.INSUFFICIENT_STORAGE: DiskFullError,
+    ErrorCode.OFFSET_NOT_AVAILABLE: RetriableError,
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND: RetriableError,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH: RetriableError,
     ErrorCode.UNKNOWN_SERVER_ERROR: RaftlogError,
 }
 

@@ -16,15 +16,19 @@ from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
+from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.topics import TopicRoutes
-from raftlog.config import NodeConfig
+from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
+from raftlog.partition.cleaning import CleanerSettings
+from raftlog.partition.core.producers import ProducerLimits
+from raftlog.partition.core.throttle import UNLIMITED
 from raftlog.partition.replica_manager import ReplicaManager
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
@@ -39,7 +43,7 @@ _DRAIN_S = 1.0
 class BrokerNode:
     """A broker process's part. The caller owns the data folder."""
 
-    def __init__(self, config: NodeConfig, data_dir: DataDir) -> None:
+    def __init__(self, config: NodeConfig, data_dir: NodeFolders) -> None:
         self._config = config
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
@@ -55,6 +59,7 @@ class BrokerNode:
             metadata_offset=lambda: self.listener.offset if self._replicas_open else -1,
             on_registered=self._on_registered,
             data_dir=data_dir,
+            offline=lambda: self.replicas.offline,
         )
         self.replicas = ReplicaManager(
             broker_id=config.node_id,
@@ -66,7 +71,18 @@ class BrokerNode:
             clock=SystemClock(),
             checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
             retention_check_interval_ms=config.broker.retention_check_interval_ms,
+            producer_limits=ProducerLimits(
+                expiration_ms=config.broker.producer_id_expiration_ms, max_producers=config.broker.max_producer_ids
+            ),
+            max_open_segments=config.broker.max_open_segments,
+            cleaner=CleanerSettings(
+                enable=config.broker.log_cleaner_enable,
+                backoff_ms=config.broker.log_cleaner_backoff_ms,
+                io_max_bytes_per_second=config.broker.log_cleaner_io_max_bytes_per_second,
+                dedupe_buffer_bytes=config.broker.log_cleaner_dedupe_buffer_bytes,
+            ),
             on_disk_failure=self.lifecycle.refuse,
+            damage_port=channel,
         )
         self.context = BrokerContext(
             config=config,
@@ -135,7 +151,7 @@ class BrokerNode:
         app = web.Application(
             middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
         )
-        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes):
+        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes, DeletionRoutes):
             routes(self.context).add_to(app)
         return app
 
@@ -179,6 +195,8 @@ class BrokerNode:
         own = image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != self.replicas.broker_epoch:
             return
+        throttle = image.dynamic_configs(self._config.node_id).get(REASSIGNMENT_THROTTLE, UNLIMITED)
+        self.replicas.limit_reassignments(int(throttle))
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
         self._replicas_open = True
         if self.lifecycle.fenced:

@@ -107,6 +107,15 @@ class BrokerContext:
         self.partition(name, partition, topic_id)
         return self.replicas.leader(name, partition, topic_id)
 
+    def replica(self, name: str, partition: int, topic_id: TopicId = "") -> Replica:
+        """Return this broker's replica of a partition, whatever its role; see `leader`."""
+        self.partition(name, partition, topic_id)
+        return self.replicas.replica(name, partition, topic_id)
+
+    def holds(self, name: str, partition: int) -> bool:
+        """Tell whether this broker has a replica of a partition, by its metadata."""
+        return self.config.node_id in self.partition(name, partition).replicas
+
     def leads(self, name: str, partition: int) -> bool:
         """Tell whether this broker leads a partition, by its metadata."""
         return self.partition(name, partition).leader == self.config.node_id

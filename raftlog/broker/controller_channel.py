@@ -22,6 +22,7 @@ from raftlog.wire.admin import AdminResponse, QuorumResponse, ReadRequest
 from raftlog.wire.controller import (
     AlterPartitionsRequest,
     AlterPartitionsResponse,
+    DamagedReplicasRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     MetadataUpdate,
@@ -68,6 +69,9 @@ class ControllerChannel:
 
     async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
         return await self._call(AlterPartitionsResponse, paths.ALTER_PARTITIONS, request, timeout_ms=3_000)
+
+    async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
+        return await self._call(AlterPartitionsResponse, paths.DAMAGED_REPLICAS, request, timeout_ms=3_000)
 
     async def producer_ids(self, request: ProducerIdBlockRequest) -> ProducerIdBlock:
         return await self._call(ProducerIdBlock, paths.PRODUCER_ID_BLOCK, request, timeout_ms=5_000)

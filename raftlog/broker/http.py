@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from aiohttp import web
@@ -153,6 +154,30 @@ async def plain_bodies(request: web.Request, handler: Handler) -> web.StreamResp
             f"Content-Encoding: expected none, received {encoding!r:.80}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
         )
     return await handler(request)
+
+
+class ParkedFetches:
+    """Bounds how many fetches wait at once, below all requests: consumers at rest must not shut producers out."""
+
+    def __init__(self, *, max_requests: int) -> None:
+        self._limit = max_requests - max_requests // 4
+        self.count = 0
+
+    @contextmanager
+    def waiting(self, wait_ms: int) -> Iterator[None]:
+        """Count a fetch that may wait, for as long as it does.
+
+        Raises:
+            OverloadedError: too many wait already.
+        """
+        waits = int(wait_ms > 0)
+        if waits and self.count >= self._limit:
+            raise OverloadedError(f"{self.count} fetches are waiting for records here; send it again, or with no wait")
+        self.count += waits
+        try:
+            yield
+        finally:
+            self.count -= waits
 
 
 class InflightLimits:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, RaftlogError
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
-from raftlog.model import BrokerEpoch, Offset
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.model import BrokerEpoch, Offset, TopicIdPartition
+from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import new_uuid_hex
 from raftlog.version import VERSION
-from raftlog.wire.controller import HeartbeatRequest, RegisterBrokerRequest
+from raftlog.wire.controller import HeartbeatRequest, OfflineReplica, RegisterBrokerRequest
 
 _log = logging.getLogger(__name__)
 RETRY_S = 0.2
@@ -28,6 +28,7 @@ class BrokerLifecycle:
         metadata_offset: how far this broker has read the metadata log.
         on_registered: told the broker epoch, before the first heartbeat.
         data_dir: what the controllers must know of it: whether it is another one, and whether it lost something.
+        offline: replicas that cannot lead, because their logs are damaged.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class BrokerLifecycle:
         channel: ControllerChannel,
         metadata_offset: Callable[[], Offset],
         on_registered: Callable[[BrokerEpoch], None],
-        data_dir: DataDir,
+        data_dir: NodeFolders,
+        offline: Callable[[], Iterable[TopicIdPartition]] = tuple,
     ) -> None:
         self.broker_epoch: BrokerEpoch = -1
         self.fenced = True
@@ -48,6 +50,7 @@ class BrokerLifecycle:
         self._metadata_offset = metadata_offset
         self._on_registered = on_registered
         self._data_dir = data_dir
+        self._offline = offline
         self._incarnation_id = new_uuid_hex()
         self._wants_shutdown = False
         self._may_stop = asyncio.Event()
@@ -125,6 +128,9 @@ class BrokerLifecycle:
                 broker_epoch=self.broker_epoch,
                 metadata_offset=self._metadata_offset(),
                 want_shutdown=self._wants_shutdown,
+                offline=tuple(
+                    OfflineReplica(topic_id=key.topic_id, partition=key.partition) for key in self._offline()
+                ),
             ),
             timeout_ms=2 * interval_ms,
         )

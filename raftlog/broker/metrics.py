@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from raftlog.errors import DamagedDataError
 from raftlog.partition.replica_manager import ReplicaManager
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -33,6 +34,25 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
         *_metric("raftlog_partitions", "gauge", "Replicas on this broker.", [("", len(list(replicas.replicas)))]),
         *_metric("raftlog_partitions_led", "gauge", "Partitions that this broker leads.", [("", len(cores))]),
         *_metric("raftlog_under_replicated_partitions", "gauge", "Led, with a replica out of sync.", [("", behind)]),
+        *_metric(
+            "raftlog_offline_replicas",
+            "gauge",
+            "Replicas whose log cannot be used, by reason.",
+            ((f'{{reason="{reason}"}}', count) for reason, count in sorted(_offline(replicas).items())),
+        ),
+        *_metric(
+            "raftlog_refusing_replicas",
+            "gauge",
+            "Replicas whose last append the disk refused, by reason.",
+            ((f'{{reason="{reason}"}}', count) for reason, count in sorted(_refusing(replicas).items())),
+        ),
+        *_metric("raftlog_quarantined_logs", "gauge", "Damaged logs put aside.", [("", replicas.quarantined)]),
+        *_metric(
+            "raftlog_corrupt_replicas",
+            "gauge",
+            "Replicas whose log was found damaged in use, and is not replaced yet.",
+            [("", len(replicas.damage))],
+        ),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
         *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
         *_metric(
@@ -43,6 +63,14 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _offline(replicas: ReplicaManager) -> Counter[str]:
+    return Counter("damaged" if isinstance(e, DamagedDataError) else e.code.value for e in replicas.offline.values())
+
+
+def _refusing(replicas: ReplicaManager) -> Counter[str]:
+    return Counter(replica.log.refusal.code.value for replica in replicas.replicas if replica.log.refusal)
 
 
 def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[str, int]]) -> Iterable[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raftlog.config import NodeConfig
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
 
 if TYPE_CHECKING:
     from raftlog.broker.broker_node import BrokerNode
@@ -49,14 +48,14 @@ async def serve(config: NodeConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    data_dir = DataDir.open(Path(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id)
+    data_dir = open_folders(config.data_dir, config.log_dirs, cluster_id=config.cluster_id, node_id=config.node_id)
     try:
         await _run(config, data_dir, stop)
     finally:
         data_dir.close()
 
 
-async def _run(config: NodeConfig, data_dir: DataDir, stop: asyncio.Event) -> None:
+async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -> None:
     controller = _make_controller(config, data_dir) if config.is_controller else None
     broker = _make_broker(config, data_dir) if config.is_broker else None
     if broker is not None:
@@ -77,13 +76,13 @@ async def _run(config: NodeConfig, data_dir: DataDir, stop: asyncio.Event) -> No
         raise refused.result()
 
 
-def _make_controller(config: NodeConfig, data_dir: DataDir) -> ControllerNode:
+def _make_controller(config: NodeConfig, data_dir: NodeFolders) -> ControllerNode:
     from raftlog.metadata_quorum.controller_node import ControllerNode  # noqa: PLC0415  (a broker needs no Raft)
 
     return ControllerNode(config, data_dir.path)
 
 
-def _make_broker(config: NodeConfig, data_dir: DataDir) -> BrokerNode:
+def _make_broker(config: NodeConfig, data_dir: NodeFolders) -> BrokerNode:
     from raftlog.broker.broker_node import BrokerNode  # noqa: PLC0415  (a controller needs no pyarrow)
 
     return BrokerNode(config, data_dir)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from raftlog.broker.json_records import record_to_json
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
-from raftlog.partition.replica import ReadResult
+from raftlog.partition.readable import ReadResult
 from raftlog.record import READ_SCHEMA, iter_batches, read_records, to_arrow_with_offsets, verify_payload_crc
 from raftlog.wire import media
 from raftlog.wire.codec import encode_json
@@ -72,7 +72,7 @@ def _arrow_stream(data: bytes, offset: Offset) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, READ_SCHEMA) as writer:
         for header, batch in iter_batches(data):
-            if header.next_offset > offset and not header.is_control:
+            if header.next_offset > offset and not (header.is_control or header.is_empty):
                 verify_payload_crc(header, batch)
                 writer.write_batch(to_arrow_with_offsets(header, batch, from_offset=offset))
     return bytes(memoryview(sink.getvalue()))

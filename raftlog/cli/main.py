@@ -12,11 +12,12 @@ _COMMANDS = {
     "configs": "Show and change dynamic settings of brokers.",
     "consume": "Print the records of a topic, one a line.",
     "dev": "Run a cluster on this machine.",
+    "log": "Look into the files of partitions.",
     "produce": "Write each line of standard input to a topic.",
     "quorum": "Look at the metadata quorum.",
     "quotas": "Show and change quotas.",
     "server": "Run a node of a cluster.",
-    "storage": "Prepare data folders.",
+    "storage": "Prepare data folders, and check them.",
     "topics": "Create, list, describe, alter and delete topics.",
     "users": "List, create and delete users.",
 }

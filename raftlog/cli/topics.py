@@ -10,11 +10,13 @@ import click
 
 from raftlog.cli.remote import admin, bootstrap_option, changes, configs_option, local_option, partitions_argument
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run
+from raftlog.config import REASSIGNMENT_THROTTLE
 from raftlog.errors import ConfigError
 from raftlog.model import NO_LEADER, TopicPartition
 from raftlog.schema import from_plain
 from raftlog.wire.admin import ElectedLeader, Reassignment, ReassignmentRequest
 from raftlog.wire.codec import decode_plain
+from raftlog.wire.data import HIGH_WATERMARK
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 
@@ -156,11 +158,42 @@ def delete(name: str, bootstrap: list[str]) -> None:
     click.echo(f"{name}: deleted")
 
 
+@command.command("delete-records")
+@click.argument("partitions", nargs=-1, required=True, callback=partitions_argument, metavar="TOPIC-PARTITION...")
+@click.option(
+    "--before", required=True, metavar="OFFSET", help="Records below it go; high_watermark: all that can be read now."
+)
+@bootstrap_option
+@json_option
+def delete_records(partitions: list[TopicPartition], before: str, bootstrap: list[str], as_json: bool) -> None:
+    """Delete the records of partitions below an offset, for good."""
+    if before != HIGH_WATERMARK and not before.isdecimal():
+        raise click.BadParameter(f"expected an offset or {HIGH_WATERMARK}, received {before!r}", param_hint="--before")
+    offset = None if before == HIGH_WATERMARK else int(before)
+
+    async def work() -> list[tuple[TopicPartition, int]]:
+        async with admin(bootstrap) as client:
+            return [(each, await client.delete_records(*each, before=offset)) for each in partitions]
+
+    starts = run(work())
+    if as_json:
+        print_json([{"topic": t, "partition": p, "log_start_offset": start} for (t, p), start in starts])
+        return
+    for (topic, partition), start in starts:
+        click.echo(f"{topic}-{partition}: starts at offset {start}")
+
+
 @command.command("reassign")
 @click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
 @click.option("--to", "target", metavar="BROKER[,BROKER]", help="Where the replicas shall be, preferred leader first.")
 @click.option("--plan", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A JSON file of many moves.")
 @click.option("--cancel", is_flag=True, help="Go back to where these partitions were.")
+@click.option(
+    "--throttle",
+    type=int,
+    metavar="BYTES",
+    help="Bytes a second that each broker may fetch for moves, from now on; -1: as fast as it can.",
+)
 @bootstrap_option
 @json_option
 def reassign(
@@ -168,6 +201,7 @@ def reassign(
     target: str | None,
     plan: Path | None,
     cancel: bool,
+    throttle: int | None,
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
@@ -179,6 +213,8 @@ def reassign(
 
     async def work() -> list[Reassignment]:
         async with admin(bootstrap) as client:
+            if throttle is not None:
+                await client.alter_broker_configs({REASSIGNMENT_THROTTLE: None if throttle == -1 else throttle})
             return await client.reassign_partitions(moves) if moves else await client.reassignments()
 
     moving = run(work())
@@ -186,9 +222,18 @@ def reassign(
         print_json([asdict(move) for move in moving])
         return
     rows = [
-        (f"{m.topic}-{m.partition}", _ids(m.replicas), _ids(m.adding), _ids(m.removing), _ids(m.isr)) for m in moving
+        (
+            f"{m.topic}-{m.partition}",
+            _ids(m.replicas),
+            _ids(m.adding),
+            _ids(m.removing),
+            _ids(m.isr),
+            "" if m.records_left is None else f"{m.records_left:,}",
+        )
+        for m in moving
     ]
-    print_table(["partition", "replicas", "adding", "removing", "in sync"], rows, empty="nothing is moving")
+    titles = ["partition", "replicas", "adding", "removing", "in sync", "records left"]
+    print_table(titles, rows, empty="nothing is moving")
 
 
 def _moves(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raftlog.client.admin_security import SecurityAdmin
-from raftlog.model import BrokerId
+from raftlog.model import BrokerId, Offset
 from raftlog.wire import paths
 from raftlog.wire.admin import (
     AlterTopicBody,
@@ -22,6 +22,7 @@ from raftlog.wire.admin import (
     ReassignmentsResponse,
     ReassignPartition,
 )
+from raftlog.wire.data import HIGH_WATERMARK, DeleteRecordsBody, DeleteRecordsResponse
 from raftlog.wire.metadata import (
     BrokerInfo,
     BrokersResponse,
@@ -110,6 +111,19 @@ class Admin(SecurityAdmin):
             self._connection.forget_leader_of([topic])
             return await self._connection.topic(topic)
         return await self._read(TopicInfo, paths.fill(paths.TOPIC, topic=topic), local)
+
+    async def delete_records(self, topic: str, partition: int, *, before: Offset | None = None) -> Offset:
+        """Delete a partition's records below an offset, or (None) all that can be read now; return its new start.
+
+        Raises:
+            NotFoundError: there is no such topic or partition.
+            OffsetOutOfRangeError: the offset is above the high watermark; nothing was deleted.
+            UnknownOutcomeError: deleted at the leader, but not known to be everywhere: ask again.
+        """
+        path = paths.fill(paths.DELETE_RECORDS, topic=topic, partition=partition)
+        body = DeleteRecordsBody(before_offset=HIGH_WATERMARK if before is None else before)
+        answer = await self._connection.at_leader(DeleteRecordsResponse, "POST", topic, partition, path, message=body)
+        return answer.log_start_offset
 
     async def reassign_partitions(
         self, target: Mapping[tuple[str, int], Sequence[BrokerId] | None]

@@ -88,6 +88,10 @@ class Connection:
         info = self._partition(topic, partition)
         return self._brokers.get(info.leader) if info else None
 
+    def broker(self, broker_id: int) -> Address | None:
+        """Return where a broker is, as far as is known."""
+        return self._brokers.get(broker_id)
+
     def forget_leader_of(self, topics: Iterable[str]) -> None:
         """Note that a route was wrong: metadata of these topics is asked for again before it is used."""
         for topic in topics:

@@ -32,6 +32,7 @@ class Consumer:
         start: `earliest`, `latest`, or a time (a datetime, or milliseconds since 1970 UTC).
         on_out_of_range: what to do when the position is no longer (or not yet) in the log.
         fetch_max_wait_ms: how long a broker parks a fetch that finds nothing.
+        client_rack: where this consumer is: in-sync replicas in that rack are read rather than leaders elsewhere.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Consumer:
         fetch_max_bytes: int = 16 << 20,
         partition_max_bytes: int = 4 << 20,
         request_timeout_ms: int = 30_000,
+        client_rack: str = "",
         dial: Mapping[str, str] | None = None,
     ) -> None:
         if not topics:
@@ -64,6 +66,7 @@ class Consumer:
             min_bytes=fetch_min_bytes,
             max_bytes=fetch_max_bytes,
             partition_max_bytes=partition_max_bytes,
+            rack=client_rack,
         )
         self._positions: dict[TopicPartition, Offset] = {}
         self._started = False
@@ -96,9 +99,15 @@ class Consumer:
             OffsetOutOfRangeError: the position is not in the log, and `on_out_of_range` is `error`.
             CorruptBatchError: a checksum is wrong.
         """
-        chunk = await self._next_chunk(max_wait_ms)
-        if chunk is None:
-            return []
+        deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
+        while (chunk := await self._next_chunk(max_wait_ms)) is not None:
+            if (records := self._take(chunk, max_records)) or max_records == 0:
+                return records
+            # Compaction left nothing of it. What is ready is taken without a wait, even when time is up.
+            max_wait_ms = max(0, int(1000 * (deadline - asyncio.get_running_loop().time())))
+        return []
+
+    def _take(self, chunk: Chunk, max_records: int | None) -> list[Record]:
         try:
             records = chunk.take(len(chunk.records()) if max_records is None else max_records)
         except CorruptBatchError:

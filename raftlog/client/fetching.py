@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from raftlog.client.connection import Connection
+from raftlog.client.connection import METADATA_MAX_AGE_S, Connection
 from raftlog.errors import CorruptBatchError, RaftlogError
 from raftlog.model import Address, Offset, TopicPartition
 from raftlog.record import Record, iter_batches, read_records, to_arrow_with_offsets, verify_payload_crc
@@ -19,6 +19,8 @@ from raftlog.wire.codec import split_parts
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult
 
 ANSWER_MARGIN_MS = 5_000
+REPLICA_AVOIDED_S = 5.0
+"""After a follower has failed the leader is read for this long."""
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class Chunk:
         """Return every record from `position` on as Arrow, checking both checksums."""
         batches = []
         for header, batch in iter_batches(self.data):
-            if header.next_offset > self.position and not header.is_control:
+            if header.next_offset > self.position and not (header.is_control or header.is_empty):
                 verify_payload_crc(header, batch)
                 batches.append(to_arrow_with_offsets(header, batch, from_offset=self.position))
         return batches
@@ -65,6 +67,10 @@ class _Position:
 
     offset: Offset
     high_watermark: Offset = -1
+    replica: Address | None = None
+    """A follower in the consumer's rack that the leader has named."""
+    decided_until: float = 0.0
+    """Until then (the loop's clock) the leader is not asked whom to read: it has said so, or that one has failed."""
 
 
 @dataclass(slots=True)
@@ -87,6 +93,7 @@ class Fetcher:
     min_bytes: int
     max_bytes: int
     partition_max_bytes: int
+    rack: str = ""
     chunks: deque[Chunk] = field(default_factory=deque)
     failures: deque[Failure] = field(default_factory=deque)
     positions: dict[TopicPartition, _Position] = field(default_factory=dict)
@@ -123,8 +130,8 @@ class Fetcher:
         await self.connection.refresh(sorted({partition.topic for partition in self.positions}))
         ready = {chunk.partition for chunk in self.chunks}
         wanted: dict[Address, list[TopicPartition]] = defaultdict(list)
-        for partition in self.positions:
-            address = self.connection.leader(*partition)
+        for partition, position in self.positions.items():
+            address = self._replica(position) or self.connection.leader(*partition)
             if address is None:
                 self.connection.forget_leader_of([partition.topic])
             elif partition not in ready and address not in self._asked:
@@ -132,19 +139,36 @@ class Fetcher:
         for address, partitions in wanted.items():
             self._asked[address] = self._tasks.spawn(self._ask(address, partitions), name=f"fetch from {address}")
 
+    def _replica(self, position: _Position) -> Address | None:
+        """Return the follower to read, as long as the leader's word for it holds."""
+        if position.replica is not None and asyncio.get_running_loop().time() >= position.decided_until:
+            position.replica = None
+        return position.replica
+
+    def _part(self, partition: TopicPartition, position: _Position) -> FetchPartition:
+        undecided = asyncio.get_running_loop().time() >= position.decided_until
+        return FetchPartition(
+            topic=partition.topic,
+            partition=partition.partition,
+            offset=position.offset,
+            max_bytes=self.partition_max_bytes,
+            topic_id=self._topic_id(partition),
+            rack=self.rack if undecided else "",
+            any_replica=position.replica is not None,
+        )
+
+    def _leave_replica(self, position: _Position) -> bool:
+        """Go back to the leader for a while, if a follower was read."""
+        if position.replica is None:
+            return False
+        position.replica = None
+        position.decided_until = asyncio.get_running_loop().time() + REPLICA_AVOIDED_S
+        return True
+
     async def _ask(self, address: Address, partitions: list[TopicPartition]) -> None:
         asked = {partition: self.positions[partition] for partition in partitions}
         request = FetchRequest(
-            partitions=tuple(
-                FetchPartition(
-                    topic=partition.topic,
-                    partition=partition.partition,
-                    offset=position.offset,
-                    max_bytes=self.partition_max_bytes,
-                    topic_id=self._topic_id(partition),
-                )
-                for partition, position in asked.items()
-            ),
+            partitions=tuple(self._part(partition, position) for partition, position in asked.items()),
             max_wait_ms=self.max_wait_ms,
             min_bytes=self.min_bytes,
             max_bytes=self.max_bytes,
@@ -160,10 +184,11 @@ class Fetcher:
             )
             parts = split_parts(body, [result.length for result in response.partitions], error=PeerAnswerError)
         except RaftlogError as error:
+            led = [partition for partition, position in asked.items() if not self._leave_replica(position)]
             if not error.retriable:
-                self.failures.extend(Failure(partition, error) for partition in partitions)
+                self.failures.extend(Failure(partition, error) for partition in led)
                 return
-            self.connection.forget_leader_of({partition.topic for partition in partitions})
+            self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
             await asyncio.sleep(0.05)
             return
         finally:
@@ -179,7 +204,10 @@ class Fetcher:
             self._on_error(partition, result.error.to_error())
             return
         position = self.positions[partition]
-        position.high_watermark = result.high_watermark
+        if result.preferred_read_replica >= 0:
+            self._prefer(position, result.preferred_read_replica)
+            return
+        position.high_watermark = max(position.high_watermark, result.high_watermark)
         if not part:
             return
         try:
@@ -190,7 +218,15 @@ class Fetcher:
         self.chunks.append(Chunk(partition, part, position.offset, following))
         position.offset = following
 
+    def _prefer(self, position: _Position, broker_id: int) -> None:
+        """Read a follower from now on; one whose address is not known yet is not asked about again for a while."""
+        position.replica = self.connection.broker(broker_id)
+        lasts_s = METADATA_MAX_AGE_S if position.replica is not None else REPLICA_AVOIDED_S
+        position.decided_until = asyncio.get_running_loop().time() + lasts_s
+
     def _on_error(self, partition: TopicPartition, error: RaftlogError) -> None:
+        if self._leave_replica(self.positions[partition]):
+            return  # Whatever it is, the leader knows better.
         if error.retriable:
             self.connection.forget_leader_of([partition.topic])
         else:

@@ -1,5 +1,6 @@
 """Settings: typed, frozen, validated on construction, with Kafka's names in snake case and the unit last."""
 
+from raftlog.config.dynamic import REASSIGNMENT_THROTTLE, validate_broker_configs
 from raftlog.config.node import (
     AdvertisedConfig,
     BrokerConfig,
@@ -13,6 +14,7 @@ from raftlog.config.replication import ReplicationConfig
 from raftlog.config.topic import TopicConfig, validate_topic_configs
 
 __all__ = [
+    "REASSIGNMENT_THROTTLE",
     "AdvertisedConfig",
     "BrokerConfig",
     "ControllerConfig",
@@ -22,5 +24,6 @@ __all__ = [
     "ReplicationConfig",
     "TopicConfig",
     "VoterConfig",
+    "validate_broker_configs",
     "validate_topic_configs",
 ]

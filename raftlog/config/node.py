@@ -104,6 +104,34 @@ class BrokerConfig:
     fetch_max_bytes: int = 52_428_800
     retention_check_interval_ms: int = 30_000
     checkpoint_interval_ms: int = 5_000
+    producer_id_expiration_ms: int = 86_400_000
+    """An idempotent producer that has not written to a partition for this long is forgotten there."""
+    max_producer_ids: int = 10_000
+    """Producers that one partition remembers; the one that wrote longest ago is forgotten first."""
+    max_open_segments: int = 1_000
+    """Segment files that are open at once; those not used for longest are closed first."""
+    log_cleaner_enable: bool = True
+    """Whether this broker compacts logs of topics that ask for it."""
+    log_cleaner_backoff_ms: int = 15_000
+    """How long the cleaner waits when no log is worth compacting."""
+    log_cleaner_io_max_bytes_per_second: int = -1
+    """Most bytes that the cleaner reads and writes in a second."""
+    log_cleaner_dedupe_buffer_bytes: int = 128 << 20
+    """Memory for the keys of one log while it is compacted; a log with more takes several passes."""
+
+    def __post_init__(self) -> None:
+        if self.log_cleaner_backoff_ms < 1:
+            raise ConfigError(
+                f"broker.log_cleaner_backoff_ms must be at least 1, received {self.log_cleaner_backoff_ms}"
+            )
+        rate = self.log_cleaner_io_max_bytes_per_second
+        if rate != -1 and rate < 1:
+            raise ConfigError(f"broker.log_cleaner_io_max_bytes_per_second must be -1, or 1 or more, received {rate}")
+        if self.log_cleaner_dedupe_buffer_bytes < 1 << 20:
+            raise ConfigError(
+                "broker.log_cleaner_dedupe_buffer_bytes must be at least 1048576 (1 MiB), received "
+                f"{self.log_cleaner_dedupe_buffer_bytes}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +145,8 @@ class NodeConfig:
     """All nodes of a cluster share it; a data folder of another cluster is refused."""
     quorum: QuorumConfig
     rack: str = ""
+    log_dirs: tuple[str, ...] = ()
+    """Folders for partitions, one for each disk; none means `data_dir`."""
     listeners: ListenersConfig = field(default_factory=ListenersConfig)
     advertised: AdvertisedConfig = field(default_factory=AdvertisedConfig)
     dial: Mapping[str, str] = field(default_factory=dict)
@@ -132,6 +162,8 @@ class NodeConfig:
             raise ConfigError(f"roles: expected controller, broker or both, received {list(self.roles)}")
         if not 0 <= self.node_id < 2**31:
             raise ConfigError(f"node_id: expected 0 to {2**31 - 1}, received {self.node_id}")
+        if len(set(self.log_dirs)) != len(self.log_dirs):
+            raise ConfigError(f"log_dirs: expected each folder once, received {list(self.log_dirs)}")
         if self.listeners.internal is None:
             raise ConfigError("listeners.internal: missing; every node needs it, for example '127.0.0.1:9410'")
         if self.is_broker and self.listeners.public is None:
@@ -169,7 +201,7 @@ class NodeConfig:
 
     @classmethod
     def load(cls, path: Path) -> NodeConfig:
-        """Read a `node.toml`; relative `data_dir` and `key_file` count from the file's own folder.
+        """Read a `node.toml`; relative folders and `key_file` count from the file's own folder.
 
         Raises:
             ConfigError: the file cannot be read, is not TOML, or a setting is unknown or does not fit.
@@ -191,3 +223,5 @@ def _make_absolute(document: dict[str, object], folder: Path) -> None:
     for holder, name in ((document, "data_dir"), (document.get("quorum"), "key_file")):
         if isinstance(holder, dict) and isinstance(value := holder.get(name), str) and value:
             holder[name] = str(folder / value)
+    if isinstance(log_dirs := document.get("log_dirs"), list):
+        document["log_dirs"] = [str(folder / path) if isinstance(path, str) else path for path in log_dirs]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from raftlog.errors import ConfigError
 from raftlog.model import Flush
@@ -12,6 +13,9 @@ from raftlog.schema import from_plain
 
 MIN_SEGMENT_BYTES = 4096
 MAX_MESSAGE_BYTES = 64 << 20
+_DECIMAL = re.compile(r"-?\d+\.\d+")
+
+CleanupPolicy: TypeAlias = Literal["delete", "compact", "compact,delete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,18 @@ class TopicConfig:
     segment_ms: int = 7 * 86_400_000
     retention_ms: int = 7 * 86_400_000
     retention_bytes: int = -1
+    file_delete_delay_ms: int = 60_000
+    """How long a segment that was dropped stays on disk, renamed."""
+    cleanup_policy: CleanupPolicy = "delete"
+    """What becomes of old records: `compact` keeps the last one of each key, `delete` goes by retention."""
+    min_cleanable_dirty_ratio: float = 0.5
+    """A log is compacted when more than this part of it has not been compacted before."""
+    min_compaction_lag_ms: int = 0
+    """Records are not compacted before they are this old."""
+    max_compaction_lag_ms: int = -1
+    """Records are compacted once they are this old, whatever the ratio."""
+    delete_retention_ms: int = 86_400_000
+    """How long tombstones stay after compaction has removed what was before them."""
     flush: Flush = "batch"
     unclean_leader_election_enable: bool = False
     """Lead with any replica that is alive rather than wait for one that holds every acknowledged record: loses some."""
@@ -43,6 +59,25 @@ class TopicConfig:
         _require(self.segment_ms >= 1, "segment_ms", "at least 1", self.segment_ms)
         _require(self.retention_ms >= -1, "retention_ms", "-1 or more", self.retention_ms)
         _require(self.retention_bytes >= -1, "retention_bytes", "-1 or more", self.retention_bytes)
+        _require(self.file_delete_delay_ms >= 0, "file_delete_delay_ms", "0 or more", self.file_delete_delay_ms)
+        self._require_cleaning()
+
+    @property
+    def compacts(self) -> bool:
+        """Whether only the last record of each key is kept."""
+        return self.cleanup_policy != "delete"
+
+    @property
+    def deletes(self) -> bool:
+        """Whether segments are dropped by their age and by the log's size."""
+        return self.cleanup_policy != "compact"
+
+    def _require_cleaning(self) -> None:
+        ratio, least, most = self.min_cleanable_dirty_ratio, self.min_compaction_lag_ms, self.max_compaction_lag_ms
+        _require(0 <= ratio <= 1, "min_cleanable_dirty_ratio", "0 to 1", ratio)
+        _require(least >= 0, "min_compaction_lag_ms", "0 or more", least)
+        _require(most == -1 or most >= 1, "max_compaction_lag_ms", "-1, or 1 or more", most)
+        _require(self.delete_retention_ms >= 0, "delete_retention_ms", "0 or more", self.delete_retention_ms)
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> TopicConfig:
         """Return these settings with a topic's own on top; `overrides` were validated when they were set."""
@@ -56,14 +91,17 @@ def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | i
     Raises:
         ConfigError: a name is unknown or a value does not fit; the message names both.
     """
-    typed = {name: _typed_if_text(value) for name, value in overrides.items()}
+    typed = {name: typed_if_text(value) for name, value in overrides.items()}
     config = asdict(from_plain(TopicConfig, typed, error=ConfigError))
     return {name: config[name] for name in typed}
 
 
-def _typed_if_text(value: object) -> object:
+def typed_if_text(value: object) -> object:
+    """Return the number or truth that a text stands for, as command lines give them; all else as it is."""
     if isinstance(value, str) and value.removeprefix("-").isdigit():
         return int(value)
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
+        return float(value)
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 

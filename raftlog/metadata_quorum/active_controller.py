@@ -12,6 +12,7 @@ from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
 from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_heartbeat, decide_registration
 from raftlog.metadata_quorum.controller.cluster_settings import first_records
+from raftlog.metadata_quorum.controller.damage import decide_damaged_replicas
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
 from raftlog.metadata_quorum.controller.leadership import decide_rebalance
@@ -32,6 +33,7 @@ from raftlog.wire.codec import decode_plain, encode_json
 from raftlog.wire.controller import (
     AlterPartitionsRequest,
     AlterPartitionsResponse,
+    DamagedReplicasRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     ProducerIdBlock,
@@ -166,6 +168,10 @@ class Controller:
 
     async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
         response, _ = await self._writer.decide(lambda image: decide_alter_partitions(image, request))
+        return response
+
+    async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
+        response, _ = await self._writer.decide(lambda image: decide_damaged_replicas(image, request))
         return response
 
     async def producer_ids(self, request: ProducerIdBlockRequest) -> ProducerIdBlock:

@@ -21,6 +21,7 @@ from raftlog.wire.admin import AdminResponse, DigestResponse, QuorumResponse, Re
 from raftlog.wire.codec import decode_json, encode_json
 from raftlog.wire.controller import (
     AlterPartitionsRequest,
+    DamagedReplicasRequest,
     HeartbeatRequest,
     ProducerIdBlockRequest,
     RegisterBrokerRequest,
@@ -64,6 +65,7 @@ class ControllerRoutes:
         self._add(app, paths.REGISTER_BROKER, RegisterBrokerRequest, self._controller.register)
         self._add(app, paths.HEARTBEAT, HeartbeatRequest, self._controller.heartbeat)
         self._add(app, paths.ALTER_PARTITIONS, AlterPartitionsRequest, self._controller.alter_partitions)
+        self._add(app, paths.DAMAGED_REPLICAS, DamagedReplicasRequest, self._controller.damaged_replicas)
         self._add(app, paths.PRODUCER_ID_BLOCK, ProducerIdBlockRequest, self._controller.producer_ids)
         self._add(app, paths.READ, ReadRequest, self._read)
         self._add(app, paths.CREATE_TOPIC, CreateTopicRequest, self._controller.create_topic)

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 
 from raftlog.config import ReplicationConfig
 from raftlog.errors import ErrorCode, RaftlogError, StorageError
-from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, TopicIdPartition
+from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.core.epochs import truncation_offset
+from raftlog.partition.core.follower_session import FollowerSession
+from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.log import LogClosedError
+from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
@@ -30,12 +32,16 @@ _log = logging.getLogger(__name__)
 _ANSWER_MARGIN_MS = 2_000
 """How much longer than the leader's parking time an answer may take."""
 
+_LONGEST_REST_MS = 1_000
+"""The limit of reassignments is looked at again after this long: it may have been lifted."""
+
 
 class LeaderFetcher:
     """Pulls from one leader until it is cancelled.
 
     Args:
         broker_epoch: this broker's epoch, asked for at each fetch.
+        throttle: shared by all fetchers of this broker, for replicas that a reassignment adds.
     """
 
     def __init__(
@@ -47,6 +53,7 @@ class LeaderFetcher:
         session: HttpSession,
         config: ReplicationConfig,
         on_disk_failure: Callable[[StorageError], None],
+        throttle: Throttle | None = None,
     ) -> None:
         self.leader = leader
         self._broker_id = broker_id
@@ -54,24 +61,34 @@ class LeaderFetcher:
         self._session = session
         self._config = config
         self._on_disk_failure = on_disk_failure
+        self._throttle = throttle or Throttle()
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._epochs: dict[TopicIdPartition, LeaderEpoch] = {}
-        self._offline: set[TopicIdPartition] = set()
+        self._positions = FollowerSession()
+        self._named_starts: dict[TopicIdPartition, Offset] = {}
+        """Where the log started, when the leader was last told."""
+        self._unsynced: dict[TopicIdPartition, None] = {}
+        """Partitions whose log may end above what is synced: that must not be promised."""
         self._resting: dict[TopicIdPartition, float] = {}
-        """Partitions that failed, and until when (the loop's clock) they rest: others must not wait for them."""
+        """Partitions that failed or are throttled, and until when (the loop's clock) they rest: others go on."""
         self._changed = asyncio.Event()
         self._reachable = True
-        self._loop = asyncio.get_running_loop()
 
     def follow(self, replicas: Sequence[Replica]) -> None:
         """Follow exactly these replicas from now on; a parked fetch is given up so that new ones start at once."""
         self._replicas = {replica.assignment.key: replica for replica in replicas}
         epochs = {key: replica.state.leader_epoch for key, replica in self._replicas.items()}
-        if epochs != self._epochs:
-            self._epochs = epochs
-            self._offline.clear()
-            self._resting.clear()
-            self._changed.set()
+        self._find_unsynced()
+        if epochs == self._epochs:
+            return
+        moved = [key for key, epoch in epochs.items() if self._epochs.get(key) != epoch]
+        self._epochs = epochs
+        self._named_starts = {key: start for key, start in self._named_starts.items() if key in epochs}
+        self._positions.follow(epochs)
+        for key in moved:
+            self._positions.name(key)
+        self._resting = {key: 0.0 for key in self._resting if key in epochs}  # Something is new: all try again.
+        self._changed.set()
 
     async def run(self) -> None:
         """Pull for ever."""
@@ -80,47 +97,90 @@ class LeaderFetcher:
             try:
                 await self._pull()
             except RaftlogError as error:
-                self._note_unreachable(error)
-                await self._backoff()
+                self._find_unsynced()
+                if not self._positions.on_failure(error.code):
+                    self._note_unreachable(error)
+                    await self._backoff()
             except Exception:  # noqa: BLE001  (our own bug: losing the loop would stop every partition for good)
                 _log.exception("pulling from broker %d failed", self.leader.broker_id)
+                self._find_unsynced()
+                self._positions.reset()
                 await self._backoff()
 
+    def _find_unsynced(self) -> None:
+        """Look for tails that nobody has synced: a leader that has resigned leaves such a one."""
+        self._unsynced = {key: None for key, r in self._replicas.items() if r.held_end_offset < r.log.log_end_offset}
+
     async def _pull(self) -> None:
-        # What is not synced yet must not be promised: a leader that has resigned leaves such a tail.
-        unsynced = [r for r in self._replicas.values() if r.held_end_offset < r.log.log_end_offset]
-        if unsynced:
-            await asyncio.to_thread(self._sync, unsynced)
-        request = self._request()
-        if not request.partitions:
-            await self._backoff() if self._resting else await self._changed.wait()
+        await self._sync_all()
+        self._end_rests()
+        if self._positions.is_empty:
+            await self._changed.wait()
             return
-        answered = await self._fetch(request)
-        if answered is not None:
-            await self._take(request, *answered)
+        answered = await self._fetch(self._request())
+        if answered is None:
+            self._positions.on_abandoned()
+        else:
+            self._positions.on_answer(answered[0].session_id)
+            await self._take(*answered)
 
     def _request(self) -> ReplicaFetchRequest:
-        now = asyncio.get_running_loop().time()
-        self._resting = {key: until for key, until in self._resting.items() if until > now}
+        part = self._positions.next_request(self._position)
         return ReplicaFetchRequest(
             replica_id=self._broker_id,
             broker_epoch=self._broker_epoch(),
-            max_wait_ms=self._config.replica_fetch_wait_max_ms,
+            max_wait_ms=self._wait_ms(),
             max_bytes=self._config.replica_fetch_response_max_bytes,
             partition_max_bytes=self._config.replica_fetch_max_bytes,
-            partitions=tuple(
-                ReplicaFetchPartition(
-                    topic_id=key.topic_id,
-                    partition=key.partition,
-                    leader_epoch=replica.state.leader_epoch,
-                    fetch_offset=replica.log.log_end_offset,  # Synced: see `_pull`.
-                    last_fetched_epoch=replica.log.last_epoch,
-                    log_start_offset=replica.log.log_start_offset,
-                )
-                for key, replica in self._replicas.items()
-                if key not in self._offline and self._resting.get(key, 0) <= now
-            ),
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
+            answers_lost=part.answers_lost,
+            forgotten=part.forgotten,
+            partitions=part.partitions,
         )
+
+    def _position(self, key: TopicIdPartition) -> ReplicaFetchPartition:
+        replica = self._replicas[key]
+        self._named_starts[key] = replica.log.log_start_offset
+        return ReplicaFetchPartition(
+            topic_id=key.topic_id,
+            partition=key.partition,
+            leader_epoch=replica.state.leader_epoch,
+            fetch_offset=replica.log.log_end_offset,  # Synced: see `_pull`.
+            last_fetched_epoch=replica.log.last_epoch,
+            log_start_offset=replica.log.log_start_offset,
+        )
+
+    def _rest(self, key: TopicIdPartition, wait_ms: float) -> None:
+        self._positions.hold_back(key)
+        self._resting[key] = asyncio.get_running_loop().time() + wait_ms / 1000
+
+    def _end_rests(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for key in [key for key, until in self._resting.items() if until <= now]:
+            del self._resting[key]
+            self._go_on(key)
+
+    def _go_on(self, key: TopicIdPartition) -> None:
+        """Fetch more of a partition: at once, or when what its reassignment may take allows it."""
+        wait_ms = self._throttle.wait_ms(_now_ms()) if self._is_throttled(key) else 0.0
+        if wait_ms > 0:
+            self._rest(key, min(wait_ms, _LONGEST_REST_MS))
+        else:
+            self._positions.name(key)
+
+    def _is_throttled(self, key: TopicIdPartition) -> bool:
+        """A replica in sync is never slowed down: acks=all waits for it."""
+        state = self._replicas[key].state if key in self._replicas else None
+        return state is not None and self._broker_id in state.adding and self._broker_id not in state.isr
+
+    def _wait_ms(self) -> int:
+        """Return how long the leader may park the request: not longer than any partition rests."""
+        longest = self._config.replica_fetch_wait_max_ms
+        if not self._resting:
+            return longest
+        left_s = min(self._resting.values()) - asyncio.get_running_loop().time()
+        return max(1, min(longest, int(left_s * 1000) + 1))
 
     async def _fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, memoryview] | None:
         """Ask the leader; None when the partitions to follow changed meanwhile."""
@@ -143,28 +203,38 @@ class LeaderFetcher:
                 future.cancel()
             await asyncio.gather(call, changed, return_exceptions=True)
 
-    async def _take(self, request: ReplicaFetchRequest, response: ReplicaFetchResponse, body: memoryview) -> None:
+    async def _take(self, response: ReplicaFetchResponse, body: memoryview) -> None:
         if not self._reachable:
             self._reachable = True
             _log.info("fetching from broker %d at %s again", self.leader.broker_id, self.leader.internal)
         parts = split_parts(body, [result.length for result in response.partitions], error=RaftlogError)
-        unsynced = []
-        for asked, result, part in zip(request.partitions, response.partitions, parts, strict=True):
-            key = TopicIdPartition(asked.topic_id, asked.partition)
-            replica = self._replicas.get(key)
-            if replica is None or replica.core is not None or replica.state.leader_epoch != asked.leader_epoch:
+        for result, part in zip(response.partitions, parts, strict=True):
+            replica = self._replicas.get(result.key)
+            said = self._positions.said_epoch(result.key)
+            if replica is None or replica.core is not None or replica.state.leader_epoch != said:
                 continue  # The role has changed while the answer travelled.
-            try:
-                well = self._apply(replica, result, bytes(part))
-            except RaftlogError as error:
-                self._give_up(replica, error)
-                well = False
-            if not well:
-                self._resting[key] = asyncio.get_running_loop().time() + self._config.replica_fetch_backoff_ms / 1000
-            if part and replica.config.flush == "batch":
-                unsynced.append(replica)
-        if unsynced:
-            await asyncio.to_thread(self._sync, unsynced)
+            self._take_one(replica, result, bytes(part))
+        await self._sync_all()
+
+    def _take_one(self, replica: Replica, result: ReplicaFetchResult, batches: bytes) -> None:
+        key = replica.assignment.key
+        try:
+            well = self._apply(replica, result, batches)
+        except RaftlogError as error:
+            self._give_up(replica, error)
+            well = False
+        if batches and self._is_throttled(key):
+            self._throttle.spend(len(batches), _now_ms())
+        if not well:
+            self._rest(key, self._config.replica_fetch_backoff_ms)
+        elif batches or result.error is not None or result.diverging is not None or self._starts_elsewhere(replica):
+            self._go_on(key)
+        if batches and replica.config.flush == "batch":
+            self._unsynced[key] = None
+
+    def _starts_elsewhere(self, replica: Replica) -> bool:
+        """Tell whether the leader knows another log start: who deletes records waits to hear of ours."""
+        return replica.log.log_start_offset != self._named_starts.get(replica.assignment.key)
 
     def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: bytes) -> bool:
         if result.error is not None:
@@ -180,7 +250,11 @@ class LeaderFetcher:
             return True
         if batches:
             replica.append_fetched(batches)
-        replica.learn_high_watermark(result.high_watermark)
+        replica.learn_marks(
+            result.high_watermark,
+            log_start_offset=result.log_start_offset,
+            replicated_offset=result.replicated_offset,
+        )
         return True
 
     def _on_error(self, replica: Replica, error: RaftlogError) -> bool:
@@ -195,15 +269,13 @@ class LeaderFetcher:
         _log.debug("%s: %s", replica.assignment.topic_partition, error.message)
         return False  # Mostly a change of leader that one side has not heard of yet.
 
-    def _sync(self, replicas: Sequence[Replica]) -> None:
-        for replica in replicas:
-            try:
-                replica.log.fsync()
-            except LogClosedError:
-                continue
-            except StorageError as error:
+    async def _sync_all(self) -> None:
+        """Sync what must not be promised yet."""
+        while replicas := [self._replicas[key] for key in self._unsynced if key in self._replicas]:
+            self._unsynced.clear()  # Before the sync: `follow` may add others, or the same ones again, meanwhile.
+            for replica, error in await asyncio.to_thread(_sync, replicas):
                 self._give_up(replica, error)
-                self._loop.call_soon_threadsafe(self._on_disk_failure, error)
+                self._on_disk_failure(error)
 
     def _give_up(self, replica: Replica, error: RaftlogError) -> None:
         """Stop following, if the disk has failed: the replica leaves the ISR by its silence."""
@@ -211,7 +283,7 @@ class LeaderFetcher:
             _log.warning("%s: %s", replica.assignment.topic_partition, error.message)
             return  # A full disk, or bytes that were damaged on the way: a later fetch tries again.
         _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
-        self._offline.add(replica.assignment.key)
+        self._positions.leave(replica.assignment.key)
 
     def _note_unreachable(self, error: RaftlogError) -> None:
         if self._reachable:
@@ -225,3 +297,19 @@ class LeaderFetcher:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+def _now_ms() -> float:
+    return asyncio.get_running_loop().time() * 1000
+
+
+def _sync(replicas: Sequence[Replica]) -> list[tuple[Replica, StorageError]]:
+    failures = []
+    for replica in replicas:
+        try:
+            replica.log.fsync()
+        except LogClosedError:
+            continue
+        except StorageError as error:
+            failures.append((replica, error))
+    return failures

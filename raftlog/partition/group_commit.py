@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from raftlog.errors import StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.log import LogClosedError, PartitionLog
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.runtime import Tasks
 
 

@@ -7,19 +7,27 @@ run on the event loop, and none awaits between a decision and its effect on the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
+from raftlog.errors import DamagedDataError, DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
-from raftlog.partition.core.leader import IsrLimits, LeaderCore
+from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
+from raftlog.partition.readable import OnDamage, ReadableReplica
+from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
-from raftlog.record import iter_batches, stamp, validate_batch, verify_payload_crc
+from raftlog.record import iter_batches, parse_header, stamp, validate_batch, verify_payload_crc
 from raftlog.record.batch import Buffer
+from raftlog.record.compacted import begin_at, is_filler
+from raftlog.record.validate import require_keys
 from raftlog.runtime import Clock, Tasks
 
 _log = logging.getLogger(__name__)
@@ -35,23 +43,14 @@ class AppendResult:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult:
-    """Whole batches, and the marks at the time."""
-
-    data: bytes
-    high_watermark: Offset
-    log_start_offset: Offset
-    leader_epoch: LeaderEpoch
-
-
-class Replica:
+class Replica(ReadableReplica):
     """A replica of one partition on this broker.
 
     Args:
         producers: rebuilt from the log's headers by whoever opened it.
         on_isr_hint: called when the ISR may have to change.
         on_disk_failure: called when a sync has failed: nobody knows what is on disk.
+        on_damage: see `ReadableReplica`.
     """
 
     def __init__(
@@ -67,37 +66,27 @@ class Replica:
         tasks: Tasks,
         on_isr_hint: Callable[[], None],
         on_disk_failure: Callable[[StorageError], None],
+        on_damage: OnDamage = lambda *_: None,
     ) -> None:
-        self.broker_id = broker_id
-        self.assignment = assignment
-        self.log = log
+        super().__init__(broker_id=broker_id, assignment=assignment, log=log, on_damage=on_damage)
         self.producers = producers
-        self.core: LeaderCore | None = None
         self.data_pulse = Pulse()
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
         self.visible_pulse = Pulse()
         """Fires when consumers may find more."""
+        self.followers_pulse = Pulse()
+        """Fires when a follower has said where it is, or the ISR may be another one."""
+        self.cleaned = CleanerState(log.folder, log.log_end_offset)
+        self.replicated_offset: Offset = UNKNOWN_OFFSET
+        """As a follower: every assigned replica holds all records below it, says the leader."""
         self._topic_defaults = topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._clock = clock
         self._on_isr_hint = on_isr_hint
         self._on_disk_failure = on_disk_failure
-        self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
         self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self._on_storage_failure)
-
-    @property
-    def state(self) -> PartitionState:
-        return self.assignment.state
-
-    @property
-    def config(self) -> TopicConfig:
-        return self.log.config
-
-    @property
-    def high_watermark(self) -> Offset:
-        return self.core.high_watermark if self.core else self._follower_high_watermark
 
     @property
     def held_end_offset(self) -> Offset:
@@ -123,6 +112,9 @@ class Replica:
             now_ms, min_insync_replicas = self._clock.monotonic_ms(), self.config.min_insync_replicas
             self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
             self._refuse_if_under_min_isr()
+            if self.config.compacts:
+                self.data_pulse.fire()  # Other replicas, or another policy: what all of them hold may be news.
+        self.followers_pulse.fire()
 
     def apply_state(self, state: PartitionState) -> None:
         """Take in a state that the controller answered, ahead of the metadata log."""
@@ -138,6 +130,8 @@ class Replica:
         """
         core = self.require_leader()
         header = validate_batch(batch, max_message_bytes=self.config.max_message_bytes)
+        if self.config.compacts:
+            require_keys(header, batch)
         if acks == ACKS_ALL:
             core.require_min_isr()
         epoch = self.state.leader_epoch
@@ -149,29 +143,14 @@ class Replica:
             stamped = batch if isinstance(batch, bytearray) else bytearray(batch)
             base_offset = self.log.log_end_offset
             stamp(stamped, base_offset=base_offset, leader_epoch=epoch)
-            self.log.append(stamped)
+            with self._ending_on_a_bad_disk(), self.noticing_damage():
+                self.log.append(stamped)
             header = replace(header, base_offset=base_offset, leader_epoch=epoch)
-            self.producers.on_appended(header)
+            self.producers.on_appended(header, self._clock.wall_us() // 1000)
             self._appended(core)
             result = AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
         await self._wait_for(result, core, acks, timeout_ms)
         return result
-
-    def read(self, offset: Offset, max_bytes: int) -> ReadResult:
-        """Return batches below the high watermark, for a consumer.
-
-        Raises:
-            StaleRouteError: this replica does not lead.
-            OffsetOutOfRangeError: `offset` is outside the log.
-        """
-        core = self.require_leader()
-        data = self.log.read(offset, max_bytes, limit_offset=core.high_watermark)
-        return ReadResult(
-            data=data,
-            high_watermark=core.high_watermark,
-            log_start_offset=self.log.log_start_offset,
-            leader_epoch=self.state.leader_epoch,
-        )
 
     def append_fetched(self, batches: bytes) -> None:
         """Append what the leader sent; it is held once a sync has followed.
@@ -181,60 +160,99 @@ class Replica:
             StorageError: the disk refused.
         """
         headers = []
+        batches = self._continuing(batches)
         for header, batch in iter_batches(batches):
             verify_payload_crc(header, batch)
             headers.append(header)
-        self.log.append(batches)
-        for header in headers:
-            self.producers.on_appended(header)
+        start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
+        try:
+            with self._ending_on_a_bad_disk(), self.noticing_damage():
+                self.log.append(batches)
+        finally:
+            # A disk that fills up in the middle leaves the first of them in the log.
+            for header in headers:
+                if start <= header.base_offset < self.log.log_end_offset:
+                    self.producers.on_appended(header, now_ms)
+
+    def _continuing(self, batches: bytes) -> bytes:
+        """Return batches that begin at the log's end. They come whole, and this log may end inside the first one.
+
+        So it does below a filler, or where the leader's log start, at which this empty log begins, is inside a batch.
+        """
+        first, end = parse_header(batches), self.log.log_end_offset
+        if first.base_offset < end <= first.last_offset and is_filler(first):
+            return begin_at(first, end) + batches[first.batch_length :]
+        if first.base_offset < end == self.log.log_start_offset:
+            self.start_over_at(first.base_offset)
+        return batches
 
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
-        self.log.truncate_to(offset)
-        self._after_truncation()
+        with self.noticing_damage():
+            self.cleaned.truncated_to(offset)
+            self.log.truncate_to(offset)
+            self._after_truncation()
 
     def start_over_at(self, offset: Offset) -> None:
         """Drop the log, which the leader no longer continues, and go on at `offset`."""
         _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
+        self.cleaned.truncated_to(0)
         self.log.reset_to(offset)
         self._after_truncation()
 
-    def learn_high_watermark(self, high_watermark: Offset) -> None:
-        """Learn the leader's high watermark, as a follower."""
+    def learn_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
+        """Learn the leader's marks, as a follower; what the leader has deleted is deleted here too.
+
+        Raises:
+            StorageError: the disk refused.
+        """
         known = min(high_watermark, self.log.log_end_offset)
-        self._follower_high_watermark = max(self._follower_high_watermark, known)
+        if known > self._follower_high_watermark:
+            self._follower_high_watermark = known
+            self.visible_pulse.fire()
+        self.replicated_offset = replicated_offset
+        self.log.advance_log_start(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
 
     def sync_soon(self) -> None:
         """Have what was appended synced in the background: with `flush = os` nothing else does."""
         if self.log.durable_end_offset < self.log.log_end_offset and self.log.failure is None:
             self._commit.request()
 
-    def on_follower_fetch(self, follower: int, *, broker_epoch: int, fetch_offset: Offset) -> None:
+    def on_follower_fetch(
+        self,
+        follower: int,
+        *,
+        broker_epoch: int,
+        fetch_offset: Offset,
+        log_start_offset: Offset = UNKNOWN_OFFSET,
+        session: SessionClock | None = None,
+    ) -> None:
         """Learn, as leader, how far a follower is."""
         core = self.require_leader()
+        replicated = core.replicated_offset
         moved = core.on_follower_fetch(
-            follower, broker_epoch=broker_epoch, fetch_offset=fetch_offset, now_ms=self._clock.monotonic_ms()
+            follower,
+            broker_epoch=broker_epoch,
+            fetch_offset=fetch_offset,
+            now_ms=self._clock.monotonic_ms(),
+            log_start_offset=log_start_offset,
+            session=session,
         )
         self._moved(moved)
+        if self.config.compacts and core.replicated_offset != replicated:
+            self.data_pulse.fire()  # Followers must hear it too, or their tombstones stay.
+        self.followers_pulse.fire()
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._on_isr_hint()
 
-    def require_leader(self) -> LeaderCore:
-        """Return the leader's core.
-
-        Raises:
-            StaleRouteError: this replica does not lead; `details` says who does.
-        """
-        if self.core is None:
-            leader, epoch = self.state.leader, self.state.leader_epoch
-            raise StaleRouteError(
-                f"broker {self.broker_id} does not lead {self.assignment.topic_partition}: "
-                + (f"broker {leader} does, in epoch {epoch}" if leader >= 0 else "it has no leader now"),
-                code=ErrorCode.NOT_LEADER_OR_FOLLOWER if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                details={"leader": leader, "leader_epoch": epoch},
-            )
-        return self.core
+    def plan_checkpoint(self, *, closing: bool = False) -> Callable[[], None] | None:
+        """Return what a worker thread should write down, so that the next start reads less; None if nothing is new."""
+        self.producers.expire(self._clock.wall_us() // 1000)
+        beside = None
+        if closing or self.log.index_due:
+            beside = partial(save_producers, self.log.folder, self.log.log_end_offset, self.producers.to_plain())
+        return self.log.plan_checkpoint(self.high_watermark, closing=closing, beside=beside)
 
     def resign(self) -> None:
         """End the role: who waits is told that the outcome is not known."""
@@ -244,6 +262,7 @@ class Replica:
         """End the role and close the log."""
         self.resign()
         self.log.close()
+        self.visible_pulse.fire()  # Consumers of a follower wait too.
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")
@@ -283,6 +302,7 @@ class Replica:
         self._held.fail(outcome)
         self.data_pulse.fire()
         self.visible_pulse.fire()
+        self.followers_pulse.fire()
 
     def _appended(self, core: LeaderCore) -> None:
         core.on_local_append(self.log.log_end_offset)
@@ -303,6 +323,17 @@ class Replica:
         if self.core is not None and self.config.flush == "batch":
             self._moved(self.core.on_local_end(end_offset))
         self._held.passed(end_offset)
+
+    @contextmanager
+    def _ending_on_a_bad_disk(self) -> Iterator[None]:
+        """A leader that can write nothing any more must not stay: others can lead. A full disk may have room again."""
+        try:
+            yield
+        except (DiskFullError, DamagedDataError, LogClosedError):
+            raise
+        except StorageError as error:
+            self._on_storage_failure(error)
+            raise
 
     def _on_storage_failure(self, error: StorageError) -> None:
         _log.error("%s: %s", self.assignment.topic_partition, error.message)
@@ -328,5 +359,5 @@ class Replica:
             )
 
     def _after_truncation(self) -> None:
-        self.producers = ProducerStates(self.log.scan_headers())
+        self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
         self._follower_high_watermark = min(self._follower_high_watermark, self.log.log_end_offset)

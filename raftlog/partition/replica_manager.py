@@ -8,23 +8,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, StorageError
+from raftlog.errors import DamagedDataError, ErrorCode, RaftlogError, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
     BrokerEpoch,
     BrokerId,
     BrokerRegistration,
+    Offset,
     PartitionAssignment,
     TopicId,
     TopicIdPartition,
 )
-from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.partition.cleaning import CleanerSettings, LogCleaner
+from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.core.read_replicas import preferred_read_replica
+from raftlog.partition.damage import DamageKeeper, DamagePort
+from raftlog.partition.fetchers import Fetchers
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
-from raftlog.partition.serving import serve_fetch, serve_replica_fetch
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.serving import serve_fetch
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_dirs import NodeFolders
+from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
+from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
 from raftlog.transport import HttpSession
@@ -44,7 +52,7 @@ class ReplicaManager:
         self,
         *,
         broker_id: BrokerId,
-        data_dir: DataDir,
+        data_dir: NodeFolders,
         topic_defaults: TopicConfig,
         replication: ReplicationConfig,
         session: HttpSession,
@@ -52,25 +60,53 @@ class ReplicaManager:
         clock: Clock,
         checkpoint_interval_ms: int = 5_000,
         retention_check_interval_ms: int = 30_000,
+        producer_limits: ProducerLimits | None = None,
+        max_open_segments: int = DEFAULT_LIMIT,
+        cleaner: CleanerSettings | None = None,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
+        damage_port: DamagePort | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = -1
         self._data_dir = data_dir
         self._topic_defaults = topic_defaults
         self._replication = replication
-        self._session = session
         self._clock = clock
         self._checkpoint_interval_ms = checkpoint_interval_ms
         self._retention_check_interval_ms = retention_check_interval_ms
+        self._producer_limits = producer_limits or ProducerLimits()
+        self._files = FilePool(max_open_segments)
         self._on_disk_failure = on_disk_failure
         self._tasks = Tasks(f"broker {broker_id}")
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
+        self._unable: dict[TopicIdPartition, StorageError] = {}
+        """Leaders that cannot write down their epoch, where others may lead."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
-        self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
+        self._fetchers = Fetchers(
+            broker_id=broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            session=session,
+            config=replication,
+            on_disk_failure=on_disk_failure,
+            tasks=self._tasks,
+        )
         self._applying = asyncio.Lock()
+        self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
+        self._cleaner_settings = cleaner or CleanerSettings()
+        self.cleaner = LogCleaner(
+            self._cleaner_settings,
+            replicas=lambda: list(self._replicas.values()),
+            clock=clock,
+            on_disk_failure=on_disk_failure,
+        )
+        self.damage = DamageKeeper(
+            broker_id=broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            served=lambda key: replica.assignment if (replica := self._replicas.get(key)) else None,
+            controller=damage_port,
+        )
         self.isr = IsrKeeper(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
@@ -85,16 +121,30 @@ class ReplicaManager:
         """Every replica that is open here."""
         return self._replicas.values()
 
+    @property
+    def offline(self) -> Mapping[TopicIdPartition, StorageError]:
+        """Replicas that can neither lead nor follow, or that should let others lead, and why."""
+        return {key: error for key, (_, error) in self._offline.items()} | self._unable
+
+    @property
+    def quarantined(self) -> int:
+        """How many damaged logs lie aside."""
+        return self._data_dir.quarantined
+
     async def start(self) -> None:
         """Start what runs beside the requests."""
         self._tasks.spawn(self.isr.run(), name="isr")
-        self._tasks.spawn(self._regularly(self._checkpoint_interval_ms, self._checkpoint), name="checkpoints")
+        self._tasks.spawn(self._checkpoint_regularly(), name="checkpoints")
+        self._tasks.spawn(self.damage.run(), name="damage")
         self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
+        if self._cleaner_settings.enable:
+            self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
         """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
         for replica in self._replicas.values():
             replica.resign()
+        self._followers.close()
         await self._tasks.close()
         clean = not self._offline
         async with self._applying:
@@ -123,14 +173,21 @@ class ReplicaManager:
             for key in [key for key in self._replicas if key not in wanted]:
                 self._drop(key)
             self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
+            damaged = self._close_damaged(wanted)
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
-            if new := [assignment for key, assignment in wanted.items() if key not in self._replicas]:
+            for assignment, reason in damaged:
+                await self._heal(assignment, reason)
+            if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 await asyncio.gather(*(self._open(assignment) for assignment in new))
                 self._apply_to_open(wanted)
             if complete:
                 await asyncio.to_thread(self._delete_unassigned, frozenset(wanted))
         self.isr.hint()
+
+    def limit_reassignments(self, bytes_per_second: int) -> None:
+        """Say how fast replicas that reassignments add here may be fetched; -1: as fast as can be."""
+        self._fetchers.throttle.limit(bytes_per_second, asyncio.get_running_loop().time() * 1000)
 
     def leader(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
         """Return the replica of a partition that this broker leads.
@@ -139,6 +196,12 @@ class ReplicaManager:
             StaleRouteError: it does not lead it, has not opened it yet, or the topic was deleted and recreated.
             StorageError: its disk refused.
         """
+        replica = self.replica(topic, partition, topic_id)
+        replica.require_leader()
+        return replica
+
+    def replica(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
+        """Return this broker's replica of a partition, whatever its role; see `leader`."""
         replica = self._by_name.get((topic, partition))
         if replica is None:
             for assignment, error in self._offline.values():
@@ -150,7 +213,6 @@ class ReplicaManager:
                 f"{topic} was deleted and recreated: its id is {replica.assignment.topic_id}, received {topic_id}",
                 code=ErrorCode.UNKNOWN_TOPIC_ID,
             )
-        replica.require_leader()
         return replica
 
     async def produce(
@@ -161,11 +223,17 @@ class ReplicaManager:
 
     async def fetch(self, request: FetchRequest) -> list[tuple[FetchResult, bytes]]:
         """Answer a consumer's fetch of several partitions, long-polled."""
-        return await serve_fetch(self.leader, request)
+        return await serve_fetch(self.replica, request, prefer=self.preferred)
+
+    def preferred(self, replica: Replica, rack: str, offset: Offset) -> BrokerId | None:
+        """Return the follower that a consumer in `rack` should read, if there is one and this broker leads."""
+        if replica.core is None:
+            return None
+        return preferred_read_replica(replica.core, self._brokers, rack=rack, offset=offset)
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes]]:
         """Answer a follower's fetch, long-polled."""
-        return await serve_replica_fetch(self._replica, request)
+        return await self._followers.serve(request)
 
     def _replica(self, key: TopicIdPartition) -> Replica:
         if (replica := self._replicas.get(key)) is None:
@@ -178,27 +246,89 @@ class ReplicaManager:
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         config = self._topic_defaults.with_overrides(assignment.configs)
         try:
-            log, producers = await asyncio.to_thread(_open_log, folder, config)
+            try:
+                log, producers = await asyncio.to_thread(self._open_log, folder, config)
+            except DamagedDataError as error:
+                # This incarnation has said nothing yet of what it holds here: its leader epoch may be any.
+                if not may_fetch_anew(assignment.state, self.broker_id):
+                    raise
+                await self._put_aside(assignment, folder, error.message)
+                log, producers = await asyncio.to_thread(self._open_log, folder, config)
+            replica = self._make_replica(assignment, log, producers)
         except StorageError as error:
             if assignment.key not in self._offline:
-                _log.error("%s is offline: %s", assignment.topic_partition, error.message)
+                _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline[assignment.key] = (assignment, error)
             return
         self._offline.pop(assignment.key, None)
-        replica = Replica(
-            broker_id=self.broker_id,
-            assignment=assignment,
-            log=log,
-            producers=producers,
-            topic_defaults=self._topic_defaults,
-            replication=self._replication,
-            clock=self._clock,
-            tasks=self._tasks,
-            on_isr_hint=self.isr.hint,
-            on_disk_failure=self._on_disk_failure,
-        )
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
+
+    def _make_replica(self, assignment: PartitionAssignment, log: PartitionLog, producers: ProducerStates) -> Replica:
+        try:
+            return Replica(
+                broker_id=self.broker_id,
+                assignment=assignment,
+                log=log,
+                producers=producers,
+                topic_defaults=self._topic_defaults,
+                replication=self._replication,
+                clock=self._clock,
+                tasks=self._tasks,
+                on_isr_hint=self.isr.hint,
+                on_disk_failure=self._on_disk_failure,
+                on_damage=self.damage.note,
+            )
+        except BaseException:
+            log.close()
+            raise
+
+    def _may_open(self, key: TopicIdPartition, assignment: PartitionAssignment) -> bool:
+        if key in self._replicas or key in self.damage:
+            return False
+        failed, error = self._offline.get(key, (None, None))
+        # Damage stays until the partition's state says that the log may be fetched anew.
+        return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
+
+    def _open_log(self, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
+        log = PartitionLog.open(folder, config, pool=self._files, power_lost=self._data_dir.power_lost)
+        try:
+            now_ms = self._clock.wall_us() // 1000
+            return log, recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
+        except BaseException:
+            log.close()
+            raise
+
+    async def _put_aside(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
+        aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
+        _log.error(
+            "%s is fetched anew from broker %d; its damaged log is at %s: %s",
+            assignment.topic_partition,
+            assignment.state.leader,
+            aside,
+            reason,
+        )
+
+    def _close_damaged(
+        self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
+    ) -> list[tuple[PartitionAssignment, str]]:
+        """Close damaged replicas that nobody counts on, before they can take part in the epoch that says so."""
+        healing = self.damage.that_may_heal(wanted)
+        for assignment, _ in healing:
+            if assignment.key in self._replicas:
+                self._drop(assignment.key)
+        return healing
+
+    async def _heal(self, assignment: PartitionAssignment, reason: str) -> None:
+        """Put a log aside; what opens in its place is fetched anew."""
+        folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
+        try:
+            await self._put_aside(assignment, folder, reason)
+        except StorageError as error:
+            _log.error("%s stays offline: %s", assignment.topic_partition, error.message)
+            self._offline[assignment.key] = (assignment, error)
+        else:
+            self.damage.healed(assignment.key)
 
     def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
         for key, assignment in wanted.items():
@@ -207,43 +337,27 @@ class ReplicaManager:
         self._direct_fetchers()
 
     def _apply_one(self, replica: Replica, assignment: PartitionAssignment) -> None:
+        key, state = assignment.key, assignment.state
         try:
             replica.apply(assignment)
         except StorageError as error:
-            _log.error("%s cannot take its role: %s", assignment.topic_partition, error.message)
+            if key not in self._unable:
+                _log.error("%s cannot take its role: %s", assignment.topic_partition, error.message)
+            if {*state.isr, *state.elr} != {self.broker_id}:
+                self._unable[key] = error
+        else:
+            self._unable.pop(key, None)
 
     def _drop(self, key: TopicIdPartition) -> None:
         replica = self._replicas.pop(key)
+        self._unable.pop(key, None)
         name = (replica.assignment.topic, replica.assignment.partition)
         if self._by_name.get(name) is replica:
             del self._by_name[name]
         replica.close()
 
     def _direct_fetchers(self) -> None:
-        """Let one fetcher pull from each leader that something here follows, at its present address."""
-        following: dict[BrokerId, list[Replica]] = {}
-        for replica in self._replicas.values():
-            leader = replica.state.leader
-            if replica.core is None and leader != self.broker_id and leader in self._brokers:
-                following.setdefault(leader, []).append(replica)
-        for leader in list(self._fetchers):
-            if leader not in following or self._fetchers[leader][0].leader.internal != self._brokers[leader].internal:
-                self._fetchers.pop(leader)[1].cancel()
-        for leader, replicas in following.items():
-            if leader not in self._fetchers:
-                self._fetchers[leader] = self._start_fetcher(leader)
-            self._fetchers[leader][0].follow(replicas)
-
-    def _start_fetcher(self, leader: BrokerId) -> tuple[LeaderFetcher, asyncio.Task[None]]:
-        fetcher = LeaderFetcher(
-            self._brokers[leader],
-            broker_id=self.broker_id,
-            broker_epoch=lambda: self.broker_epoch,
-            session=self._session,
-            config=self._replication,
-            on_disk_failure=self._on_disk_failure,
-        )
-        return fetcher, self._tasks.spawn(fetcher.run(), name=f"fetch from broker {leader}")
+        self._fetchers.direct(self._replicas.values(), self._brokers)
 
     def _delete_unassigned(self, wanted: frozenset[TopicIdPartition]) -> None:
         for stored in self._data_dir.list_partitions():
@@ -261,25 +375,55 @@ class ReplicaManager:
                     _log.warning("%s: %s", replica.assignment.topic_partition, error)
                 await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
 
-    def _checkpoint(self, replica: Replica) -> None:
-        replica.log.checkpoint(replica.high_watermark)
-        replica.sync_soon()
+    async def _checkpoint_regularly(self) -> None:
+        """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
+        while True:
+            await asyncio.sleep(self._checkpoint_interval_ms / 1000)
+            due = [(replica, write) for replica in self._replicas.values() if (write := _plan_checkpoint(replica))]
+            if due:
+                await asyncio.to_thread(_write_checkpoints, due)
+            for replica in list(self._replicas.values()):
+                replica.sync_soon()
+                if replica.core is None and replica.state.leader == self.broker_id:
+                    self._apply_one(replica, replica.assignment)  # There was no room for its leader epoch.
 
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
         if dropped:
+            replica.data_pulse.fire()  # Followers are told the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
 
 
-def _open_log(folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
-    log = PartitionLog.open(folder, config)
-    return log, ProducerStates(log.scan_headers())
+def _advice(error: StorageError) -> str:
+    if not isinstance(error, DamagedDataError):
+        return ""
+    return (
+        ". It is fetched anew once a healthy replica leads. If this is the last one that has every record, nothing "
+        "happens by itself: see 'A damaged log' in docs/operations.md"
+    )
+
+
+def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
+    try:
+        return replica.plan_checkpoint()
+    except (RaftlogError, OSError) as error:
+        _log.warning("%s: %s", replica.assignment.topic_partition, error)
+        return None
+
+
+def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:
+    for replica, write in due:
+        try:
+            write()
+        except (RaftlogError, OSError) as error:
+            _log.warning("%s: %s", replica.assignment.topic_partition, error)
 
 
 def _sync_and_checkpoint(replica: Replica) -> bool:
     try:
         replica.log.fsync()
-        replica.log.checkpoint(replica.high_watermark)
+        if (write := replica.plan_checkpoint(closing=True)) is not None:
+            write()
     except StorageError as error:
         _log.error("%s: %s", replica.assignment.topic_partition, error.message)
         return False

@@ -5,27 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError
 from raftlog.model import Offset
+
+
+class Listener(Protocol):
+    """Who hears a pulse: an `asyncio.Event`, or whatever notes which pulse it was."""
+
+    def set(self) -> None: ...
 
 
 class Pulse:
     """Tells whoever listens that something changed: data arrived, a high watermark moved, a role ended."""
 
     def __init__(self) -> None:
-        self._listeners: dict[asyncio.Event, None] = {}
+        self._listeners: dict[Listener, None] = {}
         """In the order in which they came, as everywhere here: first come, first served."""
 
     def fire(self) -> None:
-        for event in self._listeners:
-            event.set()
+        for listener in self._listeners:
+            listener.set()
 
-    def add(self, event: asyncio.Event) -> None:
-        self._listeners[event] = None
+    def add(self, listener: Listener) -> None:
+        self._listeners[listener] = None
 
-    def remove(self, event: asyncio.Event) -> None:
-        self._listeners.pop(event, None)
+    def remove(self, listener: Listener) -> None:
+        self._listeners.pop(listener, None)
 
 
 @contextmanager

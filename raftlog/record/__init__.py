@@ -9,7 +9,15 @@ from raftlog.record.arrow import (
     to_arrow,
     to_arrow_with_offsets,
 )
-from raftlog.record.batch import HEADER_BYTES, BatchHeader, iter_batches, parse_header, stamp, verify_payload_crc
+from raftlog.record.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    iter_batches,
+    parse_header,
+    sound_length,
+    stamp,
+    verify_payload_crc,
+)
 from raftlog.record.model import NewRecord, Record
 from raftlog.record.validate import validate_batch
 
@@ -25,6 +33,7 @@ __all__ = [
     "iter_batches",
     "parse_header",
     "read_records",
+    "sound_length",
     "stamp",
     "to_arrow",
     "to_arrow_with_offsets",

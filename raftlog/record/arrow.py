@@ -33,7 +33,12 @@ SCHEMA = pa.schema(
 READ_SCHEMA = pa.schema([pa.field("offset", pa.int64(), nullable=False), *SCHEMA])
 """What readers get: the payload's columns, and each record's offset before them."""
 
-_SCHEMA_MESSAGE_BYTES = SCHEMA.serialize().size
+COMPACTED_SCHEMA = SCHEMA.append(pa.field("offset_delta", pa.int32(), nullable=False))
+"""The payload of a compacted batch: `offset_delta` is a record's offset minus the batch's base offset, and grows."""
+
+_SCHEMA_MESSAGE_BYTES = {len(schema): schema.serialize().size for schema in (SCHEMA, COMPACTED_SCHEMA)}
+_OFFSET_DELTA = len(SCHEMA)
+_NO_ROWS = pa.record_batch([pa.array([], field.type) for field in COMPACTED_SCHEMA], schema=COMPACTED_SCHEMA)
 _ATTRIBUTE_OF: dict[str | None, int] = {None: 0, "lz4": 1, "zstd": 2}
 
 
@@ -83,9 +88,8 @@ def build_batch_from_arrow(
     """
     if rows.num_rows == 0 or not rows.schema.equals(SCHEMA):
         raise ValueError(f"expected rows of {SCHEMA.names}, received {rows.num_rows} of {rows.schema.names}")
-    payload = _encode(rows, compression)
     batch = bytearray(HEADER_BYTES)
-    batch += payload
+    batch += encode_rows(rows, compression)
     write_header(
         batch,
         record_count=rows.num_rows,
@@ -99,14 +103,17 @@ def build_batch_from_arrow(
 
 
 def to_arrow(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
-    """Return the batch's rows by `SCHEMA`, pointing into its bytes.
+    """Return the batch's rows, pointing into its bytes: by `SCHEMA`, or by `COMPACTED_SCHEMA` of a compacted batch.
 
     Raises:
         CorruptBatchError: the payload is not a record batch of this schema.
     """
+    schema = COMPACTED_SCHEMA if header.is_compacted else SCHEMA
+    if header.is_empty:
+        return _NO_ROWS
     payload = pa.py_buffer(memoryview(batch)[HEADER_BYTES : header.batch_length])
     try:
-        rows = pa.ipc.read_record_batch(payload, SCHEMA)
+        rows = pa.ipc.read_record_batch(payload, schema)
     except (pa.ArrowException, OSError) as error:
         raise CorruptBatchError(f"batch at offset {header.base_offset}: payload is no record batch: {error}") from None
     if rows.num_rows != header.record_count:
@@ -117,9 +124,18 @@ def to_arrow(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
 def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Offset = 0) -> pa.RecordBatch:
     """Return the batch's rows by `READ_SCHEMA`, without those below `from_offset`."""
     rows = to_arrow(header, batch)
+    if header.is_compacted:
+        return _with_own_offsets(header, rows, from_offset)
     skip = max(0, from_offset - header.base_offset)
     offsets = _count_from(header.base_offset + skip, rows.num_rows - skip)
     return pa.record_batch([offsets, *rows.slice(skip).columns], schema=READ_SCHEMA)
+
+
+def _with_own_offsets(header: BatchHeader, rows: pa.RecordBatch, from_offset: Offset) -> pa.RecordBatch:
+    offsets = pc.add(rows.column(_OFFSET_DELTA).cast(pa.int64()), header.base_offset)
+    skip = pc.sum(pc.less(offsets, from_offset)).as_py() or 0
+    columns = [column.slice(skip) for column in (offsets, *rows.columns[:_OFFSET_DELTA])]
+    return pa.record_batch(columns, schema=READ_SCHEMA)
 
 
 def read_records(batches: Buffer, *, topic: str, partition: int, from_offset: Offset = 0) -> list[Record]:
@@ -130,7 +146,7 @@ def read_records(batches: Buffer, *, topic: str, partition: int, from_offset: Of
     """
     records: list[Record] = []
     for header, batch in iter_batches(batches):
-        if header.next_offset <= from_offset or header.is_control:
+        if header.next_offset <= from_offset or header.is_control or header.is_empty:
             continue
         verify_payload_crc(header, batch)
         rows = to_arrow_with_offsets(header, batch, from_offset=from_offset)
@@ -171,11 +187,12 @@ def _headers_array(headers: Sequence[Headers]) -> pa.Array:
     return pa.array([[{"key": key, "value": value} for key, value in row] or None for row in headers], HEADERS_TYPE)
 
 
-def _encode(rows: pa.RecordBatch, compression: Compression | None) -> Buffer:
+def encode_rows(rows: pa.RecordBatch, compression: Compression | None) -> Buffer:
+    """Return the payload of a batch of these rows."""
     if compression is None:
         return memoryview(rows.serialize())
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_batch(rows)
         end = sink.tell()
-    return memoryview(sink.getvalue())[_SCHEMA_MESSAGE_BYTES:end]
+    return memoryview(sink.getvalue())[_SCHEMA_MESSAGE_BYTES[len(rows.schema)] : end]

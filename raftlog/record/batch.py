@@ -38,12 +38,15 @@ ATTRIBUTE_COMPRESSION = 0b0000_0011
 """0 none, 1 lz4, 2 zstd: what the payload says too, for readers of headers alone."""
 ATTRIBUTE_TRANSACTIONAL = 0b0000_0100
 ATTRIBUTE_CONTROL = 0b0000_1000
-KNOWN_ATTRIBUTES = ATTRIBUTE_COMPRESSION | ATTRIBUTE_TRANSACTIONAL | ATTRIBUTE_CONTROL
+ATTRIBUTE_COMPACTED = 0b0001_0000
+"""Records were taken out: the payload says each record's offset itself. Readers that do not know it refuse it."""
+KNOWN_ATTRIBUTES = ATTRIBUTE_COMPRESSION | ATTRIBUTE_TRANSACTIONAL | ATTRIBUTE_CONTROL | ATTRIBUTE_COMPACTED
 
 _HEADER = struct.Struct("<qIiIBBHIIqihHqII")
 _STAMP_FRONT = struct.Struct("<q")
 _EPOCH = struct.Struct("<i")
 _CRC = struct.Struct("<I")
+_LENGTH_AND_PAYLOAD_CRC = struct.Struct("<8xI12xI")
 _EPOCH_AT, _HEADER_CRC_AT, _AFTER_CRC = 12, 16, 20
 assert _HEADER.size == HEADER_BYTES
 
@@ -67,7 +70,8 @@ class BatchHeader:
     reserved_1: int
     max_timestamp: int
     last_offset_delta: int
-    reserved_2: int
+    cleaned_at_s: int
+    """When tombstones of a compacted batch were first seen by the cleaner, in s since 1970; 0 where there are none."""
 
     @property
     def last_offset(self) -> Offset:
@@ -93,6 +97,15 @@ class BatchHeader:
         return bool(self.attributes & ATTRIBUTE_TRANSACTIONAL)
 
     @property
+    def is_compacted(self) -> bool:
+        return bool(self.attributes & ATTRIBUTE_COMPACTED)
+
+    @property
+    def is_empty(self) -> bool:
+        """All its records were taken out; it still covers their offsets."""
+        return self.record_count == 0
+
+    @property
     def payload_length(self) -> int:
         return self.batch_length - HEADER_BYTES
 
@@ -116,11 +129,14 @@ def write_header(
     producer_id: ProducerId = NO_PRODUCER_ID,
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    last_offset_delta: int | None = None,
+    cleaned_at_s: int = 0,
 ) -> None:
     """Write the header of an unstamped batch into the first 64 bytes of `buffer`, whose payload is complete."""
+    delta = record_count - 1 if last_offset_delta is None else last_offset_delta
     payload_crc = crc32c(memoryview(buffer)[HEADER_BYTES:])
     fields = (MAGIC, attributes, 0, payload_crc, record_count, producer_id, base_sequence, producer_epoch, 0)
-    _HEADER.pack_into(buffer, 0, 0, len(buffer), NO_LEADER_EPOCH, 0, *fields, max_timestamp, record_count - 1, 0)
+    _HEADER.pack_into(buffer, 0, 0, len(buffer), NO_LEADER_EPOCH, 0, *fields, max_timestamp, delta, cleaned_at_s)
     _CRC.pack_into(buffer, _HEADER_CRC_AT, _header_crc(buffer))
 
 
@@ -153,13 +169,17 @@ def parse_header(buffer: Buffer, at: int = 0) -> BatchHeader:
 
 
 def _implausible(header: BatchHeader) -> str:
-    if header.batch_length <= HEADER_BYTES or header.batch_length % ALIGNMENT:
+    least = HEADER_BYTES if header.is_compacted and header.is_empty else HEADER_BYTES + ALIGNMENT
+    if header.batch_length < least or header.batch_length % ALIGNMENT:
         return f"batch_length must exceed {HEADER_BYTES} and be a multiple of {ALIGNMENT}: {header.batch_length}"
     if header.base_offset < 0 or header.leader_epoch < NO_LEADER_EPOCH:
         return f"negative base_offset {header.base_offset} or leader_epoch {header.leader_epoch}"
-    if header.flags or header.reserved_1 or header.reserved_2 or header.attributes & ~KNOWN_ATTRIBUTES:
+    unknown = header.flags or header.reserved_1 or header.attributes & ~KNOWN_ATTRIBUTES
+    if unknown or (header.cleaned_at_s and not header.is_compacted):
         return f"reserved bits are set: attributes {header.attributes:#x}, flags {header.flags:#x}"
-    if header.record_count < 1 or header.last_offset_delta < header.record_count - 1:
+    if header.is_empty and (not header.is_compacted or header.batch_length != HEADER_BYTES):
+        return f"only a compacted batch without payload has no records: batch_length {header.batch_length}"
+    if header.last_offset_delta < header.record_count - 1:
         return f"record_count {header.record_count} does not fit last_offset_delta {header.last_offset_delta}"
     return ""
 
@@ -191,3 +211,23 @@ def verify_payload_crc(header: BatchHeader, batch: Buffer) -> None:
             f"batch at offset {header.base_offset}: payload checksum is {header.payload_crc32c:#010x}, "
             f"its bytes give {crc:#010x}"
         )
+
+
+def sound_length(batches: bytes) -> int:
+    """Return how many bytes of whole leading batches have both checksums right: all of them, unless some are damaged.
+
+    Made for every read from a disk, so it decodes nothing that it does not need.
+    """
+    checksum, at = google_crc32c.value, 0
+    while len(batches) - at >= HEADER_BYTES:
+        (header_crc,) = _CRC.unpack_from(batches, at + _HEADER_CRC_AT)
+        header = batches[at : at + _HEADER_CRC_AT] + batches[at + _AFTER_CRC : at + HEADER_BYTES]
+        if checksum(header) != header_crc:
+            break
+        length, payload_crc = _LENGTH_AND_PAYLOAD_CRC.unpack_from(batches, at)
+        if not HEADER_BYTES <= length <= len(batches) - at:
+            break
+        if crc32c(memoryview(batches)[at + HEADER_BYTES : at + length]) != payload_crc:
+            break
+        at += length
+    return at

@@ -57,12 +57,29 @@ def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
         raise CorruptBatchError(
             f"last_offset_delta must be record_count - 1: received {header.last_offset_delta}, {header.record_count}"
         )
-    if header.is_control or header.is_transactional:
-        raise CorruptBatchError("control and transactional batches cannot be produced by a client")
+    if header.is_control or header.is_transactional or header.is_compacted:
+        raise CorruptBatchError("control, transactional and compacted batches cannot be produced by a client")
     verify_payload_crc(header, buffer)
     _check_message(memoryview(buffer)[HEADER_BYTES:], header, max_message_bytes)
     _check_rows(to_arrow(header, buffer), header)
     return header
+
+
+def require_keys(header: BatchHeader, batch: Buffer) -> None:
+    """Check that every record has a key, as compaction needs. `batch` was validated.
+
+    Raises:
+        InvalidRequestError: INVALID_RECORD.
+    """
+    keys = to_arrow(header, batch).column(1)
+    if keys.null_count:
+        first = pc.index(keys.is_null(), True).as_py()
+        raise InvalidRequestError(
+            f"the topic is compacted, so every record needs a key: record {first} of the batch's {len(keys)} has none; "
+            "nothing was appended",
+            code=ErrorCode.INVALID_RECORD,
+            details={"record": first, "without_key": keys.null_count},
+        )
 
 
 def _require_size(size: int, limit: int, what: str) -> None:

@@ -67,6 +67,8 @@ class Reassignment:
     adding: tuple[BrokerId, ...]
     removing: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
+    records_left: int | None = None
+    """How many records the slowest added replica is behind the leader; None when the leader did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,14 @@ class RegisterBrokerResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineReplica:
+    """A replica whose log the broker cannot open, or cannot trust."""
+
+    topic_id: TopicId
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
     """Sent each `broker_heartbeat_interval_ms`."""
 
@@ -55,6 +63,8 @@ class HeartbeatRequest:
     broker_epoch: BrokerEpoch
     metadata_offset: Offset
     want_shutdown: bool = False
+    offline: tuple[OfflineReplica, ...] = ()
+    """They must not lead, nor be in sync: see docs/adr/0009."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +119,25 @@ class AlterPartitionsResponse:
     """Results in the order of the request."""
 
     partitions: tuple[AlterPartitionResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedReplica:
+    """A replica whose disk no longer holds what it holds."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    """The epoch that the broker knows: a late report takes nothing from a replica that has healed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedReplicasRequest:
+    """A broker says which of its replicas nobody may count on. The answer is an `AlterPartitionsResponse`."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[DamagedReplica, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

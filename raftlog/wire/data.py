@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from raftlog.model import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId
+from raftlog.model import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId
 from raftlog.wire.errors import WireError
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
+MAX_REQUEST_PARTITIONS = 10_000
+"""In one produce or fetch: each costs its broker more than the few bytes that name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,10 @@ class FetchPartition:
     max_bytes: int = 1 << 20
     """A soft limit: the first batch is always sent whole."""
     topic_id: TopicId = ""
+    rack: str = ""
+    """Where the consumer is: the leader may name an in-sync replica there, to be read instead."""
+    any_replica: bool = False
+    """A follower may answer, too: what it knows to be below the high watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,8 @@ class FetchResult:
     high_watermark: Offset = -1
     log_start_offset: Offset = -1
     leader_epoch: LeaderEpoch = -1
+    preferred_read_replica: BrokerId = -1
+    """Read this broker instead, with `any_replica`; no records come with it."""
     error: WireError | None = None
 
 
@@ -112,6 +120,26 @@ class OffsetResponse:
     leader_epoch: LeaderEpoch = -1
     log_start_offset: Offset = -1
     high_watermark: Offset = -1
+
+
+HIGH_WATERMARK = "high_watermark"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsBody:
+    """JSON sent to `paths.DELETE_RECORDS`."""
+
+    before_offset: int | str
+    """Records below it are deleted; `high_watermark`: all that can be read now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsResponse:
+    """Where the partition starts now; a later start that was there before stays."""
+
+    topic: str
+    partition: int
+    log_start_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,16 @@
-"""The follower's pull: one request names every partition that a follower reads from one leader."""
+"""The follower's pull from one leader. In a session a request names only partitions whose position has changed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
+from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicIdPartition
 from raftlog.wire.errors import WireError
+
+NO_SESSION = -1
+"""Session epoch of a request that stands by itself: it names every partition, and so does its answer."""
+NEW_SESSION = 0
+"""Session epoch of a request that opens a session: it names every partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,10 @@ class ReplicaFetchPartition:
     """Leader epoch of the record before `fetch_offset`; -1 for an empty log."""
     log_start_offset: Offset = 0
 
+    @property
+    def key(self) -> TopicIdPartition:
+        return TopicIdPartition(self.topic_id, self.partition)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetchRequest:
@@ -33,6 +42,13 @@ class ReplicaFetchRequest:
     min_bytes: int = 1
     max_bytes: int = 8 << 20
     partition_max_bytes: int = 1 << 20
+    session_id: str = ""
+    session_epoch: int = NO_SESSION
+    """`NEW_SESSION`, then one more with each request of the session."""
+    answers_lost: bool = False
+    """The answer to the request before did not arrive, or was not read: what it said must be said again."""
+    forgotten: tuple[TopicIdPartition, ...] = ()
+    """Partitions that the follower no longer reads here."""
     partitions: tuple[ReplicaFetchPartition, ...]
 
 
@@ -54,12 +70,19 @@ class ReplicaFetchResult:
     high_watermark: Offset = -1
     log_start_offset: Offset = -1
     leader_epoch: LeaderEpoch = -1
+    replicated_offset: Offset = -1
+    """Every assigned replica holds all records below it: what compaction may remove tombstones below."""
     diverging: DivergingEpoch | None = None
     error: WireError | None = None
+
+    @property
+    def key(self) -> TopicIdPartition:
+        return TopicIdPartition(self.topic_id, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetchResponse:
-    """Head of a replica fetch frame, in the order of the request."""
+    """Head of a replica fetch frame. In a session it lists partitions with news only."""
 
+    session_id: str = ""
     partitions: tuple[ReplicaFetchResult, ...]

@@ -170,7 +170,12 @@ async def test_bodies_that_are_too_large_or_no_frames(http: Http, topic: str):
         ({"topic": "x" * 250}, 400, "INVALID_TOPIC_EXCEPTION", "1 to 249 of the characters"),
         ({"partitions": 0}, 400, "INVALID_PARTITIONS", "expected 1 to 10000, received 0"),
         ({"replication_factor": 4}, 400, "INVALID_REPLICATION_FACTOR", "the 3 brokers that are alive, received 4"),
-        ({"configs": {"retention": 1}}, 400, "INVALID_CONFIG", "retention: unknown name; known names are flush"),
+        (
+            {"configs": {"retention": 1}},
+            400,
+            "INVALID_CONFIG",
+            "retention: unknown name; known names are cleanup_policy",
+        ),
         (
             {"configs": {"retention_ms": "long"}},
             400,

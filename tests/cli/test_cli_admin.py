@@ -59,7 +59,11 @@ def test_replicas_move(raftlog, topic_name: str, tmp_path: Path):
     created = json.loads(raftlog("topics", "create", topic_name, "--replication-factor", "1", "--json").stdout)
     (home,) = created["partitions"][0]["replicas"]
     away = home % 3 + 1
-    raftlog("topics", "reassign", f"{topic_name}-0", "--to", str(away))
+    begun = raftlog("topics", "reassign", f"{topic_name}-0", "--to", str(away), "--throttle", "5000000").stdout
+    assert not begun or "records left" in begun  # It may have moved already.
+    assert "reassignment_throttle_bytes_per_second  5000000" in raftlog("configs", "describe").stdout
+    raftlog("topics", "reassign", "--throttle", "-1")
+    assert raftlog("configs", "describe").stdout == ""
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"partitions": [{"topic": topic_name, "partition": 0, "replicas": [home]}]}))
     raftlog("topics", "reassign", "--plan", str(plan), "--json")

@@ -51,7 +51,7 @@ def test_a_good_file(tmp_path: Path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('flush = "os"', 'fluhs = "os"', "topic.fluhs: unknown name; known names are flush"),
+        ('flush = "os"', 'fluhs = "os"', "topic.fluhs: unknown name; known names are cleanup_policy"),
         ("node_id = 1", 'node_id = "one"', "node_id: expected an integer, received 'one'"),
         ("node_id = 1", "node_id = -1", "node_id: expected 0 to"),
         ('roles = ["broker"]', 'roles = ["leader"]', "roles[0]: expected one of 'controller', 'broker'"),
@@ -86,12 +86,15 @@ def test_topic_settings_take_numbers_as_text_and_keep_only_what_was_set():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"retention": 1}, "retention: unknown name; known names are flush, max_message_bytes"),
+        ({"retention": 1}, "retention: unknown name; known names are cleanup_policy, delete_retention_ms"),
         ({"retention_ms": "soon"}, "retention_ms: expected an integer, received 'soon'"),
         ({"retention_ms": -2}, "retention_ms: expected -1 or more, received -2"),
         ({"min_insync_replicas": 0}, "min_insync_replicas: expected at least 1, received 0"),
         ({"max_message_bytes": 1}, "max_message_bytes: expected 1024 to"),
         ({"flush": "never"}, "flush: expected one of 'batch', 'os', received 'never'"),
+        ({"cleanup_policy": "compress"}, "cleanup_policy: expected one of 'delete', 'compact', 'compact,delete'"),
+        ({"min_cleanable_dirty_ratio": "1.5"}, "min_cleanable_dirty_ratio: expected 0 to 1, received 1.5"),
+        ({"max_compaction_lag_ms": 0}, "max_compaction_lag_ms: expected -1, or 1 or more, received 0"),
     ],
 )
 def test_bad_topic_settings(overrides: dict[str, object], message: str):
@@ -99,3 +102,11 @@ def test_bad_topic_settings(overrides: dict[str, object], message: str):
         validate_topic_configs(overrides)
 
     assert message in caught.value.message
+
+
+def test_cleanup_policies_and_ratios_come_as_text_too():
+    typed = validate_topic_configs({"cleanup_policy": "compact,delete", "min_cleanable_dirty_ratio": "0.25"})
+
+    assert typed == {"cleanup_policy": "compact,delete", "min_cleanable_dirty_ratio": 0.25}
+    policies = [TopicConfig().with_overrides({"cleanup_policy": p}) for p in ("delete", "compact", "compact,delete")]
+    assert [(p.compacts, p.deletes) for p in policies] == [(False, True), (True, False), (True, True)]

@@ -110,6 +110,15 @@ class TestBrokerConfigs:
         assert refused(lambda: self.ask(image, -1, min_insync_replicas=1)) is ErrorCode.INVALID_CONFIG
         assert self.ask(image, 1, retention_ms=None).records == ()
 
+    @pytest.mark.parametrize("wrong", [0, -2, 1.5, True, "fast"])
+    def test_a_brokers_own_settings_are_checked(self, wrong: object):
+        image = cluster()
+        asked = self.ask(image, -1, reassignment_throttle_bytes_per_second="5000", retention_ms=1)
+        configs = decided(image, asked).dynamic_configs(2)
+        assert configs == {"reassignment_throttle_bytes_per_second": 5_000, "retention_ms": 1}
+        throttle = {"reassignment_throttle_bytes_per_second": wrong}
+        assert refused(lambda: self.ask(image, 1, **throttle)) is ErrorCode.INVALID_CONFIG
+
 
 class TestFeatures:
     def test_the_first_epoch_says_whose_log_it_is(self):

@@ -23,7 +23,12 @@ from raftlog.runtime import SystemClock
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_json, encode_frame
-from raftlog.wire.controller import AlterPartitionResult, AlterPartitionsRequest, AlterPartitionsResponse
+from raftlog.wire.controller import (
+    AlterPartitionResult,
+    AlterPartitionsRequest,
+    AlterPartitionsResponse,
+    DamagedReplicasRequest,
+)
 from raftlog.wire.replication import ReplicaFetchRequest
 
 TOPIC_ID = "c" * 32
@@ -54,6 +59,7 @@ class Broker:
             session=self.session,
             controller=self.world,
             clock=SystemClock(),
+            damage_port=self.world,
         )
         self.manager.broker_epoch = self.world.epochs[self.broker_id]
         await self.manager.start()
@@ -95,6 +101,7 @@ class World:
         self.topic_id = TOPIC_ID
         self.configs = configs or {}
         self.reachable = True
+        self.damage_reports: list[DamagedReplicasRequest] = []
         self.brokers = {broker: Broker(self, broker) for broker in (1, 2, 3)}
         self.running: set[int] = set()
 
@@ -156,6 +163,11 @@ class World:
             self.state = replace(self.state, isr=isr, partition_epoch=self.state.partition_epoch + 1)
         result = AlterPartitionResult(topic_id=asked.topic_id, partition=0, state=self.state)
         return AlterPartitionsResponse(partitions=(result,))
+
+    async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
+        """Note the report; a test does what a controller would."""
+        self.damage_reports.append(request)
+        return AlterPartitionsResponse(partitions=())
 
     async def produce(self, *values: str, broker: int = 1, timeout_ms: int = 5_000, **batch: int) -> tuple[int, bool]:
         built = build_batch([NewRecord(value.encode(), timestamp=1) for value in values], **batch)

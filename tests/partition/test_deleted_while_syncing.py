@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from replica_support import Solo
 
-from raftlog.partition.storage.log import LogClosedError
+from raftlog.partition.storage.log_files import LogClosedError
 
 
 @pytest.mark.parametrize("checked", [False, True])

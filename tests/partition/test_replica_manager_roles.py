@@ -84,7 +84,7 @@ async def test_a_partition_that_cannot_be_opened_says_why_and_the_others_serve(
 ):
     real = PartitionLog.open
 
-    def refuse(folder: Path, config: object) -> PartitionLog:
+    def refuse(folder: Path, config: object, **_: object) -> PartitionLog:
         if "t-0-" in folder.name:
             raise StorageError(f"{folder}: Input/output error")
         return real(folder, config)  # type: ignore[arg-type]

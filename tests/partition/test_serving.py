@@ -5,16 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from replica_support import EPOCHS, TOPIC_ID, Solo
 
-from raftlog.errors import NotFoundError
+from raftlog.errors import ErrorCode, NotFoundError, RetriableError
 from raftlog.model import TopicIdPartition
 from raftlog.partition.replica import Replica
-from raftlog.partition.serving import serve_fetch, serve_replica_fetch
+from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.serving import serve_fetch
 from raftlog.wire.data import FetchPartition, FetchRequest
-from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest
+from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
+
+
+class Answer(NamedTuple):
+    response: ReplicaFetchResponse
+    parts: list[bytes]
+
+    @property
+    def session(self) -> str:
+        return self.response.session_id
 
 
 class Shelf:
@@ -22,6 +33,12 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self.solos = [Solo(folder, isr=(1,), min_insync_replicas=1, partition=number) for number in range(3)]
+        self.serve()
+
+    def serve(self) -> None:
+        self.server = ReplicaFetchServer(
+            find=self.find_by_id, broker_epoch=lambda: EPOCHS[1], clock=self.solos[0].clock, max_sessions=2
+        )
 
     async def fill(self) -> None:
         for solo in self.solos:
@@ -40,7 +57,7 @@ class Shelf:
         partitions = tuple(FetchPartition(topic="t", partition=p, offset=offset) for p, offset in asked)
         return await serve_fetch(self.find, FetchRequest(**{"partitions": partitions, "max_wait_ms": 0, **request}))
 
-    async def replica_fetch(self, *asked: tuple[int, int], epoch: int = 0, last: int = 0, **request: int):
+    async def replica_fetch(self, *asked: tuple[int, int], epoch: int = 0, last: int = 0, **request: object):
         partitions = tuple(
             ReplicaFetchPartition(
                 topic_id=TOPIC_ID, partition=p, leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=last
@@ -48,7 +65,7 @@ class Shelf:
             for p, offset in asked
         )
         asked_for = {"partitions": partitions, "max_wait_ms": 0, "replica_id": 2, "broker_epoch": EPOCHS[2], **request}
-        return await serve_replica_fetch(self.find_by_id, ReplicaFetchRequest(**asked_for))
+        return Answer(*await self.server.serve(ReplicaFetchRequest(**asked_for)))
 
 
 @pytest.fixture
@@ -125,6 +142,7 @@ async def test_followers_read_beyond_the_high_watermark_and_consumers_do_not(tmp
     solo = Solo(tmp_path)
     shelf = Shelf.__new__(Shelf)
     shelf.solos = [solo]
+    shelf.serve()
     await solo.append("x", acks=1)
     ((consumed, _),) = await shelf.fetch((0, 0))
     response, parts = await shelf.replica_fetch((0, 0), last=-1)
@@ -173,9 +191,10 @@ async def test_a_follower_beyond_the_log_is_told_the_range(shelf: Shelf):
 
 
 async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
-    response, _ = await shelf.replica_fetch((0, 2), max_wait_ms=60_000)
+    response, _ = await shelf.replica_fetch((0, 2), session_epoch=0, max_wait_ms=60_000)
     assert response.partitions[0].high_watermark == 2
-    parked = asyncio.ensure_future(shelf.replica_fetch((0, 2), max_wait_ms=60_000))
+    session = response.session_id
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
     await asyncio.sleep(0)
     assert not parked.done()
     await shelf.solos[0].append("more")
@@ -185,6 +204,18 @@ async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
     assert response.partitions[0].length == len(parts[0]) > 0
 
 
+async def test_without_a_session_only_a_change_wakes_a_follower(shelf: Shelf):
+    parked = asyncio.ensure_future(shelf.replica_fetch((0, 2), (1, 2), max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    assert not parked.done()
+    await shelf.solos[0].append("more")
+    async with asyncio.timeout(5):
+        response, parts = await parked
+
+    assert [(r.partition, r.length) for r in response.partitions] == [(0, len(parts[0])), (1, 0)]
+    assert not shelf.solos[0].replica.data_pulse._listeners
+
+
 async def test_a_followers_limits(shelf: Shelf):
     _, whole = await shelf.replica_fetch((0, 0), last=-1)
     one = len(whole[0]) // 2
@@ -192,3 +223,56 @@ async def test_a_followers_limits(shelf: Shelf):
     assert [len(part) for part in parts] == [one, 0]
     _, parts = await shelf.replica_fetch((0, 0), (1, 0), last=-1, partition_max_bytes=1)
     assert [len(part) for part in parts] == [one, one]
+
+
+async def test_a_pulse_has_one_partition_looked_at(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+    session = (await shelf.replica_fetch((0, 2), (1, 2), (2, 2), session_epoch=0)).session
+    looked, real = [], shelf.server._result
+    monkeypatch.setattr(
+        shelf.server, "_result", lambda asked, most: looked.append(asked.partition) or real(asked, most)
+    )
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    await shelf.solos[1].append("more")
+    async with asyncio.timeout(5):
+        response, _ = await parked
+
+    assert [result.partition for result in response.partitions] == [1]
+    assert set(looked) == {1}
+
+
+async def test_what_does_not_fit_comes_first_in_the_next_answer(shelf: Shelf):
+    first = await shelf.replica_fetch((0, 0), (1, 0), (2, 0), last=-1, session_epoch=0, max_bytes=1)
+    second = await shelf.replica_fetch((0, 1), session_id=first.session, session_epoch=1, max_bytes=1)
+    third = await shelf.replica_fetch((1, 1), session_id=first.session, session_epoch=2, max_bytes=1)
+
+    assert [[r.partition for r in answer.response.partitions] for answer in (first, second, third)] == [[0], [1], [2]]
+
+
+async def test_a_newer_request_ends_the_one_that_is_parked(shelf: Shelf):
+    session = (await shelf.replica_fetch((0, 2), session_epoch=0)).session
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    await shelf.replica_fetch(session_id=session, session_epoch=2)
+    with pytest.raises(RetriableError) as replaced:
+        await parked
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=3, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    await shelf.replica_fetch((0, 2), session_epoch=0)
+    with pytest.raises(RetriableError) as closed:
+        await parked
+
+    assert replaced.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert closed.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_a_session_that_ends_listens_to_nothing_and_speaks_for_nobody(shelf: Shelf):
+    session = (await shelf.replica_fetch((0, 2), (1, 2), session_epoch=0)).session
+    followers = [solo.replica.require_leader().followers[2] for solo in shelf.solos]
+    assert [follower.session is not None for follower in followers] == [True, True, False]
+    await shelf.replica_fetch(session_id=session, session_epoch=1, forgotten=(TopicIdPartition(TOPIC_ID, 0),))
+    assert [follower.session is not None for follower in followers] == [False, True, False]
+    shelf.server.close()
+
+    assert not any(solo.replica.data_pulse._listeners for solo in shelf.solos)
+    assert not any(follower.session for follower in followers)

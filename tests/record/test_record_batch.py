@@ -172,7 +172,7 @@ def reseal(batch: bytearray) -> None:
         ("<I", 28, 2, r"last_offset_delta must be record_count - 1"),
         ("<B", 20, 2, "expected magic 1, received 2"),
         ("<B", 21, 0x80, "reserved bits are set"),
-        ("<B", 21, 0x08, "control and transactional batches cannot be produced"),
+        ("<B", 21, 0x08, "control, transactional and compacted batches cannot be produced"),
         ("<B", 21, 0x01, "the header says compression 1, the payload is not compressed"),
         ("<H", 22, 1, "reserved bits are set"),
         ("<I", 60, 1, "reserved bits are set"),

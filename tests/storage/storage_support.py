@@ -6,6 +6,7 @@ from pathlib import Path
 
 from raftlog.config import TopicConfig
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.pool import FilePool
 from raftlog.record import NewRecord, build_batch, read_records, stamp
 
 
@@ -18,8 +19,8 @@ def batch(base_offset: int, *values: str, epoch: int = 0, timestamp: int = 0) ->
     return bytes(built)
 
 
-def open_log(folder: Path, **config: object) -> PartitionLog:
-    return PartitionLog.open(folder, TopicConfig().with_overrides(config))
+def open_log(folder: Path, *, power_lost: bool = False, pool: FilePool | None = None, **config: object) -> PartitionLog:
+    return PartitionLog.open(folder, TopicConfig().with_overrides(config), power_lost=power_lost, pool=pool)
 
 
 def fill(log: PartitionLog, count: int, *, epoch: int = 0, size: int = 10) -> None:

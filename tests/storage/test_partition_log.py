@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from storage_support import batch, fill, open_log, values
 
-from raftlog.errors import CorruptBatchError, DiskFullError, OffsetOutOfRangeError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, OffsetOutOfRangeError, StorageError
 from raftlog.partition.storage import segment as segment_module
 from raftlog.partition.storage import sync as sync_module
 from raftlog.partition.storage.segment import segment_path
@@ -133,26 +133,72 @@ def test_a_torn_tail_of_any_length_is_cut(tmp_path: Path):
         reopened.close()
 
 
-@pytest.mark.parametrize("byte", [3, 20, 70, 300])
-def test_damage_in_the_unsynced_tail_is_cut_and_below_the_recovery_point_refused(tmp_path: Path, byte: int):
-    log = open_log(tmp_path / "p")
-    fill(log, 3)
-    path, size = segment_path(tmp_path / "p", 0), len(batch(0, "0".ljust(10)))
-    log.close()
+def flip(path: Path, at: int) -> None:
     damaged = bytearray(path.read_bytes())
-    damaged[size + byte] ^= 1
+    damaged[at] ^= 1
     path.write_bytes(damaged)
 
-    reopened = open_log(tmp_path / "p")
-    assert values(reopened) == ["0"]
-    fill(reopened, 2)
-    reopened.fsync()
-    reopened.checkpoint(3)
-    reopened.close()
-    damaged = bytearray(path.read_bytes())
-    damaged[size + 3] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(StorageError, match="damaged at offset 1, below the recovery point 3"):
+
+@pytest.mark.parametrize("byte", [3, 20, 70, 300])
+@pytest.mark.parametrize("power_lost", [False, True])
+def test_a_flipped_bit_is_no_torn_tail_if_sound_batches_follow(tmp_path: Path, byte: int, power_lost: bool):
+    log = open_log(tmp_path / "p")
+    fill(log, 3)
+    log.close()
+    path, size = segment_path(tmp_path / "p", 0), len(batch(0, "0".ljust(10)))
+    before = path.read_bytes()
+    flip(path, size + byte)
+
+    with pytest.raises(DamagedDataError, match="damaged at offset 1, and sound batches follow") as caught:
+        open_log(tmp_path / "p", power_lost=power_lost)
+
+    assert caught.value.details == {"damaged_at": 1}
+    assert path.stat().st_size == len(before)
+    flip(path, size + byte)
+    flip(path, 2 * size + byte)
+    assert values(open_log(tmp_path / "p", power_lost=power_lost)) == ["0", "1"]
+
+
+def test_a_flipped_bit_is_found_when_only_a_later_segment_is_sound(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    fill(log, 20)
+    log.close()
+    first, *_ = sorted((tmp_path / "p").glob("*.log"))
+    flip(first, first.stat().st_size - 20)
+
+    with pytest.raises(DamagedDataError, match="sound batches follow"):
+        open_log(tmp_path / "p", segment_bytes=4096)
+
+
+def test_a_write_that_a_power_cut_lost_is_cut_even_if_later_ones_reached_the_disk(tmp_path: Path):
+    """Pages are written back in any order: a hole of zeros, and sound batches that nobody ever synced."""
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    fill(log, 20, size=600)
+    log.close()
+    path = segment_path(tmp_path / "p", 0)
+    content = bytearray(path.read_bytes())
+    content[1024:1536] = bytes(512)
+    path.write_bytes(content)
+
+    with pytest.raises(DamagedDataError):
+        open_log(tmp_path / "p")
+    again = open_log(tmp_path / "p", power_lost=True)
+
+    lost = next(offset for offset in range(20) if len(batch(0, "x" * 600)) * (offset + 1) > 1024)
+    assert values(again) == [str(offset) for offset in range(lost)]
+    assert len(list((tmp_path / "p").glob("*.log"))) == 1
+
+
+def test_damage_below_the_recovery_point_is_refused(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 3)
+    log.fsync()
+    log.checkpoint(3)
+    log.close()
+    path, size = segment_path(tmp_path / "p", 0), len(batch(0, "0".ljust(10)))
+    path.with_suffix(".index").unlink(missing_ok=True)
+    flip(path, 2 * size + 3)
+    with pytest.raises(DamagedDataError, match="damaged at offset 2, below the recovery point 3"):
         open_log(tmp_path / "p")
 
 
@@ -220,11 +266,9 @@ def test_retention_by_size_and_by_time_keeps_the_active_segment_and_the_high_wat
     assert 5000 <= log.size_bytes < 5000 + 4096
     assert values(log)[0] == str(log.log_start_offset)
     assert log.epochs.entries == ((0, log.log_start_offset),)
-    log.apply_retention(now_us=0, high_watermark=40)
-    assert list((tmp_path / "p").glob("*.deleted")) == []
     log.close()
     by_time = open_log(tmp_path / "p", segment_bytes=4096, retention_ms=1)
-    by_time.apply_retention(now_us=10**12, high_watermark=40)
+    by_time.apply_retention(now_us=10**12, high_watermark=39)
     assert len(list((tmp_path / "p").glob("*.log"))) == 1
     assert values(by_time)[-1] == "39"
 

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import (
+    ParkedFetches,
     check_query,
     deadline_ms,
     json_response,
@@ -20,11 +21,12 @@ from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
-from raftlog.partition.replica import ReadResult, Replica
+from raftlog.partition.readable import ReadResult
+from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
-from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, OffsetResponse
+from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse, OffsetResponse
 
 
 class FetchRoutes:
@@ -32,6 +34,7 @@ class FetchRoutes:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
+        self._parked = ParkedFetches(max_requests=context.config.broker.max_inflight_requests)
 
     def add_to(self, app: web.Application) -> None:
         """Register every path."""
@@ -40,18 +43,23 @@ class FetchRoutes:
         app.router.add_get(paths.OFFSETS, self.offsets)
 
     async def records(self, request: web.Request) -> web.Response:
-        """Read one partition from an offset; another broker redirects to the leader."""
-        check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation")
+        """Read one partition from an offset; another broker redirects to the leader, unless any replica will do."""
+        check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation", "replica")
         topic, partition = path_partition(request)
         form = negotiate(request.headers.get("Accept", ""))
         self._check_isolation(request)
-        if not self._context.leads(topic, partition):
+        any_replica = self._any_replica(request) and self._context.holds(topic, partition)
+        if not any_replica and not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         config = self._context.config.broker
-        offset = self._offset(request, self._context.leader(topic, partition))
+        find = self._context.replica if any_replica else self._context.leader
+        offset = self._offset(request, find(topic, partition))
         max_bytes = query_number(request, "max_bytes", 1 << 20, at_least=1, at_most=config.fetch_max_bytes)
+        part = FetchPartition(
+            topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, any_replica=any_replica
+        )
         fetch = FetchRequest(
-            partitions=(FetchPartition(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes),),
+            partitions=(part,),
             max_wait_ms=min(
                 query_number(request, "max_wait_ms", 0, at_most=config.fetch_max_wait_ms),
                 deadline_ms(request, config.fetch_max_wait_ms),
@@ -59,7 +67,8 @@ class FetchRoutes:
             min_bytes=query_number(request, "min_bytes", 1),
             max_bytes=max_bytes,
         )
-        ((result, data),) = await serve_fetch(self._context.leader, fetch)
+        with self._parked.waiting(fetch.max_wait_ms):
+            ((result, data),) = await serve_fetch(self._context.replica, fetch)
         if result.error is not None:
             raise result.error.to_error()
         self._context.metrics.bytes_out += len(data)
@@ -73,12 +82,14 @@ class FetchRoutes:
         return web.Response(body=body, headers={"Content-Type": form, **_marks(read, next_offset(data, offset))})
 
     async def fetch(self, request: web.Request) -> web.Response:
-        """Read several partitions that this broker leads; the answer is a frame of raw batches."""
+        """Read several partitions that this broker leads, or follows; the answer is a frame of raw batches."""
         check_query(request)
         asked = await read_json(request, FetchRequest)
         self._check_limits(asked)
         wait_ms = min(asked.max_wait_ms, deadline_ms(request, asked.max_wait_ms))
-        pairs = await serve_fetch(self._context.leader, replace(asked, max_wait_ms=wait_ms))
+        prefer = self._context.replicas.preferred
+        with self._parked.waiting(wait_ms):
+            pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
         body = b"".join(encode_frame(head, [data for _, data in pairs]))
@@ -116,6 +127,10 @@ class FetchRoutes:
 
     def _check_limits(self, asked: FetchRequest) -> None:
         config = self._context.config.broker
+        if len(asked.partitions) > MAX_REQUEST_PARTITIONS:
+            raise InvalidRequestError(
+                f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(asked.partitions)}"
+            )
         limits = [
             ("max_wait_ms", asked.max_wait_ms, 0, config.fetch_max_wait_ms),
             ("max_bytes", asked.max_bytes, 1, config.fetch_max_bytes),
@@ -125,6 +140,13 @@ class FetchRoutes:
         for name, number, least, most in limits:
             if not least <= number <= most:
                 raise InvalidRequestError(f"{name}: expected {least} to {most}, received {number}")
+
+    @staticmethod
+    def _any_replica(request: web.Request) -> bool:
+        text = request.query.get("replica", "leader")
+        if text not in ("leader", "any"):
+            raise InvalidRequestError(f"replica: expected leader or any, received {text!r:.80}")
+        return text == "any"
 
     @staticmethod
     def _check_isolation(request: web.Request) -> None:
@@ -138,8 +160,7 @@ def _offset_at(replica: Replica, at: str) -> Offset:
         return replica.log.log_start_offset
     if at == "latest":
         return replica.high_watermark
-    found = replica.log.offset_for_timestamp(int(at) * 1_000, limit_offset=replica.high_watermark)
-    return replica.high_watermark if found is None else found
+    return replica.offset_at(int(at) * 1_000)
 
 
 def _marks(read: ReadResult, following: Offset) -> dict[str, str]:

@@ -28,7 +28,14 @@ from raftlog.record.batch import Buffer
 from raftlog.record.partitioner import partition_for_key
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_frame, encode_frame, split_parts
-from raftlog.wire.data import JsonProduceRequest, ProducePartition, ProduceRequest, ProduceResponse, ProduceResult
+from raftlog.wire.data import (
+    MAX_REQUEST_PARTITIONS,
+    JsonProduceRequest,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceResult,
+)
 from raftlog.wire.errors import WireError
 
 FORWARD_RETRY_MS = 50
@@ -65,6 +72,10 @@ class ProduceRoutes:
         head, body = decode_frame(ProduceRequest, await read_body(request, media.FRAME))
         if head.timeout_ms < 1:
             raise InvalidRequestError(f"timeout_ms: expected at least 1, received {head.timeout_ms}")
+        if len(head.partitions) > MAX_REQUEST_PARTITIONS:
+            raise InvalidRequestError(
+                f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(head.partitions)}"
+            )
         batches = split_parts(body, [asked.length for asked in head.partitions])
         timeout_ms = min(head.timeout_ms, deadline_ms(request, self._context.config.broker.request_timeout_ms))
         results = await asyncio.gather(

@@ -8,10 +8,10 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, read_json
+from raftlog.broker.reassignments import moving
 from raftlog.broker.routes.reading import CONSISTENCY, administer, read_image
 from raftlog.broker.views import topic_info
 from raftlog.errors import RaftlogError, UnknownOutcomeError
-from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, Offset
 from raftlog.wire import paths
 from raftlog.wire.admin import (
@@ -19,7 +19,6 @@ from raftlog.wire.admin import (
     AlterTopicBody,
     AlterTopicRequest,
     ElectLeadersRequest,
-    Reassignment,
     ReassignmentRequest,
     ReassignmentsResponse,
 )
@@ -84,7 +83,8 @@ class TopicRoutes:
         """List the reassignments that are under way."""
         check_query(request, CONSISTENCY)
         image = await read_image(self._context, request)
-        return json_response(ReassignmentsResponse(partitions=_reassignments(image)))
+        ask_leaders = request.query.get(CONSISTENCY) != "local"
+        return json_response(ReassignmentsResponse(partitions=await moving(self._context, image, ask_leaders)))
 
     async def reassign(self, request: web.Request) -> web.Response:
         """Begin, redirect or cancel reassignments; answer those of these partitions that are under way then."""
@@ -92,8 +92,10 @@ class TopicRoutes:
         command = await read_json(request, ReassignmentRequest)
         await administer(self._context, paths.REASSIGN, command, request)
         named = {(asked.topic, asked.partition) for asked in command.partitions}
-        moving = tuple(r for r in _reassignments(self._context.image) if (r.topic, r.partition) in named)
-        return json_response(ReassignmentsResponse(partitions=moving))
+        under_way = await moving(self._context, self._context.image, ask_leaders=False)
+        return json_response(
+            ReassignmentsResponse(partitions=tuple(r for r in under_way if (r.topic, r.partition) in named))
+        )
 
     async def elect_leaders(self, request: web.Request) -> web.Response:
         """Elect preferred leaders, or anybody for partitions without a leader; answer what came of it."""
@@ -126,18 +128,3 @@ class TopicRoutes:
             if info.metadata_offset >= offset:
                 return
             await asyncio.sleep(0.005)
-
-
-def _reassignments(image: MetadataImage) -> tuple[Reassignment, ...]:
-    return tuple(
-        Reassignment(
-            topic=topic.topic,
-            partition=number,
-            replicas=state.replicas,
-            adding=state.adding,
-            removing=state.removing,
-            isr=state.isr,
-        )
-        for topic, number, state in image.partitions()
-        if state.adding or state.removing
-    )

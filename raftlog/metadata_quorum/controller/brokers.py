@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
-from raftlog.metadata_quorum.controller.elections import elect_leaderless, take_out
+from raftlog.metadata_quorum.controller.elections import elect_leaderless, take_offline, take_out
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import (
     BeginControlledShutdown,
@@ -18,7 +18,7 @@ from raftlog.metadata_quorum.records import (
     UnfenceBroker,
     UnregisterBroker,
 )
-from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration
+from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPartition
 from raftlog.wire.admin import UnregisterBrokerRequest
 from raftlog.wire.controller import HeartbeatRequest, HeartbeatResponse, RegisterBrokerRequest
 
@@ -93,12 +93,15 @@ def decide_heartbeat(image: MetadataImage, request: HeartbeatRequest) -> Decisio
     broker = require_current(image, request.broker_id, request.broker_epoch)
     if request.want_shutdown:
         return _decide_shutdown(image, broker)
+    offline = [TopicIdPartition(replica.topic_id, replica.partition) for replica in request.offline]
+    records: list[Record] = list(take_offline(image, broker.broker_id, offline))
     caught_up = request.metadata_offset >= broker.broker_epoch
     if broker.fenced and caught_up and not broker.in_controlled_shutdown:
-        unfence = UnfenceBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
-        records: tuple[Record, ...] = (unfence, *elect_leaderless(image, broker.broker_id))
-        return Decision(records, HeartbeatResponse(fenced=False))
-    return Decision((), HeartbeatResponse(fenced=broker.fenced))
+        # A broker says which of its logs are damaged before it can be elected: in one decision with its return.
+        records.append(UnfenceBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
+        records += elect_leaderless(image, broker.broker_id, offline=offline)
+        return Decision(tuple(records), HeartbeatResponse(fenced=False))
+    return Decision(tuple(records), HeartbeatResponse(fenced=broker.fenced))
 
 
 def _decide_shutdown(image: MetadataImage, broker: BrokerRegistration) -> Decision[HeartbeatResponse]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftlog.config import validate_topic_configs
+from raftlog.config import validate_broker_configs
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.image import MetadataImage
@@ -44,7 +44,7 @@ def decide_features(image: MetadataImage, request: FeaturesBody) -> Decision[Non
 
 
 def decide_broker_configs(image: MetadataImage, request: BrokerConfigsRequest) -> Decision[None]:
-    """Change the topic settings that one broker, or all of them, use where a topic has none of its own.
+    """Change settings of one broker, or of all: its own, and those it uses where a topic has none.
 
     Raises:
         NotFoundError: RESOURCE_NOT_FOUND, no such broker.
@@ -52,7 +52,7 @@ def decide_broker_configs(image: MetadataImage, request: BrokerConfigsRequest) -
     """
     if request.broker_id != ALL_BROKERS and request.broker_id not in image.brokers:
         raise NotFoundError(f"broker {request.broker_id} is not registered", code=ErrorCode.RESOURCE_NOT_FOUND)
-    given = validate_topic_configs({name: value for name, value in request.configs.items() if value is not None})
+    given = validate_broker_configs({name: value for name, value in request.configs.items() if value is not None})
     if fixed := {"min_insync_replicas", "flush", "unclean_leader_election_enable"} & {*given}:
         raise InvalidRequestError(
             f"{min(fixed)}: every topic has its own, given when it is created", code=ErrorCode.INVALID_CONFIG

@@ -7,7 +7,7 @@ is not eligible. Without anybody eligible a partition waits, without a leader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ from raftlog.config import TopicConfig
 from raftlog.metadata_quorum.controller.decision import change
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.records import ChangePartition
-from raftlog.model import NO_LEADER, BrokerId, PartitionState
+from raftlog.model import NO_LEADER, BrokerId, PartitionState, TopicIdPartition
 from raftlog.wire.metadata import ConfigValue
 
 MayLead = Callable[[BrokerId], bool]
@@ -126,27 +126,63 @@ def take_out(
         gone = lost_disk or (lost_unsynced and settings(topic).flush == "os")
         if broker_id not in state.isr and not gone:
             continue
-        isr = tuple(member for member in state.isr if member != broker_id)
-        leader = NO_LEADER if state.leader == broker_id else state.leader
-        lost = frozenset({broker_id}) if gone else frozenset[BrokerId]()
-        after = moved(state, isr=isr, leader=leader, min_isr=min_isr(topic, state), lost=lost)
-        if leader == NO_LEADER:
-            # One change of the partition, and of its leader: one step of each epoch.
-            next_state = elected(topic, after, may_lead)
-            epoch = state.leader_epoch + (next_state.leader != state.leader)
-            after = replace(next_state, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1)
-        changes.append(change(topic.topic_id, partition, after))
+        changes.append(change(topic.topic_id, partition, _without(topic, state, broker_id, may_lead, gone=gone)))
     return changes
 
 
-def elect_leaderless(image: MetadataImage, returning: BrokerId) -> Iterable[ChangePartition]:
-    """Return the changes that give partitions without a leader to a broker that is about to be unfenced."""
+def take_offline(
+    image: MetadataImage, broker_id: BrokerId, replicas: Iterable[TopicIdPartition]
+) -> Iterator[ChangePartition]:
+    """Return the changes that keep replicas from leading and from being in sync, because their logs are damaged.
+
+    The last one that may hold every acknowledged record stays eligible, without leading: what becomes of it is for an
+    operator to decide.
+    """
+
+    def may_lead(candidate: BrokerId) -> bool:
+        return candidate != broker_id and is_active(image, candidate)
+
+    for topic_id, partition in replicas:
+        topic, state = image.topics.get(topic_id), image.partition(topic_id, partition)
+        if topic is None or state is None:
+            continue
+        eligible = {*state.isr, *state.elr}
+        last = eligible == {broker_id}
+        if broker_id in eligible and (not last or state.leader == broker_id):
+            yield change(topic_id, partition, _without(topic, state, broker_id, may_lead, gone=not last))
+
+
+def _without(
+    topic: TopicImage, state: PartitionState, broker_id: BrokerId, may_lead: MayLead, *, gone: bool
+) -> PartitionState:
+    """Return the next state without a broker in the ISR; `gone`: nor among those who may lead later."""
+    isr = tuple(member for member in state.isr if member != broker_id)
+    leader = NO_LEADER if state.leader == broker_id else state.leader
+    lost = frozenset({broker_id}) if gone else frozenset[BrokerId]()
+    after = moved(state, isr=isr, leader=leader, min_isr=min_isr(topic, state), lost=lost)
+    if leader != NO_LEADER:
+        return after
+    # One change of the partition, and of its leader: one step of each epoch.
+    next_state = elected(topic, after, may_lead)
+    epoch = state.leader_epoch + (next_state.leader != state.leader)
+    return replace(next_state, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1)
+
+
+def elect_leaderless(
+    image: MetadataImage, returning: BrokerId, *, offline: Container[TopicIdPartition] = ()
+) -> Iterable[ChangePartition]:
+    """Return the changes that give partitions without a leader to a broker that is about to be unfenced.
+
+    Args:
+        offline: replicas of that broker that cannot lead.
+    """
 
     def may_lead(candidate: BrokerId) -> bool:
         return candidate == returning
 
     for topic, partition, state in image.partitions():
-        if state.leader == NO_LEADER and returning in state.replicas:
+        unable = TopicIdPartition(topic.topic_id, partition) in offline
+        if state.leader == NO_LEADER and returning in state.replicas and not unable:
             after = elected(topic, state, may_lead)
             if after is not state:
                 yield change(topic.topic_id, partition, after)

@@ -184,20 +184,11 @@ class RaftJournal(Journal):  # type: ignore[misc]
         self.size = sum(len(command) for command, _, _ in self._entries)
 
     def _recover(self) -> None:
-        data = self._path.read_bytes()
-        if not data.startswith(MAGIC):
-            raise StorageError(f"{self._path} is no Raft journal: it begins with {data[:8]!r}")
-        at = len(MAGIC)
-        while (body := _body_at(data, at)) is not None:
+        bodies, at, size = sound_records(self._path)
+        for body in bodies:
             self._replay(body)
-            at += _FRAME.size + len(body)
-        if at == len(data):
+        if at == size:
             return
-        if (later := _sound_record_after(data, at)) is not None:
-            raise StorageError(
-                f"{self._path} is damaged at byte {at}, and a sound record follows at byte {later}: this is no torn "
-                "write. Restore the file, or remove this controller's data folder and let it join again as new"
-            )
         with self._path.open("r+b") as file:
             file.truncate(at)
             os.fsync(file.fileno())
@@ -216,6 +207,27 @@ class RaftJournal(Journal):  # type: ignore[misc]
             self._commit_index = self._commit_noted = _TERM.unpack(rest)[0]
         elif kind == b"S":
             self.standing = Standing(rest.decode())
+
+
+def sound_records(path: Path) -> tuple[list[bytes], int, int]:
+    """Return the bodies of a journal's sound records, where they end, and how long the file is. Changes nothing.
+
+    Raises:
+        StorageError: it is no journal, or damaged before a sound record.
+    """
+    data = path.read_bytes()
+    if not data.startswith(MAGIC):
+        raise StorageError(f"{path} is no Raft journal: it begins with {data[:8]!r}")
+    bodies, at = list[bytes](), len(MAGIC)
+    while (body := _body_at(data, at)) is not None:
+        bodies.append(body)
+        at += _FRAME.size + len(body)
+    if at < len(data) and (later := _sound_record_after(data, at)) is not None:
+        raise StorageError(
+            f"{path} is damaged at byte {at}, and a sound record follows at byte {later}: this is no torn "
+            "write. Restore the file, or remove this controller's data folder and let it join again as new"
+        )
+    return bodies, at, len(data)
 
 
 def _record(body: bytes) -> bytes:

@@ -132,6 +132,15 @@ class Snapshots:
             os.close(folder)
 
 
+def check_snapshot(path: Path) -> None:
+    """Read a snapshot file without using it.
+
+    Raises:
+        MessageFormatError: it is damaged.
+    """
+    decode(_body(path.read_bytes()))
+
+
 def _body(content: bytes) -> bytes:
     start = len(_MAGIC) + _HEAD.size
     if not content.startswith(_MAGIC) or len(content) < start:

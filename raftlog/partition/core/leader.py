@@ -19,6 +19,13 @@ UNKNOWN_OFFSET: Offset = -1
 
 
 @dataclass(slots=True)
+class SessionClock:
+    """When a fetch session last fetched: one time for all of its partitions, however few a request names."""
+
+    last_fetch_ms: int = 0
+
+
+@dataclass(slots=True)
 class Follower:
     """What the leader has seen of one follower in this leader epoch."""
 
@@ -29,7 +36,20 @@ class Follower:
     last_fetch_ms: int = 0
     last_fetch_leader_end: Offset = UNKNOWN_OFFSET
     last_caught_up_ms: int = 0
-    high_watermark_told: Offset = UNKNOWN_OFFSET
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    """It holds no record below this, as far as it has said."""
+    session: SessionClock | None = None
+    """The session in which it fetches: each of its requests says that the position it named last still holds."""
+
+    @property
+    def heard_ms(self) -> int:
+        return max(self.last_fetch_ms, self.session.last_fetch_ms) if self.session else self.last_fetch_ms
+
+    def kept_up(self, log_end_offset: Offset) -> None:
+        """Note that up to its last fetch it had the whole log, which ends at `log_end_offset` until now."""
+        self.last_fetch_ms = self.heard_ms
+        self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.last_fetch_leader_end = log_end_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +97,16 @@ class LeaderCore:
         return frozenset(self.state.isr) | (self.pending_isr or frozenset())
 
     @property
+    def replicated_offset(self) -> Offset:
+        """Every assigned replica, in sync or not, holds all records below it."""
+        return min([self._own_end_offset, *(self._end_of(r) for r in self.state.replicas if r != self.broker_id)])
+
+    def low_watermark(self, own_log_start_offset: Offset) -> Offset:
+        """Return below which no in-sync replica holds a record any more: whoever leads next, they stay deleted."""
+        others = [member for member in self.maximal_isr if member != self.broker_id]
+        return min([own_log_start_offset, *(self._start_of(member) for member in others)])
+
+    @property
     def under_min_isr(self) -> bool:
         return len(self.state.isr) < self.min_isr
 
@@ -96,6 +126,9 @@ class LeaderCore:
 
     def on_local_append(self, log_end_offset: Offset) -> None:
         """Learn that the log ends later; the records count only once `on_local_end` says that they are held."""
+        for follower in self.followers.values():
+            if follower.end_offset >= self._log_end_offset:
+                follower.kept_up(self._log_end_offset)
         self._log_end_offset = log_end_offset
 
     def on_local_end(self, end_offset: Offset) -> bool:
@@ -104,11 +137,21 @@ class LeaderCore:
         return self._advance()
 
     def on_follower_fetch(
-        self, follower_id: BrokerId, *, broker_epoch: BrokerEpoch, fetch_offset: Offset, now_ms: int
+        self,
+        follower_id: BrokerId,
+        *,
+        broker_epoch: BrokerEpoch,
+        fetch_offset: Offset,
+        now_ms: int,
+        session: SessionClock | None = None,
+        log_start_offset: Offset = UNKNOWN_OFFSET,
     ) -> bool:
         """Learn that a follower holds every record below `fetch_offset`; return whether the high watermark moved.
 
         The caller has resolved divergence and checked the leader epoch.
+
+        Args:
+            session: says from now on, without naming this partition, that the follower goes on fetching it.
         """
         follower = self.followers.get(follower_id)
         if follower is None or broker_epoch < follower.broker_epoch:
@@ -123,7 +166,15 @@ class LeaderCore:
         follower.last_fetch_ms = now_ms
         follower.broker_epoch = broker_epoch
         follower.end_offset = fetch_offset
+        follower.session = session
+        follower.log_start_offset = log_start_offset
         return self._advance()
+
+    def on_follower_left(self, follower_id: BrokerId, session: SessionClock) -> None:
+        """Learn that a session no longer speaks for a follower: it fetches elsewhere, or not from where it should."""
+        follower = self.followers.get(follower_id)
+        if follower is not None and follower.session is session:
+            follower.last_fetch_ms, follower.session = follower.heard_ms, None
 
     def on_state(self, state: PartitionState, now_ms: int, *, min_insync_replicas: int) -> bool:
         """Learn newer metadata of this leader epoch: it settles what was pending."""
@@ -173,7 +224,7 @@ class LeaderCore:
         follower = self.followers.get(member)
         if follower is None:
             return True
-        if now_ms - follower.last_fetch_ms > self._limits.silence_max_ms:
+        if now_ms - follower.heard_ms > self._limits.silence_max_ms:
             return True
         behind = follower.end_offset < self._log_end_offset
         return behind and now_ms - follower.last_caught_up_ms > self._limits.lag_time_max_ms
@@ -181,7 +232,7 @@ class LeaderCore:
     def _may_join(self, member: BrokerId, eligible: Mapping[BrokerId, BrokerEpoch], now_ms: int) -> bool:
         follower = self.followers[member]
         return (
-            now_ms - follower.last_fetch_ms <= self._limits.silence_max_ms
+            now_ms - follower.heard_ms <= self._limits.silence_max_ms
             and eligible.get(member) == follower.broker_epoch
             and follower.end_offset >= self.high_watermark
             and follower.end_offset >= self.epoch_start_offset
@@ -202,3 +253,7 @@ class LeaderCore:
     def _end_of(self, member: BrokerId) -> Offset:
         follower = self.followers.get(member)
         return follower.end_offset if follower else UNKNOWN_OFFSET
+
+    def _start_of(self, member: BrokerId) -> Offset:
+        follower = self.followers.get(member)
+        return follower.log_start_offset if follower else UNKNOWN_OFFSET

@@ -17,6 +17,9 @@ from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, stor
 
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
+QUARANTINED = ".quarantined-"
+MAX_QUARANTINED = 2
+"""Damaged logs of one partition that are kept; the oldest goes first."""
 _RUN_FILE = "run.json"
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 _PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>\d+)-(?P<topic_id>[0-9a-f]{32})$")
@@ -40,6 +43,8 @@ class DataDir:
         self.partitions = path / "partitions"
         self.storage_id = storage_id
         """Drawn when the folder was made: another folder has another one."""
+        self.power_lost = unclean
+        """As `unclean`, but for the whole run: logs are opened with that in mind."""
         self.unclean = unclean
         """The machine went down since this folder was last closed cleanly: what was not synced may be gone."""
         self._lock = lock
@@ -68,6 +73,12 @@ class DataDir:
             raise
         return opened
 
+    def renew_storage_id(self, storage_id: str) -> None:
+        """Become, durably, a folder that has lost what it held, as others see it."""
+        meta = read_json(self.path / "meta.json") or {}
+        write_json(self.path / "meta.json", {**meta, "storage_id": storage_id})
+        self.storage_id = storage_id
+
     def mark_clean(self) -> None:
         """Note that everything here is synced, and that nothing is written any more."""
         self._note_run(clean=True)
@@ -93,20 +104,79 @@ class DataDir:
 
     def list_partitions(self) -> Iterator[StoredPartition]:
         """Find every partition folder, sorted by name; others are left alone."""
-        for folder in sorted(self.partitions.iterdir()):
-            if match := _PARTITION_FOLDER.match(folder.name):
-                yield StoredPartition(match["topic"], int(match["partition"]), match["topic_id"], folder)
+        return stored_partitions(self.partitions)
 
     def delete_partition(self, folder: Path) -> None:
-        """Remove a partition's folder; a crash in between leaves a folder that the next start removes."""
+        """Remove a partition's folder, and what was put aside of it.
+
+        A crash in between leaves a folder that the next start removes.
+        """
         doomed = folder.with_name(folder.name + DELETED_SUFFIX)
-        folder.rename(doomed)
+        os.rename(folder, doomed)
         fsync_dir(self.partitions)
-        shutil.rmtree(doomed)
+        for gone in (doomed, *_quarantined(folder)):
+            shutil.rmtree(gone)
+
+    def quarantine(self, folder: Path) -> Path:
+        """Put a damaged log aside; see `quarantine`."""
+        return quarantine(folder)
+
+    @property
+    def quarantined(self) -> int:
+        """How many damaged logs lie aside."""
+        return sum(QUARANTINED in name for name in os.listdir(self.partitions))
 
     def _remove_deleted(self) -> None:
         for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
             shutil.rmtree(folder)
+
+
+def quarantine(folder: Path) -> Path:
+    """Put a damaged log aside, durably; return where it is. Of one partition, `MAX_QUARANTINED` are kept.
+
+    Raises:
+        StorageError: it is where it was.
+    """
+    kept = _quarantined(folder)
+    number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
+    aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
+    try:
+        os.rename(folder, aside)
+        fsync_dir(folder.parent)
+    except OSError as error:
+        raise storage_error(error, f"cannot put {folder} aside") from error
+    for old in kept[: max(0, len(kept) + 1 - MAX_QUARANTINED)]:
+        shutil.rmtree(old, ignore_errors=True)
+    return aside
+
+
+def _quarantined(folder: Path) -> list[Path]:
+    """Return what was put aside of a log, oldest first."""
+    prefix = folder.name + QUARANTINED
+    names = [name.removeprefix(prefix) for name in os.listdir(folder.parent) if name.startswith(prefix)]
+    return [folder.with_name(f"{prefix}{number}") for number in sorted(int(name) for name in names if name.isdecimal())]
+
+
+def in_use(path: Path) -> bool:
+    """Tell whether a process uses a data folder; nothing is changed."""
+    try:
+        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def stored_partitions(partitions: Path) -> Iterator[StoredPartition]:
+    """Find every partition folder, sorted by name; others are left alone."""
+    for name in sorted(os.listdir(partitions)):
+        if match := _PARTITION_FOLDER.match(name):
+            yield StoredPartition(match["topic"], int(match["partition"]), match["topic_id"], partitions / name)
 
 
 def _lock(path: Path) -> int:

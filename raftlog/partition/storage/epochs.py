@@ -6,9 +6,10 @@ An epoch is durable here before the first batch of that epoch is appended, so th
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from pathlib import Path
 
-from raftlog.errors import StorageError
+from raftlog.errors import DamagedDataError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from raftlog.partition.storage.files import read_json, write_json
 
@@ -22,13 +23,17 @@ class EpochTable:
         """Read the table.
 
         Raises:
-            StorageError: the file is damaged.
+            DamagedDataError: the file is damaged.
+            StorageError: it cannot be read.
         """
         self._path = folder / FILE_NAME
         document = read_json(self._path) or {}
-        self._entries = [(int(epoch), int(start)) for epoch, start in document.get("epochs", [])]
-        if self._entries != sorted(set(self._entries)):
-            raise StorageError(f"{self._path}: epochs do not grow: {self._entries}")
+        try:
+            self._entries = [(int(epoch), int(start)) for epoch, start in document.get("epochs", [])]
+        except (TypeError, ValueError) as error:
+            raise DamagedDataError(f"{self._path}: expected pairs of numbers: {error}") from error
+        if any(earlier[0] >= later[0] or earlier[1] >= later[1] for earlier, later in pairwise(self._entries)):
+            raise DamagedDataError(f"{self._path}: epochs do not grow: {self._entries}")
 
     @property
     def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:

@@ -1,4 +1,7 @@
-"""Writing small files so that a crash leaves the old content or the new, and telling a full disk from a broken one."""
+"""Writing small files so that a crash leaves the old content or the new, and telling a full disk from a broken one.
+
+Everything under `storage` reaches the disk through functions of `os`, called by that name: one place to put faults in.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import orjson
 
-from raftlog.errors import DiskFullError, StorageError
+from raftlog.errors import DamagedDataError, DiskFullError, StorageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_CHECKSUM = "crc32c"
+_JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+NEW_SUFFIX = ".new"
 
 
 def storage_error(error: OSError, what: str) -> StorageError:
@@ -22,7 +29,7 @@ def storage_error(error: OSError, what: str) -> StorageError:
 
 def fsync_dir(folder: Path) -> None:
     """Make creations, renames and deletions inside `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -33,51 +40,99 @@ def make_dir(folder: Path) -> None:
     """Create a folder and those above it, durably: what is synced inside one that is lost is lost with it.
 
     Raises:
-        OSError: from the system.
+        StorageError: it cannot be created.
     """
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    for path in reversed(missing):
-        path.mkdir(exist_ok=True)
-        fsync_dir(path.parent)
+    try:
+        for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            path.mkdir(exist_ok=True)
+            fsync_dir(path.parent)
+    except OSError as error:
+        raise storage_error(error, f"cannot create {folder}") from error
 
 
-def atomic_write(path: Path, content: bytes) -> None:
-    """Replace a file's content, durably: write beside it, fsync, rename, fsync the folder.
+def read_file(path: Path, *, limit: int | None = None) -> bytes | None:
+    """Return a file's content, or its first `limit` bytes, or None when there is no such file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        if limit is not None:
+            return os.pread(descriptor, limit, 0)
+        parts, position = [], 0
+        while part := os.pread(descriptor, 1 << 20, position):
+            parts.append(part)
+            position += len(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def atomic_write(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Replace a file's content: write beside it, fsync, rename, fsync the folder.
+
+    Args:
+        durable: False leaves out both fsyncs, for what a checksum protects and the log can rebuild.
 
     Raises:
         StorageError: the file still has its old content.
     """
-    beside = path.with_name(path.name + ".new")
+    beside = path.with_name(path.name + NEW_SUFFIX)
     try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        fsync_dir(path.parent)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            write_fully(descriptor, content, 0)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(beside, path)
+        if durable:
+            fsync_dir(path.parent)
     except OSError as error:
         raise storage_error(error, f"cannot write {path}") from error
 
 
+def unlink_quietly(path: Path) -> None:
+    """Remove a file that may not be there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Replace a JSON file, durably."""
-    atomic_write(path, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    """Replace a JSON file, durably, with a checksum over its other members."""
+    checked = {**document, _CHECKSUM: google_crc32c.value(orjson.dumps(document, option=_JSON))}
+    atomic_write(path, orjson.dumps(checked, option=_JSON))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return a JSON file's object, or None when there is no such file.
 
     Raises:
-        StorageError: it cannot be read, or is no JSON object.
+        DamagedDataError: it is not what was written.
+        StorageError: it cannot be read.
     """
     try:
-        document = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, orjson.JSONDecodeError) as error:
+        content = read_file(path)
+    except OSError as error:
         raise StorageError(f"cannot read {path}: {error}") from error
+    if content is None:
+        return None
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise DamagedDataError(f"cannot read {path}: {error}") from error
     if not isinstance(document, dict):
-        raise StorageError(f"cannot read {path}: expected a JSON object")
+        raise DamagedDataError(f"cannot read {path}: expected a JSON object")
+    checksum = document.pop(_CHECKSUM, None)  # None: written by hand, or by an earlier version.
+    if checksum is not None and checksum != google_crc32c.value(orjson.dumps(document, option=_JSON)):
+        raise DamagedDataError(f"{path} is damaged: its checksum does not fit; if you edited it, remove {_CHECKSUM!r}")
     return document
 
 

@@ -1,11 +1,12 @@
-"""One partition's log on disk.
+"""One partition's log on disk: appending and reading.
 
-One owner calls it; only `fsync` may run beside, in a worker thread. Appending is one write of whole, stamped batches:
-they are durable after the next `fsync`. Order of every durable step: write, flush, rename, folder, acknowledge.
+One owner calls it; only `fsync` and what `plan_checkpoint` returns may run beside, in worker threads. Appending is one
+write of whole, stamped batches: they are durable after the next `fsync`.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,89 +14,65 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import LeaderEpoch, Offset
-from raftlog.partition.storage.epochs import EpochTable
-from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, storage_error, write_json
+from raftlog.partition.storage.files import storage_error
+from raftlog.partition.storage.log_segments import SegmentedLog
+from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
-from raftlog.partition.storage.recovery import open_segments
-from raftlog.partition.storage.retention import DELETED_SUFFIX, expired_segments
-from raftlog.partition.storage.segment import Segment, segment_path
-from raftlog.partition.storage.sync import Syncer
+from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 
-CHECKPOINT = "checkpoint.json"
+_log = logging.getLogger(__name__)
 
 
-class LogClosedError(StorageError):
-    """The log was closed on purpose: the disk is not to blame."""
-
-
-class PartitionLog:
+class PartitionLog(SegmentedLog):
     """A log from `log_start_offset` to `log_end_offset` (exclusive)."""
 
-    def __init__(self, folder: Path, config: TopicConfig) -> None:
-        self.folder = folder
-        self.config = config
-        self._failure: StorageError | None = None
-        try:
-            make_dir(folder)
-        except OSError as error:
-            raise storage_error(error, f"cannot create {folder}") from error
-        checkpoint = read_json(folder / CHECKPOINT) or {}
-        self.log_start_offset: Offset = int(checkpoint.get("log_start_offset", 0))
-        self.recovery_point: Offset = int(checkpoint.get("recovery_point", self.log_start_offset))
-        self.high_watermark_checkpoint: Offset = int(checkpoint.get("high_watermark", self.log_start_offset))
-        self.epochs = EpochTable(folder)
-        self._segments = open_segments(
-            folder, log_start_offset=self.log_start_offset, recovery_point=self.recovery_point
-        )
-        self.epochs.truncate_from(self.log_end_offset)
-        self._syncer = Syncer(durable_end_offset=self.recovery_point)
-        if self.log_end_offset > self.recovery_point:  # The last process may not have synced it.
-            self._syncer.wrote(self._segments[-1])
-            self.fsync()
+    refusal: StorageError | None = None
+    """Why the last append failed, if it did."""
 
     @classmethod
-    def open(cls, folder: Path, config: TopicConfig) -> PartitionLog:
+    def open(
+        cls, folder: Path, config: TopicConfig, *, pool: FilePool | None = None, power_lost: bool = False
+    ) -> PartitionLog:
         """Create a log, or recover the one that is there.
 
+        Args:
+            pool: shared with other logs; it bounds how many files are open.
+            power_lost: the machine went down since the log was used: writes that were not synced may be missing.
+
         Raises:
-            StorageError: damage below the recovery point, or the disk refused.
+            DamagedDataError: records that were on disk are gone; nothing was changed.
+            StorageError: the disk refused.
         """
-        return cls(folder, config)
-
-    @property
-    def log_end_offset(self) -> Offset:
-        return self._segments[-1].next_offset
-
-    @property
-    def durable_end_offset(self) -> Offset:
-        """Everything below it survives a power loss."""
-        return self._syncer.durable_end_offset
+        return cls(folder, config, pool=pool or FilePool(), power_lost=power_lost)
 
     @property
     def last_epoch(self) -> LeaderEpoch:
         """The epoch of the last batch; `NO_LEADER_EPOCH` for an empty log."""
         return self.epochs.epoch_at(self.log_end_offset - 1) if self.log_end_offset > self.log_start_offset else -1
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def failure(self) -> StorageError | None:
-        """Why the log takes no more appends, if so."""
-        return self._failure
-
     def append(self, batches: Buffer) -> None:
         """Write stamped batches that continue the log.
 
         Raises:
-            DiskFullError: nothing was appended.
-            StorageError: the log is broken and takes no more appends.
+            DiskFullError: nothing was appended; of several batches, none beyond the log end offset.
+            StorageError: the same, or the log is broken and takes no more appends: see `failure`.
             CorruptBatchError: the batches do not continue the log; nothing was appended.
         """
         self._require_sound()
-        view, start, group = memoryview(batches), 0, list[BatchHeader]()
+        try:
+            self._append(memoryview(batches))
+        except StorageError as error:
+            if self.refusal is None:
+                _log.error("%s", error.message)  # Once: followers and producers try again many times a second.
+            self.refusal = error
+            raise
+        if self.refusal is not None:
+            _log.info("%s takes appends again", self.folder)
+            self.refusal = None
+
+    def _append(self, view: memoryview) -> None:
+        start, group = 0, list[BatchHeader]()
         self._require_contiguous(headers := [header for header, _ in iter_batches(view)])
         position = 0
         for header in headers:
@@ -106,27 +83,10 @@ class PartitionLog:
             if self._must_roll(position - start, header):
                 self._write(view[start:position], group)
                 start, group = position, []
-                if self._segments[-1].size:
-                    self._roll()
+                self.roll()
             group.append(header)
             position += header.batch_length
         self._write(view[start:position], group)
-
-    def fsync(self) -> Offset:
-        """Make everything appended so far durable; return the durable end. Safe in a worker thread.
-
-        Raises:
-            LogClosedError: nobody waits for this any more: its partition was deleted, or the broker stops.
-            StorageError: what was written since the last fsync may be lost, so the log takes no more appends.
-        """
-        self._require_sound()
-        try:
-            return self._syncer.sync(lambda: self.log_end_offset)
-        except OSError as error:
-            if isinstance(self._failure, LogClosedError):
-                raise self._failure from None  # Closed between the check and the sync.
-            # A failed fsync drops dirty pages: a second one would succeed without having written them.
-            raise self._fail(error, "cannot fsync") from error
 
     def read(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> bytes:
         """Return whole batches from the one that holds `offset`, all below `limit_offset`.
@@ -145,46 +105,6 @@ class PartitionLog:
         except (CorruptBatchError, OSError) as error:
             raise StorageError(f"{self.folder} cannot be read at offset {offset}: {error}") from error
 
-    def truncate_to(self, offset: Offset) -> None:
-        """Remove, durably, every batch that holds `offset` or more."""
-        self._require_sound()
-        if offset <= self.log_start_offset:
-            self.reset_to(offset)
-        elif offset < self.log_end_offset:
-            self._truncate_inside(offset)
-
-    def _truncate_inside(self, offset: Offset) -> None:
-        if self.recovery_point > offset:
-            self._save_checkpoint(recovery_point=offset, high_watermark=min(self.high_watermark_checkpoint, offset))
-        try:
-            with self._syncer.paused():
-                while self._segments[-1].base_offset >= offset:
-                    self._remove(self._segments.pop())
-                self._segments[-1].truncate_to(offset)
-                self._syncer.truncated(self.log_end_offset, self._segments[-1])
-            fsync_dir(self.folder)
-        except OSError as error:
-            raise self._fail(error, "cannot truncate") from error
-        self.epochs.truncate_from(self.log_end_offset)
-        self.fsync()
-
-    def reset_to(self, offset: Offset) -> None:
-        """Remove everything, durably; the log is empty and goes on at `offset`."""
-        try:
-            with self._syncer.paused():
-                for segment in self._segments:
-                    self._remove(segment)
-                fsync_dir(self.folder)
-                self.epochs.clear()
-                self.log_start_offset = offset
-                self._save_checkpoint(recovery_point=offset, high_watermark=offset)
-                self._segments = [Segment(segment_path(self.folder, offset), offset)]
-                self._syncer.truncated(offset, self._segments[-1])
-            fsync_dir(self.folder)
-        except OSError as error:
-            raise self._fail(error, "cannot start over") from error
-        self._syncer.durable_end_offset = offset
-
     def offset_for_timestamp(self, timestamp_us: int, *, limit_offset: Offset) -> Offset | None:
         """Return the first offset below `limit_offset` whose record is at or after a time (us since 1970)."""
         start = max(self.log_start_offset, self._segments[0].base_offset)
@@ -198,40 +118,6 @@ class PartitionLog:
                 if header.last_offset >= start:
                     yield header
 
-    def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
-        """Drop whole segments below the high watermark that are too old or too much; return how many.
-
-        Files disappear at the next call, so that a reader in the middle of one is not disturbed.
-        """
-        for leftover in self.folder.glob(f"*{DELETED_SUFFIX}"):
-            leftover.unlink()
-        count = expired_segments(self._segments, self.config, now_us, high_watermark)
-        if count == 0:
-            return 0
-        dropped, self._segments = self._segments[:count], self._segments[count:]
-        self.log_start_offset = self._segments[0].base_offset
-        self._save_checkpoint(recovery_point=self.durable_end_offset, high_watermark=high_watermark)
-        with self._syncer.paused():
-            for segment in dropped:
-                segment.path.rename(segment.path.with_name(segment.path.name + DELETED_SUFFIX))
-                self._syncer.forget(segment)
-                segment.close()
-        fsync_dir(self.folder)
-        self.epochs.truncate_before(self.log_start_offset)
-        return count
-
-    def checkpoint(self, high_watermark: Offset) -> None:
-        """Record, durably, how far the log is known to be whole, so that the next start scans less."""
-        if (self.durable_end_offset, high_watermark) != (self.recovery_point, self.high_watermark_checkpoint):
-            self._save_checkpoint(recovery_point=self.durable_end_offset, high_watermark=high_watermark)
-
-    def close(self) -> None:
-        """Close every file; nothing is flushed. Waits for an `fsync` under way."""
-        with self._syncer.paused():
-            for segment in self._segments:
-                segment.close()
-            self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
-
     def _must_roll(self, pending: int, header: BatchHeader) -> bool:
         active = self._segments[-1]
         if active.size + pending == 0:
@@ -242,20 +128,15 @@ class PartitionLog:
             or header.max_timestamp - first > self.config.segment_ms * 1000
         )
 
-    def _roll(self) -> None:
-        try:
-            segment = Segment(segment_path(self.folder, self.log_end_offset), self.log_end_offset)
-            fsync_dir(self.folder)
-        except OSError as error:
-            raise storage_error(error, f"cannot add a segment to {self.folder}") from error
-        self._segments.append(segment)
-
     def _write(self, content: memoryview, headers: list[BatchHeader]) -> None:
         if not headers:
             return
         active = self._segments[-1]
         try:
+            active.load_index()  # Before: what is written must not wait for anything to be known.
             active.write(content)
+        except CorruptBatchError as error:
+            raise StorageError(f"{self.folder} is damaged; nothing was appended: {error.message}") from error
         except OSError as error:
             try:
                 active.cut(active.size)
@@ -265,16 +146,6 @@ class PartitionLog:
         self._syncer.wrote(active)  # Before the log end moves: see `Syncer.sync`.
         for header in headers:
             active.learn(header)
-
-    def _remove(self, segment: Segment) -> None:
-        self._syncer.forget(segment)
-        segment.close()
-        segment.path.unlink()
-
-    def _save_checkpoint(self, *, recovery_point: Offset, high_watermark: Offset) -> None:
-        document = {"version": 1, "log_start_offset": self.log_start_offset, "recovery_point": recovery_point}
-        write_json(self.folder / CHECKPOINT, {**document, "high_watermark": high_watermark})
-        self.recovery_point, self.high_watermark_checkpoint = recovery_point, high_watermark
 
     def _segment_of(self, offset: Offset) -> Segment:
         return self._segments[bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1]
@@ -295,11 +166,3 @@ class PartitionLog:
                     f"received offset {header.base_offset} of epoch {header.leader_epoch}"
                 )
             expected, epoch = header.next_offset, header.leader_epoch
-
-    def _require_sound(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    def _fail(self, error: OSError, what: str) -> StorageError:
-        self._failure = storage_error(error, f"{self.folder}: {what}; the log takes no more appends")
-        return self._failure

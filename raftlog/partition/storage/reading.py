@@ -6,24 +6,34 @@ from collections.abc import Sequence
 
 import pyarrow.compute as pc
 
+from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
 from raftlog.partition.storage.segment import Segment
-from raftlog.record.arrow import to_arrow
+from raftlog.record.arrow import to_arrow_with_offsets
+from raftlog.record.batch import verify_payload_crc
 
 
 def read_batches(segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset) -> bytes:
-    """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long."""
+    """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long.
+
+    Raises:
+        CorruptBatchError: the first of them is damaged; what lies before damage is returned.
+    """
     start = end = -1
-    for position, header in segment.headers(offset):
-        if header.last_offset < offset:
-            continue
-        if header.last_offset >= limit_offset:
-            break
+    try:
+        for position, header in segment.headers(offset):
+            if header.last_offset < offset:
+                continue
+            if header.last_offset >= limit_offset:
+                break
+            if start < 0:
+                start = position
+            elif position + header.batch_length - start > max_bytes:
+                break
+            end = position + header.batch_length
+    except CorruptBatchError:
         if start < 0:
-            start = position
-        elif position + header.batch_length - start > max_bytes:
-            break
-        end = position + header.batch_length
+            raise
     return segment.read_at(start, end - start) if start >= 0 else b""
 
 
@@ -34,12 +44,14 @@ def offset_for_timestamp(
     for segment in segments:
         if segment.max_timestamp < timestamp_us:
             continue
-        for position, header in segment.headers(log_start_offset):
-            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset:
+        for position, header in segment.headers_since(timestamp_us):
+            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset or header.is_empty:
                 continue
             batch = segment.read_at(position, header.batch_length)
-            timestamps = to_arrow(header, batch).column(0).cast("int64")
-            row = pc.index(pc.greater_equal(timestamps, timestamp_us), True).as_py()
-            found = header.base_offset + row
-            return found if found < limit_offset else None
+            verify_payload_crc(header, batch)
+            rows = to_arrow_with_offsets(header, batch, from_offset=log_start_offset)
+            row = pc.index(pc.greater_equal(rows.column("timestamp").cast("int64"), timestamp_us), True).as_py()
+            if row >= 0:
+                found = rows.column("offset")[row].as_py()
+                return found if found < limit_offset else None
     return None

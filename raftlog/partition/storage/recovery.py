@@ -1,88 +1,254 @@
-"""Opening a log after any kind of end: rebuild what is known of each segment, cut a torn tail, refuse other damage.
+"""Opening a log after any kind of end: take over what indexes say, scan the rest, cut a torn tail, refuse damage.
 
-Everything below the recovery point was fsynced when the last checkpoint was written; it must be whole. Above it, a
-crash may have left a torn or missing tail: the log ends at the first batch that is not sound.
+Everything below the recovery point was fsynced when the last checkpoint was written. Segments below it are taken as
+their index files describe them, if size and checksums fit; only the rest is scanned. Above it, a crash may have left a
+torn or missing tail, and the log ends at the first batch that is not sound. But when a sound batch follows later, what
+lies between was written before it and is damaged now: that is no torn tail, and cutting it could lose acknowledged
+records. After a power cut alone, such a gap may also be a write that never reached the disk, and then it looks so.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from raftlog.errors import CorruptBatchError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.files import fsync_dir, storage_error
+from raftlog.partition.storage.files import fsync_dir, storage_error, unlink_quietly
+from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
+from raftlog.partition.storage.index import SegmentFacts, read_facts, read_index
+from raftlog.partition.storage.pool import FilePool
+from raftlog.partition.storage.scanning import sound_batch_after, write_was_lost
 from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path
+from raftlog.partition.storage.swap import remove_unfinished
 
 _log = logging.getLogger(__name__)
 
 
-def open_segments(folder: Path, *, log_start_offset: Offset, recovery_point: Offset) -> list[Segment]:
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The segments of a log, and whether anything on disk was changed."""
+
+    segments: list[Segment]
+    changed: bool
+
+
+def open_segments(
+    folder: Path, *, log_start_offset: Offset, recovery_point: Offset, pool: FilePool, power_lost: bool
+) -> Recovered:
     """Open every segment of a log; the last one is the active one.
 
     Raises:
-        StorageError: damage below the recovery point, or the disk refused.
+        DamagedDataError: records that were on disk are gone; nothing was changed.
+        StorageError: the disk refused.
     """
     try:
-        return _open_segments(folder, log_start_offset, recovery_point)
+        return _Recovery(folder, log_start_offset, recovery_point, pool, power_lost).run()
     except OSError as error:
         raise storage_error(error, f"cannot open the log in {folder}") from error
 
 
-def _open_segments(folder: Path, log_start_offset: Offset, recovery_point: Offset) -> list[Segment]:
-    bases = sorted(int(path.stem) for path in folder.glob(f"*{SUFFIX}"))
-    for base in [base for base in bases if base < log_start_offset]:
-        # Retention moved the log start past whole segments, or stopped between its two steps.
-        following = [other for other in bases if other > base]
-        if following and following[0] <= log_start_offset:
-            segment_path(folder, base).unlink()
-            bases.remove(base)
-    segments: list[Segment] = []
-    for number, base in enumerate(bases or [log_start_offset]):
-        if segments and base != segments[-1].next_offset:
-            _drop_after_gap(folder, bases[number:], segments[-1].next_offset, recovery_point)
-            break
-        segment = Segment(segment_path(folder, base), base)
-        segments.append(segment)
-        _recover(segment, recovery_point)
-    fsync_dir(folder)
-    if segments[-1].next_offset < recovery_point:
-        raise StorageError(
-            f"{folder} ends at offset {segments[-1].next_offset}, but everything below {recovery_point} was on disk "
-            "once: records are missing; remove the folder to fetch them again from the leader"
-        )
-    return segments
+def segment_bases(names: Iterable[str]) -> list[Offset]:
+    """Return the base offsets of the segments among these file names, in order."""
+    stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+    return sorted(int(stem) for stem in stems if stem.isdecimal())
 
 
-def _recover(segment: Segment, recovery_point: Offset) -> None:
-    size = segment.file_size()
-    try:
-        for position, header in segment.scan(0, size, verify=False):
-            if header.base_offset != segment.next_offset:
-                raise CorruptBatchError(f"expected offset {segment.next_offset}, found {header.base_offset}")
-            if header.next_offset > recovery_point:
-                next(segment.scan(position, position + header.batch_length, verify=True))
-            segment.learn(header)
-    except CorruptBatchError as error:
-        if segment.next_offset < recovery_point:
-            raise StorageError(
-                f"{segment.path} is damaged at offset {segment.next_offset}, below the recovery point "
-                f"{recovery_point}: {error.message}; remove the folder to fetch the partition again from the leader"
+class _Recovery:
+    def __init__(
+        self, folder: Path, log_start_offset: Offset, recovery_point: Offset, pool: FilePool, power_lost: bool
+    ) -> None:
+        self._folder = folder
+        self._log_start_offset = log_start_offset
+        self._recovery_point = recovery_point
+        self._pool = pool
+        self._power_lost = power_lost
+        self._changed = False
+        self._opened: list[Segment] = []
+        self._stale: list[Segment] = []
+        """Their indexes speak of more than there is: they could be believed once a segment has grown as far again."""
+
+    def run(self) -> Recovered:
+        try:
+            return self._run()
+        except BaseException:
+            for segment in self._opened:
+                segment.close()
+            raise
+
+    def _run(self) -> Recovered:
+        sizes = {base: os.stat(segment_path(self._folder, base)).st_size for base in self._bases()}
+        newest = max(sizes, default=-1)
+        bases, old = self._without_old([base for base in sizes if sizes[base] or base == newest])
+        empty = [base for base in sizes if not sizes[base] and base != newest]  # Left by a roll that failed.
+        if bases and bases[0] > self._log_start_offset < self._recovery_point:
+            raise DamagedDataError(
+                f"{self._folder}: no segment holds offset {self._log_start_offset}, where the log starts",
+                details={"damaged_at": self._log_start_offset},
+            )
+        segments = list[Segment]()
+        merged = list[Offset]()
+        for number, base in enumerate(bases):
+            if segments and base < segments[-1].next_offset:
+                merged.append(base)  # Compaction had put its records into the one before it, and synced that.
+                continue
+            if segments and base != segments[-1].next_offset:
+                self._end_before(bases[number:], sizes, segments[-1])
+                break
+            segments.append(self._open(base, [(later, sizes[later]) for later in bases[number:]]))
+        self._require_durable(segments[-1].next_offset if segments else self._log_start_offset)
+        self._remove([*empty, *old, *merged])
+        for segment in self._stale:
+            unlink_quietly(segment.index_path)
+            segment.indexed_size = -1
+            self._changed = True
+        self._changed = remove_unfinished(self._folder) or self._changed
+        segments = segments or [self._create(self._log_start_offset)]
+        if self._changed:
+            fsync_dir(self._folder)
+        return Recovered(segments, self._changed)
+
+    def _bases(self) -> list[Offset]:
+        return segment_bases(os.listdir(self._folder))
+
+    def _without_old(self, bases: list[Offset]) -> tuple[list[Offset], list[Offset]]:
+        """Leave out segments that retention let go, but had not removed yet."""
+        keep = sum(following <= self._log_start_offset for following in bases[1:])
+        return bases[keep:], bases[:keep]
+
+    def _segment(self, base: Offset) -> Segment:
+        segment = Segment(segment_path(self._folder, base), base, self._pool)
+        self._opened.append(segment)
+        return segment
+
+    def _open(self, base: Offset, files: Sequence[tuple[Offset, int]]) -> Segment:
+        """Learn what a segment holds, the first of `files`: base offsets and sizes."""
+        (_, size), *later = files
+        segment = self._segment(base)
+        closed = bool(later) and later[0][0] <= self._recovery_point
+        facts = told = read_facts(segment.index_path)
+        if facts is not None and (facts.base_offset > base or facts.size > size):
+            facts = None
+        if closed and facts is not None and facts.size == size:
+            segment.trust(facts)
+            return segment
+        if facts is not None:
+            self._start_from_index(segment)
+        self._scan(segment, size, later)
+        if segment.facts == facts:
+            segment.indexed_size = segment.size
+        elif closed:
+            _save_index(segment)
+        elif told is not None and told.size > segment.size:
+            self._stale.append(segment)
+        return segment
+
+    def _start_from_index(self, segment: Segment) -> None:
+        """Take over what the index file says of bytes that were synced, up to a batch that is where it says."""
+        if (read := read_index(segment.index_path)) is None:
+            return
+        facts, index = read
+        at = bisect_right(index.offsets, self._recovery_point) - 1
+        if at > 0 and segment.lands_on((index.offsets[at], index.positions[at])):
+            offset, position, newest = (column[at] for column in index.columns)
+            index.cut(position)
+            segment.trust(SegmentFacts(facts.base_offset, position, offset, newest, facts.first_timestamp), index)
+
+    def _scan(self, segment: Segment, size: int, later: Sequence[tuple[Offset, int]]) -> None:
+        try:
+            for position, header in segment.scan(segment.size, size, verify=False):
+                if header.base_offset != segment.next_offset:
+                    raise CorruptBatchError(f"expected offset {segment.next_offset}, found {header.base_offset}")
+                if header.next_offset > self._recovery_point:
+                    next(segment.scan(position, position + header.batch_length, verify=True))
+                segment.learn(header)
+        except CorruptBatchError as error:
+            self._require_torn(segment, size, error, later)
+            _log.warning(
+                "%s: cut from %d to %d bytes, log end offset %d: %s",
+                segment.path,
+                size,
+                segment.size,
+                segment.next_offset,
+                error.message,
+            )
+            segment.cut(segment.size)
+            self._changed = True
+
+    def _require_torn(
+        self, segment: Segment, size: int, error: CorruptBatchError, later: Sequence[tuple[Offset, int]]
+    ) -> None:
+        """Refuse to cut what may have been acknowledged."""
+        end = segment.next_offset
+        if end < self._recovery_point:
+            raise DamagedDataError(
+                f"{segment.path} is damaged at offset {end}, below the recovery point {self._recovery_point}: "
+                f"{error.message}",
+                details={"damaged_at": end},
             ) from error
-        _log.warning(
-            "%s: cut from %d to %d bytes, log end offset %d: %s",
-            segment.path,
-            size,
-            segment.size,
-            segment.next_offset,
-            error.message,
-        )
-        segment.cut(segment.size)
+        if self._power_lost and write_was_lost(segment.file.pread, segment.size, size):
+            return
+        sound = sound_batch_after(segment.file.pread, segment.size, size, min_offset=end)
+        if sound is not None or self._sound_segment(later, end) is not None:
+            what = f"offset {sound.base_offset}" if sound else "in a later segment"
+            raise DamagedDataError(
+                f"{segment.path} is damaged at offset {end}, and sound batches follow ({what}): this is no torn "
+                f"write: {error.message}",
+                details={"damaged_at": end},
+            ) from error
+
+    def _sound_segment(self, later: Sequence[tuple[Offset, int]], end: Offset) -> Offset | None:
+        for base, size in later:
+            segment = self._segment(base)
+            sound = base >= end and sound_batch_after(segment.file.pread, 0, size, min_offset=end)
+            segment.close()  # It may be removed: an open file would keep its room.
+            if sound:
+                return base
+        return None
+
+    def _end_before(self, bases: Sequence[Offset], sizes: dict[Offset, int], last: Segment) -> None:
+        """Segments follow that do not continue the log: it ends here, unless records are missing in between."""
+        end = last.next_offset
+        if end < self._recovery_point:
+            raise DamagedDataError(
+                f"{self._folder}: no segment holds offset {end}, below the recovery point {self._recovery_point}",
+                details={"damaged_at": end},
+            )
+        sound = None if self._power_lost else self._sound_segment([(base, sizes[base]) for base in bases], end)
+        if sound is not None:
+            raise DamagedDataError(
+                f"{self._folder}: no segment holds offset {end}, and a sound segment follows at {sound}",
+                details={"damaged_at": end},
+            )
+        _log.warning("%s: removed segments %s after the log end offset %d", self._folder, list(bases), end)
+        self._remove(bases)
+
+    def _require_durable(self, end: Offset) -> None:
+        if end < self._recovery_point:
+            raise DamagedDataError(
+                f"{self._folder} ends at offset {end}, but everything below {self._recovery_point} was on disk once: "
+                "records are missing",
+                details={"damaged_at": end},
+            )
+
+    def _create(self, base: Offset) -> Segment:
+        self._changed = True
+        return Segment.create(segment_path(self._folder, base), base, self._pool)
+
+    def _remove(self, bases: Iterable[Offset]) -> None:
+        for base in bases:
+            path = segment_path(self._folder, base)
+            unlink_quietly(path.with_suffix(INDEX_SUFFIX))
+            os.unlink(path)
+            self._changed = True
 
 
-def _drop_after_gap(folder: Path, bases: list[Offset], end: Offset, recovery_point: Offset) -> None:
-    if end < recovery_point:
-        raise StorageError(f"{folder}: no segment holds offset {end}, below the recovery point {recovery_point}")
-    _log.warning("%s: removed segments %s after the log end offset %d", folder, bases, end)
-    for base in bases:
-        segment_path(folder, base).unlink()
+def _save_index(segment: Segment) -> None:
+    try:
+        segment.save_index()
+    except StorageError as error:
+        _log.warning("%s; it is rebuilt at each start", error.message)

@@ -2,22 +2,74 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from raftlog.config import TopicConfig
 from raftlog.model import Offset
+from raftlog.partition.storage.files import unlink_quietly
 from raftlog.partition.storage.segment import Segment
 
 DELETED_SUFFIX = ".deleted"
 
 
-def expired_segments(segments: Sequence[Segment], config: TopicConfig, now_us: int, high_watermark: Offset) -> int:
-    """Return how many segments, from the oldest on, `retention_ms` or `retention_bytes` lets go."""
+def expired_segments(
+    segments: Sequence[Segment],
+    config: TopicConfig,
+    now_us: int,
+    high_watermark: Offset,
+    log_start_offset: Offset,
+) -> int:
+    """Return how many segments, from the oldest on, can go.
+
+    Those below the log start offset always; by `retention_ms` and `retention_bytes` only where the topic deletes.
+    """
     total, count = sum(segment.size for segment in segments), 0
     for segment in segments[:-1]:
-        too_old = config.retention_ms >= 0 and segment.max_timestamp < now_us - config.retention_ms * 1000
-        too_much = config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
-        if segment.next_offset > high_watermark or not (too_old or too_much):
+        too_much = config.deletes and config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
+        gone = segment.next_offset <= log_start_offset
+        if segment.next_offset > high_watermark or not (gone or too_much or _too_old(segment, config, now_us)):
             break
         total, count = total - segment.size, count + 1
     return count
+
+
+def active_has_expired(
+    active: Segment, config: TopicConfig, now_us: int, high_watermark: Offset, log_start_offset: Offset
+) -> bool:
+    """Tell whether the active segment must be closed so that retention can drop it: nothing newer may ever come."""
+    if active.size == 0 or active.next_offset > high_watermark:
+        return False
+    return active.next_offset <= log_start_offset or _too_old(active, config, now_us)
+
+
+def _too_old(segment: Segment, config: TopicConfig, now_us: int) -> bool:
+    return config.deletes and config.retention_ms >= 0 and segment.max_timestamp < now_us - config.retention_ms * 1000
+
+
+class DelayedDeletes:
+    """Files that were dropped: renamed at once, removed later, so that nobody is disturbed in the middle of one."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[int, Path]] = []
+
+    def add(self, path: Path, due_us: int) -> None:
+        """Rename a file now; it is removed once `due_us` has come."""
+        doomed = path.with_name(path.name + DELETED_SUFFIX)
+        os.rename(path, doomed)
+        self._due.append((due_us, doomed))
+
+    def remove_due(self, now_us: int) -> None:
+        """Remove every file whose time has come."""
+        due = [path for due_us, path in self._due if due_us <= now_us]
+        self._due = [entry for entry in self._due if entry[0] > now_us]
+        for path in due:
+            unlink_quietly(path)
+
+    @staticmethod
+    def remove_all(folder: Path) -> None:
+        """Remove what an earlier process left."""
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(DELETED_SUFFIX):
+                unlink_quietly(folder / name)

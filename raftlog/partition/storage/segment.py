@@ -1,20 +1,30 @@
-"""One segment: a file of concatenated batches, with a sparse index in memory that is rebuilt when it is opened."""
+"""One segment: a file of concatenated batches, and its sparse index.
+
+Files are open only while they are used (`FilePool`), and indexes in memory only then: an idle partition costs neither.
+"""
 
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
-from raftlog.partition.storage.files import write_fully
-from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
+from raftlog.partition.storage.files import unlink_quietly, write_fully
+from raftlog.partition.storage.index import (
+    NO_TIMESTAMP,
+    SegmentFacts,
+    SparseIndex,
+    read_index,
+    write_index,
+)
+from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
+from raftlog.partition.storage.pool import FilePool, PooledFile
+from raftlog.partition.storage.scanning import scan_batches
+from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header
 
 SUFFIX = ".log"
-INDEX_INTERVAL_BYTES = 16 << 10
-_SCAN_BYTES = 1 << 20
 
 
 def segment_path(folder: Path, base_offset: Offset) -> Path:
@@ -23,26 +33,71 @@ def segment_path(folder: Path, base_offset: Offset) -> Path:
 
 
 class Segment:
-    """An open segment file. `next_offset` and `size` are what is known to be sound."""
+    """A segment file. `next_offset` and `size` are what is known to be sound."""
 
-    def __init__(self, path: Path, base_offset: Offset) -> None:
+    __slots__ = (
+        "_index",
+        "_used",
+        "base_offset",
+        "file",
+        "first_timestamp",
+        "indexed_size",
+        "max_timestamp",
+        "next_offset",
+        "path",
+        "size",
+    )
+
+    def __init__(self, path: Path, base_offset: Offset, pool: FilePool | None = None) -> None:
         self.path = path
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = 0
-        self.max_timestamp = -(2**63)
+        self.max_timestamp = NO_TIMESTAMP
         self.first_timestamp: int | None = None
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._index_offsets: list[Offset] = []
-        self._index_positions: list[int] = []
+        self.file = PooledFile(pool or FilePool(), path)
+        self.indexed_size = -1
+        """The index file covers this many bytes; -1: there is none."""
+        self._index: SparseIndex | None = SparseIndex()
+        self._used = True
+
+    @classmethod
+    def create(cls, path: Path, base_offset: Offset, pool: FilePool) -> Segment:
+        """Make an empty segment; the caller syncs the folder.
+
+        Raises:
+            OSError: from the system; an empty file may be there.
+        """
+        unlink_quietly(path.with_suffix(INDEX_SUFFIX))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        return cls(path, base_offset, pool)
+
+    def moved_to(self, path: Path) -> None:
+        """Learn that the file was renamed; one that is open stays open."""
+        self.path = self.file.path = path
+
+    @property
+    def index_path(self) -> Path:
+        return self.path.with_suffix(INDEX_SUFFIX)
+
+    @property
+    def facts(self) -> SegmentFacts:
+        """What an index file says of the segment as it is now."""
+        first = NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
+        return SegmentFacts(self.base_offset, self.size, self.next_offset, self.max_timestamp, first)
 
     def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        self.file.close()
 
     def file_size(self) -> int:
-        return os.fstat(self.descriptor).st_size
+        with self.file.use() as descriptor:
+            return os.fstat(descriptor).st_size
+
+    def trust(self, facts: SegmentFacts, index: SparseIndex | None = None) -> None:
+        """Take over what an index file says, which was checked; without `index` it is read when it is needed."""
+        self.size, self.next_offset, self.max_timestamp = facts.size, facts.next_offset, facts.max_timestamp
+        self.first_timestamp = None if facts.size == 0 else facts.first_timestamp
+        self.indexed_size, self._index = facts.size, index
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
         """Write batches at `size`; then `learn` each of them.
@@ -50,13 +105,12 @@ class Segment:
         Raises:
             OSError: the file may hold part of them; call `cut(self.size)` to remove it.
         """
-        write_fully(self.descriptor, content, self.size)
+        with self.file.use() as descriptor:
+            write_fully(descriptor, content, self.size)
 
     def learn(self, header: BatchHeader) -> None:
         """Take note of the batch that lies at `size`."""
-        if not self._index_positions or self.size - self._index_positions[-1] >= INDEX_INTERVAL_BYTES:
-            self._index_offsets.append(header.base_offset)
-            self._index_positions.append(self.size)
+        self.load_index().add(header.base_offset, self.size, self.max_timestamp)
         if self.first_timestamp is None:
             self.first_timestamp = header.max_timestamp
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
@@ -65,23 +119,61 @@ class Segment:
 
     def cut(self, size: int) -> None:
         """Remove bytes from `size` on. Bookkeeping is unchanged: see `truncate_to` for that."""
-        os.ftruncate(self.descriptor, size)
+        with self.file.use() as descriptor:
+            os.ftruncate(descriptor, size)
 
     def truncate_to(self, offset: Offset) -> None:
-        """Remove every batch that holds `offset` or more; rebuild what is known of the rest."""
-        kept = [header for _, header in self.headers() if header.last_offset < offset]
-        self.size, self.next_offset, self.max_timestamp = 0, self.base_offset, -(2**63)
-        self.first_timestamp = None
-        self._index_offsets.clear()
-        self._index_positions.clear()
-        for header in kept:
-            self.learn(header)
-        self.cut(self.size)
+        """Remove every batch that holds `offset` or more.
 
-    def position_of(self, offset: Offset) -> int:
-        """Return where a batch starts that lies at or before the batch that holds `offset`."""
-        at = bisect_right(self._index_offsets, offset)
-        return self._index_positions[at - 1] if at else 0
+        Raises:
+            OSError: from the system; the file may be as it was.
+        """
+        self.forget_index()
+        cut_at = next((at for at, header in self.headers(offset) if header.last_offset >= offset), self.size)
+        index = self.load_index()
+        index.cut(cut_at)
+        newest = index.newest_before[-1] if len(index) else NO_TIMESTAMP
+        kept = list(self.scan(index.positions[-1], cut_at, verify=False)) if len(index) else []
+        self.max_timestamp = max([newest, *(header.max_timestamp for _, header in kept)])
+        self.next_offset = kept[-1][1].next_offset if kept else self.base_offset
+        self.first_timestamp = self.first_timestamp if kept else None
+        self.size = cut_at
+        self.cut(cut_at)
+
+    def save_index(self) -> None:
+        """Write the index file, if it does not say all there is to say.
+
+        Raises:
+            StorageError: the disk refused; an earlier file is still there.
+        """
+        if self.indexed_size != self.size:
+            self.write_index(self.facts, self.load_index())
+
+    def write_index(self, facts: SegmentFacts, index: SparseIndex) -> None:
+        """Write an index file of what `copy_index` returned."""
+        write_index(self.index_path, facts, index)
+        self.indexed_size = facts.size
+
+    def copy_index(self) -> tuple[SegmentFacts, SparseIndex]:
+        """Return what `write_index` needs, as of now: for a worker thread, while appends go on."""
+        copy = SparseIndex()
+        for mine, its in zip(self.load_index().columns, copy.columns, strict=True):
+            its.extend(mine)
+        return self.facts, copy
+
+    def forget_index(self) -> None:
+        """Remove the index file: what it says is about to be wrong."""
+        self.load_index()
+        unlink_quietly(self.index_path)
+        self.indexed_size = -1
+
+    def rest(self) -> None:
+        """Give back file and memory, if nobody has used the segment since the last call and its index is on disk."""
+        if not self._used:
+            self.file.rest()
+            if self.indexed_size == self.size and self.size:
+                self._index = None
+        self._used = False
 
     def headers(self, offset: Offset = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Walk over (position, header) of sound batches, from the one that holds `offset`, or one shortly before.
@@ -89,7 +181,15 @@ class Segment:
         Raises:
             CorruptBatchError: the disk no longer holds what was written.
         """
-        yield from self.scan(self.position_of(offset), self.size, verify=False)
+        entry = self.load_index().entry_for(offset)
+        start = 0
+        if entry is not None:
+            start = entry[1] if self.lands_on(entry) else self._rebuilt().entry_for(offset)[1]  # type: ignore[index]
+        yield from self.scan(start, self.size, verify=False)
+
+    def headers_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk over (position, header) of batches; all before the first are older than `timestamp`."""
+        yield from self.headers(self.load_index().offset_before_time(timestamp) or self.base_offset)
 
     def scan(self, position: int, end: int, *, verify: bool) -> Iterator[tuple[int, BatchHeader]]:
         """Walk over (position, header) of the batches in [position, end); `verify` checks payloads too.
@@ -97,25 +197,40 @@ class Segment:
         Raises:
             CorruptBatchError: at the first batch that is not sound or not whole; what came before is.
         """
-        while position < end:
-            window = os.pread(self.descriptor, min(_SCAN_BYTES, end - position), position)
-            header = parse_header(window)
-            if header.batch_length > end - position:
-                raise CorruptBatchError(f"{self.path.name}: the batch at byte {position} is not whole")
-            if header.batch_length > len(window):
-                window = os.pread(self.descriptor, header.batch_length, position)
-            at = 0
-            while True:
-                if verify:
-                    verify_payload_crc(header, memoryview(window)[at:])
-                yield position, header
-                position, at = position + header.batch_length, at + header.batch_length
-                if len(window) - at < HEADER_BYTES or position >= end:
-                    break
-                header = parse_header(window, at)
-                if header.batch_length > len(window) - at:
-                    break
+        self._used = True
+        return scan_batches(self.file.pread, position, end, verify=verify, name=self.path.name)
 
     def read_at(self, position: int, length: int) -> bytes:
         """Return up to `length` bytes of sound batches from `position`."""
-        return os.pread(self.descriptor, min(length, self.size - position), position)
+        self._used = True
+        return self.file.pread(min(length, self.size - position), position)
+
+    def lands_on(self, entry: tuple[Offset, int]) -> bool:
+        """Tell whether an index entry is right about where a batch lies."""
+        offset, position = entry
+        try:
+            return parse_header(self.file.pread(HEADER_BYTES, position)).base_offset == offset
+        except CorruptBatchError:
+            return False  # Either the index or the log is wrong; building the index again tells which.
+
+    def load_index(self) -> SparseIndex:
+        """Return the index, read from its file or built again.
+
+        Raises:
+            OSError: the log cannot be read.
+            CorruptBatchError: the disk no longer holds what was written.
+        """
+        self._used = True
+        if self._index is None:
+            read = read_index(self.index_path)
+            self._index = read[1] if read is not None and read[0] == self.facts else self._rebuilt()
+        return self._index
+
+    def _rebuilt(self) -> SparseIndex:
+        """Build the index again from the log, which is known to be sound up to `size`."""
+        index, newest = SparseIndex(), NO_TIMESTAMP
+        for position, header in self.scan(0, self.size, verify=False):
+            index.add(header.base_offset, position, newest)
+            newest = max(newest, header.max_timestamp)
+        self._index, self.indexed_size = index, -1
+        return index

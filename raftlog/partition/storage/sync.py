@@ -24,6 +24,7 @@ class Syncer:
         """Note that `segment` has bytes that are not on disk."""
         if segment not in self._unsynced:
             self._unsynced.append(segment)
+        segment.file.unsynced = True
 
     def sync(self, log_end_offset: Callable[[], Offset]) -> Offset:
         """Make everything written before the call durable; return the durable end.
@@ -38,7 +39,9 @@ class Syncer:
             end = log_end_offset()
             segments, self._unsynced = self._unsynced, []
             for segment in segments:
-                os.fdatasync(segment.descriptor)
+                with segment.file.use() as descriptor:
+                    segment.file.unsynced = False  # Before: what is written meanwhile sets it again.
+                    os.fdatasync(descriptor)
             self.durable_end_offset = max(self.durable_end_offset, end)
             return self.durable_end_offset
 

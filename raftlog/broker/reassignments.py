@@ -1,0 +1,64 @@
+"""Reassignments under way, and how far they are: only a partition's leader knows that."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from raftlog.broker.context import BrokerContext
+from raftlog.errors import RaftlogError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import Address, BrokerId
+from raftlog.wire import paths
+from raftlog.wire.admin import Reassignment, ReassignmentsResponse
+
+LEADERS_TIMEOUT_MS = 1_000
+"""A leader that does not answer within this leaves its moves without a figure."""
+
+
+async def moving(context: BrokerContext, image: MetadataImage, ask_leaders: bool) -> tuple[Reassignment, ...]:
+    """Return the moves under way.
+
+    Args:
+        ask_leaders: complete what this broker does not know by asking the brokers that lead the partitions.
+    """
+    moves, leaders = list[Reassignment](), dict[BrokerId, None]()
+    for topic, number, state in image.partitions():
+        if state.adding or state.removing:
+            leaders[state.leader] = None
+            moves.append(
+                Reassignment(
+                    topic=topic.topic,
+                    partition=number,
+                    replicas=state.replicas,
+                    adding=state.adding,
+                    removing=state.removing,
+                    isr=state.isr,
+                    records_left=_records_left(context, topic.topic, number),
+                )
+            )
+    others = [image.brokers[leader].public for leader in leaders if leader in image.brokers]
+    if not ask_leaders or all(move.records_left is not None for move in moves):
+        return tuple(moves)
+    answers = await asyncio.gather(*(_ask(context, address) for address in others))
+    known = {(m.topic, m.partition): m.records_left for answer in answers for m in answer if m.records_left is not None}
+    return tuple(replace(m, records_left=known.get((m.topic, m.partition), m.records_left)) for m in moves)
+
+
+def _records_left(context: BrokerContext, topic: str, partition: int) -> int | None:
+    try:
+        replica = context.replicas.leader(topic, partition)
+    except RaftlogError:
+        return None
+    core, end = replica.require_leader(), replica.log.log_end_offset
+    ends = [core.followers[broker].end_offset for broker in replica.state.adding if broker in core.followers]
+    return max((end - max(known, replica.log.log_start_offset) for known in ends), default=0)
+
+
+async def _ask(context: BrokerContext, address: Address) -> tuple[Reassignment, ...]:
+    path = f"{paths.REASSIGNMENTS}?consistency=local"
+    try:
+        answer = await context.session.call(ReassignmentsResponse, "GET", address, path, timeout_ms=LEADERS_TIMEOUT_MS)
+    except RaftlogError:
+        return ()
+    return answer.partitions

@@ -1,0 +1,25 @@
+"""Settings of brokers that change while they run: defaults for topics, and what a broker itself goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from raftlog.config.topic import typed_if_text, validate_topic_configs
+from raftlog.errors import ConfigError
+
+REASSIGNMENT_THROTTLE = "reassignment_throttle_bytes_per_second"
+"""How fast a broker fetches the replicas that a reassignment adds; -1 or unset: as fast as it can."""
+
+
+def validate_broker_configs(overrides: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    """Return a broker's dynamic settings, typed.
+
+    Raises:
+        ConfigError: a name is unknown or a value does not fit; the message names both.
+    """
+    own = {name: typed_if_text(value) for name, value in overrides.items() if name == REASSIGNMENT_THROTTLE}
+    for name, value in own.items():
+        if type(value) is not int or (value < 1 and value != -1):
+            raise ConfigError(f"{name}: expected a number of at least 1, or -1 for no limit, received {value!r}")
+    others = {name: value for name, value in overrides.items() if name not in own}
+    return {**validate_topic_configs(others), **{name: int(str(value)) for name, value in own.items()}}

@@ -1,0 +1,166 @@
+"""The broker's cleaner: compacts one log at a time, the dirtiest first, in a worker thread and within a rate.
+
+Leaders and followers clean alike, each its own files: no replica waits for another, and all of them answer the same
+records at the same offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
+from raftlog.model import Offset, TopicIdPartition
+from raftlog.partition.core.compaction import CleaningRules, Dirt, cleanable_end, has_waited_too_long, measure
+from raftlog.partition.replica import Replica
+from raftlog.partition.storage.cleaner import CleaningPass, Moved, Rewritten
+from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.runtime import Clock
+
+_log = logging.getLogger(__name__)
+_REST_BACKOFFS = 10
+"""A log whose compaction failed rests for so many back-offs: others must not wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    """The broker's settings; see `BrokerConfig`."""
+
+    enable: bool = True
+    backoff_ms: int = 15_000
+    io_max_bytes_per_second: int = -1
+    dedupe_buffer_bytes: int = 128 << 20
+
+
+class LogCleaner:
+    """Runs until it is cancelled."""
+
+    def __init__(
+        self,
+        settings: CleanerSettings,
+        *,
+        replicas: Callable[[], Iterable[Replica]],
+        clock: Clock,
+        on_disk_failure: Callable[[StorageError], None],
+    ) -> None:
+        self._settings = settings
+        self._replicas = replicas
+        self._clock = clock
+        self._on_disk_failure = on_disk_failure
+        self._resting: dict[TopicIdPartition, int] = {}
+        self._free_at = 0.0
+
+    async def run(self) -> None:
+        """Clean for ever."""
+        while True:
+            if not await self.clean_dirtiest():
+                await asyncio.sleep(self._settings.backoff_ms / 1000)
+
+    async def clean_dirtiest(self) -> bool:
+        """Compact the log that needs it most; return whether there was one, and it went well."""
+        found = self._dirtiest()
+        if found is None:
+            return False
+        replica, end = found
+        try:
+            return await self._clean(replica, end)
+        except (RaftlogError, OSError) as error:
+            if isinstance(replica.log.failure, LogClosedError):
+                return False  # Its files are another replica's by now, or nobody's.
+            if isinstance(error, CorruptBatchError):
+                replica.note_damage(replica.log.log_start_offset, error.message)
+            _log.warning("%s cannot be compacted: %s", replica.assignment.topic_partition, error)
+            rest_ms = _REST_BACKOFFS * self._settings.backoff_ms
+            self._resting[replica.assignment.key] = self._clock.monotonic_ms() + rest_ms
+            if replica.log.failure is not None and isinstance(error, StorageError):
+                self._on_disk_failure(error)
+            return False
+
+    def _dirtiest(self) -> tuple[Replica, Offset] | None:
+        now_ms = self._clock.monotonic_ms()
+        self._resting = {key: until for key, until in self._resting.items() if until > now_ms}
+        best: tuple[float, Replica, Offset] | None = None
+        for replica in self._replicas():
+            if not replica.config.compacts or replica.log.failure or replica.assignment.key in self._resting:
+                continue
+            dirt, end = self._measure(replica)
+            if dirt.is_worth_it(replica.config) and (best is None or dirt.ratio > best[0]):
+                best = (dirt.ratio, replica, end)
+        return best and best[1:]
+
+    def _measure(self, replica: Replica) -> tuple[Dirt, Offset]:
+        log, now_us = replica.log, self._clock.wall_us()
+        if log.log_end_offset <= replica.high_watermark and has_waited_too_long(log.segments[-1], now_us, log.config):
+            log.roll()
+        limit = min(replica.high_watermark, log.durable_end_offset)
+        end = cleanable_end(log.segments, limit, now_us, log.config)
+        dirt = measure(log.segments, replica.cleaned.cleaned_below, end, now_us, log.config)
+        if dirt.overdue or not self._tombstones_are_due(replica):
+            return dirt, end
+        return Dirt(dirt.clean_bytes, dirt.dirty_bytes, overdue=True), end
+
+    def _tombstones_are_due(self, replica: Replica) -> bool:
+        cleaned = replica.cleaned
+        if not cleaned.oldest_tombstone_s or _replicated_offset(replica) < cleaned.cleaned_below:
+            return False
+        due_ms = cleaned.oldest_tombstone_s * 1000 + replica.config.delete_retention_ms
+        return due_ms <= _now_s(self._clock) * 1000
+
+    async def _clean(self, replica: Replica, end: Offset) -> bool:
+        log, cleaned_below = replica.log, replica.cleaned.cleaned_below
+        cuts = log.cuts
+        segments = [segment for segment in log.segments[:-1] if log.log_start_offset < segment.next_offset <= end]
+        if not segments:
+            return False
+        rules = CleaningRules(
+            now_s=_now_s(self._clock),
+            delete_retention_ms=replica.config.delete_retention_ms,
+            replicated_below=_replicated_offset(replica),
+            remembered=replica.producers.remembered_offsets(),
+        )
+        work = CleaningPass(
+            log.folder,
+            segments,
+            cleaned_below=cleaned_below,
+            rules=rules,
+            segment_bytes=replica.config.segment_bytes,
+            dedupe_buffer_bytes=self._settings.dedupe_buffer_bytes,
+        )
+        before = sum(segment.size for segment in segments)
+        steps = work.steps()
+        while (step := await asyncio.to_thread(next, steps, None)) is not None:
+            if isinstance(step, Moved):
+                await self._throttle(step.count)
+            elif not self._take(replica, step, cuts):
+                return False
+        if log.cuts != cuts or log.failure is not None:
+            return False  # It was truncated meanwhile.
+        replica.cleaned.finished(work.last.end_offset, work.oldest_tombstone_s)
+        after = sum(s.size for s in log.segments if s.next_offset <= segments[-1].next_offset)
+        _log.info("%s: compacted %d bytes to %d", replica.assignment.topic_partition, before, after)
+        return True
+
+    @staticmethod
+    def _take(replica: Replica, step: Rewritten, cuts: int) -> bool:
+        """Put a compacted file in place, unless retention, truncation or the replica's end came first."""
+        if replica.log.swap(step.replaced, step.fresh, cuts=cuts):
+            return True
+        step.discard()
+        return False
+
+    async def _throttle(self, count: int) -> None:
+        rate = self._settings.io_max_bytes_per_second
+        if rate > 0:
+            now = asyncio.get_running_loop().time()
+            self._free_at = max(now, self._free_at) + count / rate
+            await asyncio.sleep(self._free_at - now)
+
+
+def _replicated_offset(replica: Replica) -> Offset:
+    return replica.core.replicated_offset if replica.core is not None else replica.replicated_offset
+
+
+def _now_s(clock: Clock) -> int:
+    return clock.wall_us() // 1_000_000

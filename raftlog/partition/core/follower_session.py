@@ -1,0 +1,117 @@
+"""The follower's side of a fetch session: see `fetch_sessions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from raftlog.errors import ErrorCode
+from raftlog.model import LeaderEpoch, TopicIdPartition
+from raftlog.wire.replication import NEW_SESSION, ReplicaFetchPartition
+
+SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+"""The leader does not know the session, or not at this point: open another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPart:
+    """What a session puts into the next request."""
+
+    session_id: str
+    session_epoch: int
+    answers_lost: bool
+    forgotten: tuple[TopicIdPartition, ...]
+    partitions: tuple[ReplicaFetchPartition, ...]
+
+
+class FollowerSession:
+    """The follower's side: which partitions the next request to one leader must name."""
+
+    def __init__(self) -> None:
+        self._followed: dict[TopicIdPartition, None] = {}
+        self._held_back: dict[TopicIdPartition, None] = {}
+        self._to_name: dict[TopicIdPartition, None] = {}
+        self._to_forget: dict[TopicIdPartition, None] = {}
+        self._said: dict[TopicIdPartition, LeaderEpoch] = {}
+        self._id = ""
+        self._epoch = NEW_SESSION
+        self._answers_lost = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._followed
+
+    def follow(self, wanted: Iterable[TopicIdPartition]) -> None:
+        """Follow exactly these partitions from now on."""
+        followed = dict.fromkeys(wanted)
+        for key in [key for key in self._followed if key not in followed]:
+            self.leave(key)
+        for key in [key for key in followed if key not in self._followed]:
+            self._followed[key] = None
+            self.name(key)
+
+    def leave(self, key: TopicIdPartition) -> None:
+        """Follow a partition no longer."""
+        for keys in (self._followed, self._held_back, self._to_name):
+            keys.pop(key, None)
+        if self._said.pop(key, None) is not None:
+            self._to_forget[key] = None
+
+    def name(self, key: TopicIdPartition) -> None:
+        """Name a partition in the next request: its position is another one, or the leader must look again."""
+        if key in self._followed:
+            self._held_back.pop(key, None)
+            self._to_forget.pop(key, None)
+            self._to_name[key] = None
+
+    def hold_back(self, key: TopicIdPartition) -> None:
+        """Let a partition rest: it is named again only after `name`."""
+        if key in self._followed:
+            self._to_name.pop(key, None)
+            self._held_back[key] = None
+
+    def said_epoch(self, key: TopicIdPartition) -> LeaderEpoch | None:
+        """Return the leader epoch in which a partition was named last: an answer about it is of that epoch."""
+        return self._said.get(key)
+
+    def next_request(self, position: Callable[[TopicIdPartition], ReplicaFetchPartition]) -> SessionPart:
+        """Return what to send now. Positions are asked for now, so that none is older than the request."""
+        opens = self._epoch == NEW_SESSION
+        if opens:
+            self._said.clear()
+            self._to_forget.clear()
+        named = [key for key in self._followed if key not in self._held_back] if opens else list(self._to_name)
+        positions = tuple(position(key) for key in named)
+        self._said.update((at.key, at.leader_epoch) for at in positions)
+        part = SessionPart(
+            session_id=self._id,
+            session_epoch=self._epoch,
+            answers_lost=self._answers_lost,
+            forgotten=tuple(self._to_forget),
+            partitions=positions,
+        )
+        self._to_name.clear()
+        self._to_forget.clear()
+        return part
+
+    def on_answer(self, session_id: str) -> None:
+        """Learn that the request was answered; an empty id says that the leader keeps no session."""
+        if not session_id:
+            self.reset()
+            return
+        self._id, self._epoch, self._answers_lost = session_id, self._epoch + 1, False
+
+    def on_abandoned(self) -> None:
+        """Learn that the request was given up, so whether the leader has heard and answered it is not known."""
+        if self._epoch != NEW_SESSION:
+            self._epoch, self._answers_lost = self._epoch + 1, True
+
+    def on_failure(self, code: ErrorCode) -> bool:
+        """Learn that the request failed; return whether a new session may be opened at once."""
+        opened = self._epoch != NEW_SESSION
+        self.reset()
+        return opened and code in SESSION_ERRORS
+
+    def reset(self) -> None:
+        """Open another session with the next request."""
+        self._id, self._epoch, self._answers_lost = "", NEW_SESSION, False

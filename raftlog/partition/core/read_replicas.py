@@ -1,0 +1,29 @@
+"""Which replica a consumer should read (KIP-392): one in its own rack, if that costs it nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from raftlog.model import BrokerId, BrokerRegistration, Offset
+from raftlog.partition.core.leader import LeaderCore
+
+
+def preferred_read_replica(
+    core: LeaderCore, brokers: Mapping[BrokerId, BrokerRegistration], *, rack: str, offset: Offset
+) -> BrokerId | None:
+    """Return an in-sync follower in `rack` that holds `offset`, the furthest of them; None: read from the leader.
+
+    The leader itself is preferred in its own rack. A follower counts in the incarnation that has fetched, and alive.
+    """
+    leader = brokers.get(core.broker_id)
+    if not rack or (leader is not None and leader.rack == rack) or offset > core.high_watermark:
+        return None
+    best, best_end = None, offset - 1
+    for member in core.state.replicas:
+        follower, broker = core.followers.get(member), brokers.get(member)
+        if follower is None or broker is None or member not in core.state.isr or broker.rack != rack:
+            continue
+        alive = not broker.fenced and not broker.in_controlled_shutdown
+        if alive and broker.broker_epoch == follower.broker_epoch and follower.end_offset > best_end:
+            best, best_end = member, follower.end_offset
+    return best

@@ -1,0 +1,68 @@
+"""One fetcher for each leader that something on this broker follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from raftlog.config import ReplicationConfig
+from raftlog.errors import StorageError
+from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration
+from raftlog.partition.core.throttle import Throttle
+from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.partition.replica import Replica
+from raftlog.runtime import Tasks
+from raftlog.transport import HttpSession
+
+
+class Fetchers:
+    """Starts, redirects and ends fetchers as metadata says; see `LeaderFetcher` for the arguments.
+
+    `throttle` is shared by all of them: it limits what replicas that reassignments add may fetch.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
+        session: HttpSession,
+        config: ReplicationConfig,
+        on_disk_failure: Callable[[StorageError], None],
+        tasks: Tasks,
+    ) -> None:
+        self.throttle = Throttle()
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._session = session
+        self._config = config
+        self._on_disk_failure = on_disk_failure
+        self._tasks = tasks
+        self._running: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
+
+    def direct(self, replicas: Iterable[Replica], brokers: Mapping[BrokerId, BrokerRegistration]) -> None:
+        """Let one fetcher pull from each leader that one of these replicas follows, at its present address."""
+        following: dict[BrokerId, list[Replica]] = {}
+        for replica in replicas:
+            leader = replica.state.leader
+            if replica.core is None and leader != self._broker_id and leader in brokers:
+                following.setdefault(leader, []).append(replica)
+        for leader in list(self._running):
+            if leader not in following or self._running[leader][0].leader.internal != brokers[leader].internal:
+                self._running.pop(leader)[1].cancel()
+        for leader, followed in following.items():
+            if leader not in self._running:
+                self._running[leader] = self._start(brokers[leader])
+            self._running[leader][0].follow(followed)
+
+    def _start(self, leader: BrokerRegistration) -> tuple[LeaderFetcher, asyncio.Task[None]]:
+        fetcher = LeaderFetcher(
+            leader,
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch,
+            session=self._session,
+            config=self._config,
+            on_disk_failure=self._on_disk_failure,
+            throttle=self.throttle,
+        )
+        return fetcher, self._tasks.spawn(fetcher.run(), name=f"fetch from broker {leader.broker_id}")

@@ -1,0 +1,163 @@
+"""What every replica can do, leader or follower: be read, by those who may, as far as its disk is sound."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from raftlog.config import TopicConfig
+from raftlog.errors import CorruptBatchError, ErrorCode, RaftlogError, RetriableError, StaleRouteError, StorageError
+from raftlog.model import NO_LEADER, LeaderEpoch, Offset, PartitionAssignment, PartitionState, TopicIdPartition
+from raftlog.partition.core.leader import LeaderCore
+from raftlog.partition.damage import Damage, read_sound
+from raftlog.partition.storage.log import PartitionLog
+
+_log = logging.getLogger(__name__)
+OnDamage = Callable[[TopicIdPartition, Damage], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    """Whole batches, and the marks at the time."""
+
+    data: bytes
+    high_watermark: Offset
+    log_start_offset: Offset
+    leader_epoch: LeaderEpoch
+
+
+class ReadableReplica:
+    """A log, what metadata says of it, and how far consumers may read.
+
+    Args:
+        on_damage: called when it is found, for the first time, that the disk does not hold what was written.
+    """
+
+    def __init__(
+        self, *, broker_id: int, assignment: PartitionAssignment, log: PartitionLog, on_damage: OnDamage
+    ) -> None:
+        self.broker_id = broker_id
+        self.assignment = assignment
+        self.log = log
+        self.core: LeaderCore | None = None
+        """What it knows as leader; None while it follows."""
+        self.damage: Damage | None = None
+        """What was found: nothing but a new log, fetched from the leader, heals it."""
+        self._on_damage = on_damage
+        self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
+
+    @property
+    def state(self) -> PartitionState:
+        return self.assignment.state
+
+    @property
+    def config(self) -> TopicConfig:
+        return self.log.config
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.core.high_watermark if self.core else self._follower_high_watermark
+
+    def require_leader(self) -> LeaderCore:
+        """Return the leader's core.
+
+        Raises:
+            StaleRouteError: this replica does not lead; `details` says who does.
+        """
+        if self.core is None:
+            leader, epoch = self.state.leader, self.state.leader_epoch
+            raise StaleRouteError(
+                f"broker {self.broker_id} does not lead {self.assignment.topic_partition}: "
+                + (f"broker {leader} does, in epoch {epoch}" if leader >= 0 else "it has no leader now"),
+                code=ErrorCode.NOT_LEADER_OR_FOLLOWER if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                details={"leader": leader, "leader_epoch": epoch},
+            )
+        return self.core
+
+    def read(self, offset: Offset, max_bytes: int, *, any_replica: bool = False) -> ReadResult:
+        """Return batches below the high watermark, for a consumer.
+
+        Args:
+            any_replica: a follower may answer too, up to the high watermark that it knows.
+
+        Raises:
+            RetriableError: OFFSET_NOT_AVAILABLE: this follower does not know yet that `offset` may be read.
+            StaleRouteError: this replica does not lead, or is about to lose its leadership because it is damaged.
+            OffsetOutOfRangeError: `offset` is outside the log.
+            StorageError: what was asked for is damaged, and nobody else holds it.
+        """
+        if self.core is None and any_replica and self.state.leader != NO_LEADER:
+            self._require_known_visible(offset)
+        else:
+            self.require_leader()
+        high_watermark = self.high_watermark
+        return ReadResult(
+            data=self.read_sound(offset, max_bytes, limit_offset=high_watermark),
+            high_watermark=high_watermark,
+            log_start_offset=self.log.log_start_offset,
+            leader_epoch=self.state.leader_epoch,
+        )
+
+    def _require_known_visible(self, offset: Offset) -> None:
+        if offset > self._follower_high_watermark:
+            raise RetriableError(
+                f"{self.assignment.topic_partition}: broker {self.broker_id} follows, and knows the high watermark "
+                f"{self._follower_high_watermark}, received offset {offset}: ask the leader, or later",
+                code=ErrorCode.OFFSET_NOT_AVAILABLE,
+                details={"high_watermark": self._follower_high_watermark, "leader": self.state.leader},
+            )
+
+    def read_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> bytes:
+        """Return whole batches whose checksums are right, up to where the disk is damaged.
+
+        Raises:
+            OffsetOutOfRangeError: `offset` is outside the log.
+            StorageError: the batch that holds `offset` is damaged.
+        """
+        data, problem = read_sound(self.log, offset, max_bytes, limit_offset=limit_offset)
+        if problem:
+            self.note_damage(offset, problem)
+        if problem and not data:
+            raise self._damaged(offset, problem)
+        return data
+
+    @contextmanager
+    def noticing_damage(self) -> Iterator[None]:
+        """Notice when the log cannot be changed because what it holds is damaged."""
+        try:
+            yield
+        except StorageError as error:
+            if isinstance(error.__cause__, CorruptBatchError):
+                self.note_damage(self.log.log_start_offset, error.message)
+            raise
+
+    def note_damage(self, offset: Offset, problem: str) -> None:
+        """Learn that the disk does not hold what was written, at `offset` or later."""
+        if self.damage is None:
+            _log.error("%s: damaged at offset %d or later: %s", self.assignment.topic_partition, offset, problem)
+            self.damage = Damage(offset, self.state.leader_epoch, problem)
+            self._on_damage(self.assignment.key, self.damage)
+
+    def offset_at(self, timestamp_us: int) -> Offset:
+        """Return the first visible offset whose record is at or after a time (us since 1970), else the high watermark.
+
+        Raises:
+            StorageError: what has to be read is damaged.
+        """
+        try:
+            found = self.log.offset_for_timestamp(timestamp_us, limit_offset=self.high_watermark)
+        except CorruptBatchError as error:
+            self.note_damage(self.log.log_start_offset, error.message)
+            raise self._damaged(self.log.log_start_offset, error.message) from error
+        return self.high_watermark if found is None else found
+
+    def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
+        message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"
+        details = {"offset": offset, "isr": list(self.state.isr)}
+        if set(self.state.isr) <= {self.broker_id}:
+            return StorageError(f"{message}; no other replica is in sync", details=details)
+        return StaleRouteError(
+            f"{message}; another replica will lead in a moment", code=ErrorCode.LEADER_NOT_AVAILABLE, details=details
+        )

@@ -1,0 +1,49 @@
+"""Deleting records by offset: the leader moves its log start, and waits until no replica in sync has them any more."""
+
+from __future__ import annotations
+
+import asyncio
+
+from raftlog.errors import ErrorCode, OffsetOutOfRangeError, UnknownOutcomeError
+from raftlog.model import LeaderEpoch, Offset
+from raftlog.partition.core.leader import LeaderCore
+from raftlog.partition.replica import Replica
+from raftlog.partition.waiters import listening, wait_until
+
+
+async def delete_records(replica: Replica, before_offset: Offset | None, *, timeout_ms: int) -> Offset:
+    """Delete every record below an offset (None: the high watermark); return the log start offset.
+
+    Raises:
+        StaleRouteError: this replica does not lead; nothing was deleted.
+        OffsetOutOfRangeError: the offset is above the high watermark; nothing was deleted.
+        UnknownOutcomeError: deleted here, but a replica that may lead next still has them.
+    """
+    core, epoch = replica.require_leader(), replica.state.leader_epoch
+    offset = core.high_watermark if before_offset is None else before_offset
+    if offset > core.high_watermark:
+        raise OffsetOutOfRangeError(
+            f"before_offset: expected at most the high watermark {core.high_watermark}, received {offset}",
+            details={"log_start_offset": replica.log.log_start_offset, "high_watermark": core.high_watermark},
+        )
+    replica.log.advance_log_start(offset, core.high_watermark)
+    replica.data_pulse.fire()  # Followers that are parked hear of it at once.
+    await _until_gone_everywhere(replica, core, epoch, offset, timeout_ms)
+    return replica.log.log_start_offset
+
+
+async def _until_gone_everywhere(
+    replica: Replica, core: LeaderCore, epoch: LeaderEpoch, offset: Offset, timeout_ms: int
+) -> None:
+    deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+    with listening([replica.followers_pulse]) as event:
+        while core.low_watermark(replica.log.log_start_offset) < offset:
+            event.clear()
+            in_time = await wait_until(event, deadline)
+            if not in_time or replica.core is not core:
+                raise UnknownOutcomeError(
+                    f"{replica.assignment.topic_partition}: the leader of epoch {epoch} has deleted what is below "
+                    f"{offset}, but not every replica in sync said so: ask again",
+                    code=ErrorCode.REQUEST_TIMED_OUT,
+                    details={"log_start_offset": replica.log.log_start_offset},
+                )

@@ -1,0 +1,227 @@
+"""Answering followers: in sessions, so that the work of a fetch grows with what changed, not with the partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from raftlog.errors import OffsetOutOfRangeError, RaftlogError
+from raftlog.model import BrokerEpoch, TopicIdPartition
+from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
+from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions
+from raftlog.partition.core.leader import UNKNOWN_OFFSET
+from raftlog.partition.replica import Replica
+from raftlog.partition.waiters import wait_until
+from raftlog.runtime import Clock
+from raftlog.wire.errors import WireError
+from raftlog.wire.replication import (
+    DivergingEpoch,
+    ReplicaFetchPartition,
+    ReplicaFetchRequest,
+    ReplicaFetchResponse,
+    ReplicaFetchResult,
+)
+
+FindReplica = Callable[[TopicIdPartition], Replica]
+
+
+class _Mark:
+    """Listens to one replica's pulse for one session."""
+
+    def __init__(self, hearing: _Hearing, key: TopicIdPartition, replica: Replica) -> None:
+        self._hearing = hearing
+        self._key = key
+        self.replica = replica
+        replica.data_pulse.add(self)
+
+    def set(self) -> None:
+        """Note that this partition may have news."""
+        if self._hearing.session.mark(self._key):
+            self._hearing.event.set()
+
+    def end(self) -> None:
+        self.replica.data_pulse.remove(self)
+
+
+@dataclass(slots=True)
+class _Hearing:
+    """What a session listens to, from one request to the next: listening anew each time would cost too much."""
+
+    session: LeaderSession
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    """Wakes the newest request."""
+    marks: dict[TopicIdPartition, _Mark] = field(default_factory=dict)
+
+    def listen(self, key: TopicIdPartition, replica: Replica) -> None:
+        known = self.marks.get(key)
+        if known is None or known.replica is not replica:
+            self.forget(key)
+            self.marks[key] = _Mark(self, key, replica)
+
+    def forget(self, key: TopicIdPartition) -> None:
+        """Neither listen to a partition, nor let the session speak for it."""
+        if (mark := self.marks.pop(key, None)) is not None:
+            mark.end()
+            if mark.replica.core is not None:
+                mark.replica.core.on_follower_left(self.session.follower, self.session.clock)
+
+    def renew(self) -> asyncio.Event:
+        """Return the event of a new request; the one before is woken, to end."""
+        self.event.set()
+        self.event = asyncio.Event()
+        return self.event
+
+    def close(self) -> None:
+        self.event.set()
+        for key in list(self.marks):
+            self.forget(key)
+
+
+class ReplicaFetchServer:
+    """Serves every follower of one broker."""
+
+    def __init__(
+        self,
+        *,
+        find: FindReplica,
+        broker_epoch: Callable[[], BrokerEpoch],
+        clock: Clock,
+        max_sessions: int = MAX_SESSIONS,
+    ) -> None:
+        self._find = find
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._hearings: dict[str, _Hearing] = {}
+        self.sessions = LeaderSessions(on_closed=self._on_closed, limit=max_sessions)
+
+    async def serve(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes]]:
+        """Answer a follower as soon as there is news, or when its time is up.
+
+        Raises:
+            RetriableError: the follower must open another session.
+            FencedError: a later incarnation of the follower has fetched.
+        """
+        deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
+        session = self.sessions.on_request(
+            request, broker_epoch=self._broker_epoch(), now_ms=self._clock.monotonic_ms()
+        )
+        hearing = self._hearings.get(session.session_id) or _Hearing(session)
+        if session.session_id:
+            self._hearings[session.session_id] = hearing
+        try:
+            return await self._answer(hearing, request, deadline)
+        finally:
+            if not session.session_id:
+                hearing.close()
+
+    def close(self) -> None:
+        """End every session."""
+        self.sessions.close()
+
+    async def _answer(
+        self, hearing: _Hearing, request: ReplicaFetchRequest, deadline: float
+    ) -> tuple[ReplicaFetchResponse, list[bytes]]:
+        session, event = hearing.session, hearing.renew()
+        for key in request.forgotten:
+            hearing.forget(key)
+        for asked in request.partitions:
+            self._acknowledge(hearing, asked)
+        while True:
+            event.clear()
+            pairs, worth = self._look(session, request)
+            if worth:
+                break
+            woken = await wait_until(event, deadline)
+            session.require_under_way(request.session_epoch)  # Else what is told here would never be told again.
+            if not woken:
+                break
+        session.on_answered(result for result, _ in pairs)
+        response = ReplicaFetchResponse(session_id=session.session_id, partitions=tuple(result for result, _ in pairs))
+        return response, [data for _, data in pairs]
+
+    def _acknowledge(self, hearing: _Hearing, asked: ReplicaFetchPartition) -> None:
+        """Let the leader's core learn the follower's position, unless histories differ or an epoch does."""
+        session = hearing.session
+        try:
+            replica = self._find(asked.key)
+            hearing.listen(asked.key, replica)
+            if _diverging(replica, asked) is None:
+                replica.on_follower_fetch(
+                    session.follower,
+                    broker_epoch=session.broker_epoch,
+                    fetch_offset=asked.fetch_offset,
+                    log_start_offset=asked.log_start_offset,
+                    session=session.clock if session.session_id else None,
+                )
+                return
+        except RaftlogError:
+            pass  # `_look` says so, in the partition's own result.
+        hearing.forget(asked.key)
+
+    def _look(
+        self, session: LeaderSession, request: ReplicaFetchRequest
+    ) -> tuple[list[tuple[ReplicaFetchResult, bytes]], bool]:
+        """Return what there is to say, and whether it should be said at once."""
+        pairs, left, news = list[tuple[ReplicaFetchResult, bytes]](), request.max_bytes, False
+        for key in session.dirty():
+            if left <= 0 and session.session_id:
+                break  # The rest comes first next time.
+            result, data = self._result(session.partitions[key].position, min(request.partition_max_bytes, left))
+            left -= len(data)
+            is_news = session.is_news(result)
+            news = news or is_news
+            if is_news or data or not session.session_id:
+                pairs.append((result, data))
+        return pairs, news or sum(len(data) for _, data in pairs) >= request.min_bytes
+
+    def _result(self, asked: ReplicaFetchPartition, max_bytes: int) -> tuple[ReplicaFetchResult, bytes]:
+        try:
+            replica = self._find(asked.key)
+            diverging = _diverging(replica, asked)
+            if diverging is not None:
+                told = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
+                return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, diverging=told), b""
+            core, end = replica.require_leader(), replica.log.log_end_offset
+            data = replica.read_sound(asked.fetch_offset, max_bytes, limit_offset=end) if max_bytes > 0 else b""
+        except RaftlogError as error:
+            refusal = WireError.of(error)
+            return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, error=refusal), b""
+        result = ReplicaFetchResult(
+            topic_id=asked.topic_id,
+            partition=asked.partition,
+            length=len(data),
+            high_watermark=replica.high_watermark,
+            log_start_offset=replica.log.log_start_offset,
+            leader_epoch=replica.state.leader_epoch,
+            replicated_offset=core.replicated_offset if replica.config.compacts else UNKNOWN_OFFSET,
+        )
+        return result, data
+
+    def _on_closed(self, session: LeaderSession) -> None:
+        if (hearing := self._hearings.pop(session.session_id, None)) is not None:
+            hearing.close()
+
+
+def _diverging(replica: Replica, asked: ReplicaFetchPartition) -> tuple[int, int] | None:
+    """Compare a follower's position with the log.
+
+    Raises:
+        StaleRouteError, FencedError: this replica does not lead, or leads in another epoch.
+        OffsetOutOfRangeError: the position is outside the log.
+    """
+    replica.require_leader()
+    require_same_epoch(replica.state.leader_epoch, asked.leader_epoch, replica.assignment.topic_partition)
+    diverging = diverging_epoch(
+        replica.log.epochs,
+        log_end_offset=replica.log.log_end_offset,
+        fetch_offset=asked.fetch_offset,
+        last_fetched_epoch=asked.last_fetched_epoch,
+    )
+    start, end = replica.log.log_start_offset, replica.log.log_end_offset
+    if diverging is None and not start <= asked.fetch_offset <= end:
+        raise OffsetOutOfRangeError(
+            f"follower asks for offset {asked.fetch_offset}, the leader's log holds {start} to {end}",
+            details={"log_start_offset": start, "log_end_offset": end},
+        )
+    return diverging

@@ -1,0 +1,183 @@
+"""Reading every file of a partition's folder, and saying what is wrong with it. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from raftlog.errors import CorruptBatchError, StorageError
+from raftlog.model import Offset
+from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.cleaner import STATE_FILE
+from raftlog.partition.storage.epochs import EpochTable
+from raftlog.partition.storage.files import NEW_SUFFIX, read_file, read_json
+from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
+from raftlog.partition.storage.index import decode_index
+from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX
+from raftlog.partition.storage.producer_snapshots import decode_producers
+from raftlog.partition.storage.recovery import segment_bases
+from raftlog.partition.storage.scanning import Read, scan_batches, sound_batch_after
+from raftlog.partition.storage.segment import SUFFIX, segment_path
+from raftlog.partition.storage.swap import CLEANED_SUFFIX
+from raftlog.record.batch import BatchHeader
+
+Severity = Literal["damage", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a file. A note is something that the next start mends by itself."""
+
+    path: str
+    severity: Severity
+    what: str
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[tuple[Read, int]]:
+    """Open a file for reading only: how to read it, and its size.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield lambda length, position: os.pread(descriptor, length, position), os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def check_partition(folder: Path, on_bytes: Callable[[int], None] = lambda _: None) -> list[Finding]:
+    """Check one partition's folder.
+
+    Args:
+        on_bytes: told how much of the segments was read.
+    """
+    check = _PartitionCheck(folder, on_bytes)
+    try:
+        check.run()
+    except OSError as error:
+        check.damage(folder, f"cannot be read: {error.strerror or error}")
+    return check.findings
+
+
+class _PartitionCheck:
+    def __init__(self, folder: Path, on_bytes: Callable[[int], None]) -> None:
+        self.findings: list[Finding] = []
+        self._folder = folder
+        self._on_bytes = on_bytes
+        self._checkpoint = Checkpoint()
+        self._epochs: EpochTable | None = None
+        self._end: Offset = 0
+        self._cut_short = False
+
+    def damage(self, path: Path, what: str) -> None:
+        self.findings.append(Finding(str(path), "damage", what))
+
+    def note(self, path: Path, what: str) -> None:
+        self.findings.append(Finding(str(path), "note", what))
+
+    def run(self) -> None:
+        try:
+            self._checkpoint = Checkpoint.load(self._folder)
+        except StorageError as error:
+            self.damage(self._folder / "checkpoint.json", error.message)
+        try:
+            self._epochs = EpochTable(self._folder)
+        except StorageError as error:
+            self.damage(self._folder / "leader-epochs.json", error.message)
+        names = sorted(os.listdir(self._folder))
+        bases = segment_bases(names)
+        self._end = bases[0] if bases else self._checkpoint.log_start_offset
+        for base in bases:
+            self._check_segment(base, is_last=base == bases[-1])
+        if self._end < self._checkpoint.recovery_point:
+            point = self._checkpoint.recovery_point
+            self.damage(self._folder, f"ends at offset {self._end}, everything below {point} was on disk once")
+        self._check_others(names)
+
+    def _check_segment(self, base: Offset, *, is_last: bool) -> None:
+        path = segment_path(self._folder, base)
+        if base < self._end:
+            self.note(path, "lies inside the segment before it, which compaction has put in its place")
+            self._on_bytes(os.stat(path).st_size)
+            return
+        positions = dict[int, Offset]()
+        with reading(path) as (read, size):
+            if base != self._end and not (size == 0 or base < self._checkpoint.log_start_offset):
+                self.damage(path, f"starts at offset {base}, the segment before it ends at {self._end}")
+                self._end = base
+            position = 0
+            try:
+                for position, header in scan_batches(read, 0, size, verify=True, name=path.name):
+                    positions[position] = header.base_offset
+                    self._check_batch(path, header)
+                    self._end = header.next_offset
+                    self._on_bytes(header.batch_length)
+            except CorruptBatchError as error:
+                self._unsound(path, read, size, error.message, is_last=is_last)
+        self._check_index(path, positions, size)
+
+    def _check_batch(self, path: Path, header: BatchHeader) -> None:
+        if header.base_offset != self._end:
+            self.damage(path, f"holds offset {header.base_offset} where {self._end} should be")
+        first = max(header.base_offset, self._checkpoint.log_start_offset)  # Below it, no epoch is known any more.
+        if self._epochs is None or header.next_offset <= first:
+            return
+        if (told := self._epochs.epoch_at(first)) != header.leader_epoch:
+            self.damage(path, f"offset {first} is of epoch {header.leader_epoch}, leader-epochs.json says {told}")
+
+    def _unsound(self, path: Path, read: Read, size: int, why: str, *, is_last: bool) -> None:
+        sound = sound_batch_after(read, 0, size, min_offset=self._end)
+        if self._end < self._checkpoint.recovery_point or sound is not None or not is_last:
+            self.damage(path, f"is damaged at offset {self._end}: {why}")
+        else:
+            self.note(path, f"has a torn tail after offset {self._end}, which the next start cuts: {why}")
+        self._on_bytes(size)
+
+    def _check_index(self, path: Path, positions: dict[int, Offset], size: int) -> None:
+        index_path = path.with_suffix(INDEX_SUFFIX)
+        content = read_file(index_path)
+        if content is None:
+            return
+        if (read := decode_index(content)) is None:
+            self.damage(index_path, "is damaged; it is built again from the log")
+            return
+        facts, index = read
+        if facts.size > size:
+            self.damage(index_path, f"speaks of {facts.size} bytes, the segment has {size}")
+        wrong = [at for at, offset in zip(index.positions, index.offsets, strict=True) if positions.get(at) != offset]
+        if wrong and not any(finding.path == str(path) for finding in self.findings):
+            self.damage(index_path, f"names byte {wrong[0]}, where no such batch begins")
+
+    def _check_others(self, names: list[str]) -> None:
+        for name in names:
+            path = self._folder / name
+            if name.endswith(NEW_SUFFIX):
+                self.note(path, "is left of a write that did not end; it is replaced at the next one")
+            elif name.endswith(CLEANED_SUFFIX):
+                self.note(path, "is left of a compaction that did not end; the next start removes it")
+            elif name == STATE_FILE:
+                self._check_cleaner(path)
+            elif name.endswith(PRODUCERS_SUFFIX):
+                self._check_producers(path)
+            elif name.endswith(INDEX_SUFFIX) and path.with_suffix(SUFFIX).name not in names:
+                self.note(path, "belongs to no segment")
+
+    def _check_cleaner(self, path: Path) -> None:
+        try:
+            read_json(path)
+        except StorageError as error:
+            self.damage(path, f"{error.message}; the whole log is compacted anew")
+
+    def _check_producers(self, path: Path) -> None:
+        offset = int(path.stem) if path.stem.isdecimal() else -1
+        if not decode_producers(read_file(path) or b"", offset, ProducerStates()):
+            self.damage(path, "is damaged; it is built again from the log")
+        elif offset > self._end:
+            self.note(path, f"lies beyond the log end offset {self._end}; the next start removes it")

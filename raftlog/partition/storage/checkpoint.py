@@ -1,0 +1,46 @@
+"""What a log knew of itself a short while ago: where it starts, what is certainly on disk, its high watermark."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from raftlog.errors import DamagedDataError
+from raftlog.model import Offset
+from raftlog.partition.storage.files import read_json, write_json
+
+FILE_NAME = "checkpoint.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The content of a checkpoint file."""
+
+    log_start_offset: Offset = 0
+    recovery_point: Offset = 0
+    """Everything below it was synced."""
+    high_watermark: Offset = 0
+
+    @classmethod
+    def load(cls, folder: Path) -> Checkpoint:
+        """Read a log's checkpoint; a log without one is new.
+
+        Raises:
+            DamagedDataError: it is not what was written.
+            StorageError: it cannot be read.
+        """
+        document = read_json(folder / FILE_NAME)
+        if document is None:
+            return cls()
+        start, point, mark = (document.get(name) for name in cls.__slots__)
+        if not (isinstance(start, int) and isinstance(point, int) and isinstance(mark, int) and 0 <= start <= point):
+            raise DamagedDataError(f"{folder / FILE_NAME}: expected offsets that grow, received {document}")
+        return cls(log_start_offset=start, recovery_point=point, high_watermark=mark)
+
+    def save(self, folder: Path) -> None:
+        """Replace a log's checkpoint, durably.
+
+        Raises:
+            StorageError: the old one is still there.
+        """
+        write_json(folder / FILE_NAME, {"version": 1, **asdict(self)})

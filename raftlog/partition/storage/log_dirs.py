@@ -1,0 +1,176 @@
+"""Several folders for one node's partitions, each on a disk of its own (`log_dirs`).
+
+Each has its own `meta.json`, lock and `run.json`, as a data folder. A partition is put where fewest are, and stays. The
+node's data folder remembers which of them it has had: if one is missing, the node is one that has lost a disk, and gets
+another storage id, so the controllers count none of its replicas until they have caught up.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from raftlog.errors import ConfigError
+from raftlog.model import TopicId
+from raftlog.partition.storage.data_dir import DataDir, StoredPartition, quarantine
+from raftlog.partition.storage.files import read_json, write_json
+
+_log = logging.getLogger(__name__)
+_KNOWN = "log-dirs.json"
+
+
+class NodeFolders(Protocol):
+    """Where a node's partitions live: one data folder, or several."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def storage_id(self) -> str: ...
+    @property
+    def unclean(self) -> bool: ...
+    @property
+    def power_lost(self) -> bool: ...
+    @property
+    def quarantined(self) -> int: ...
+    def settle_unclean(self) -> None: ...
+    def mark_clean(self) -> None: ...
+    def close(self) -> None: ...
+    def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path: ...
+    def list_partitions(self) -> Iterator[StoredPartition]: ...
+    def delete_partition(self, folder: Path) -> None: ...
+    def quarantine(self, folder: Path) -> Path: ...
+
+
+class LogDirs:
+    """A data folder, and log folders in the place of its own partitions."""
+
+    def __init__(self, data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
+        self._data_dir = data_dir
+        self._log_dirs = log_dirs
+        self._all = [data_dir, *(log_dir for log_dir in log_dirs if log_dir is not data_dir)]
+        self._home: dict[str, DataDir] = {}
+        for log_dir in log_dirs:
+            for stored in log_dir.list_partitions():
+                if (other := self._home.setdefault(stored.folder.name, log_dir)) is not log_dir:
+                    raise ConfigError(
+                        f"{stored.folder.name} is in {other.path} and in {log_dir.path}: one of them is a copy; move "
+                        "it away"
+                    )
+
+    @classmethod
+    def open(cls, path: Path, log_dirs: Sequence[Path], *, cluster_id: str, node_id: int) -> LogDirs:
+        """Open a node's data folder and its log folders, creating what is missing.
+
+        Raises:
+            ConfigError: one is in use, belongs to another node, or partitions lie where they would not be found.
+            StorageError: one cannot be created or read.
+        """
+        with ExitStack() as opened:
+            data_dir = DataDir.open(path, cluster_id=cluster_id, node_id=node_id)
+            opened.callback(data_dir.close)
+            others = []
+            for log_dir in log_dirs:
+                if log_dir.absolute() == path.absolute():
+                    others.append(data_dir)
+                    continue
+                others.append(DataDir.open(log_dir, cluster_id=cluster_id, node_id=node_id))
+                opened.callback(others[-1].close)
+            others = others or [data_dir]
+            _require_reachable(data_dir, others)
+            _remember(data_dir, others)
+            folders = cls(data_dir, others)
+            opened.pop_all()
+            return folders
+
+    @property
+    def path(self) -> Path:
+        return self._data_dir.path
+
+    @property
+    def storage_id(self) -> str:
+        return self._data_dir.storage_id
+
+    @property
+    def unclean(self) -> bool:
+        return any(folder.unclean for folder in self._all)
+
+    @property
+    def power_lost(self) -> bool:
+        return any(folder.power_lost for folder in self._all)
+
+    @property
+    def quarantined(self) -> int:
+        """How many damaged logs lie aside."""
+        return sum(log_dir.quarantined for log_dir in self._log_dirs)
+
+    def settle_unclean(self) -> None:
+        """Note that whoever had to know of an unclean end knows it."""
+        for folder in self._all:
+            folder.settle_unclean()
+
+    def mark_clean(self) -> None:
+        """Note that everything here is synced, and that nothing is written any more."""
+        for folder in self._all:
+            folder.mark_clean()
+
+    def close(self) -> None:
+        """Release every lock."""
+        for folder in self._all:
+            folder.close()
+
+    def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path:
+        """Return where a replica's log lives; a new one goes where fewest are, to the first of equals."""
+        name = self._data_dir.partition_folder(topic, partition, topic_id).name
+        if name not in self._home:
+            counts = [list(self._home.values()).count(log_dir) for log_dir in self._log_dirs]
+            self._home[name] = self._log_dirs[counts.index(min(counts))]
+        return self._home[name].partitions / name
+
+    def list_partitions(self) -> Iterator[StoredPartition]:
+        """Find every partition folder, one log folder after the other."""
+        for log_dir in self._log_dirs:
+            yield from log_dir.list_partitions()
+
+    def delete_partition(self, folder: Path) -> None:
+        """Remove a partition's folder, and what was put aside of it."""
+        self._home[folder.name].delete_partition(folder)
+        del self._home[folder.name]
+
+    def quarantine(self, folder: Path) -> Path:
+        """Put a damaged log aside, on its own disk."""
+        return quarantine(folder)
+
+
+def _require_reachable(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
+    if data_dir not in log_dirs and (count := len(list(data_dir.list_partitions()))):
+        raise ConfigError(
+            f"{data_dir.path} holds {count} partitions, and is not among log_dirs, where they are looked for: add it"
+        )
+
+
+def _remember(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
+    """Give the node another storage id, if a folder that it has had is missing; note which ones it has."""
+    path = data_dir.path / _KNOWN
+    known = list((read_json(path) or {}).get("storage_ids", []))
+    present = [log_dir.storage_id for log_dir in log_dirs if log_dir is not data_dir]
+    if missing := [storage_id for storage_id in known if storage_id not in present]:
+        _log.error(
+            "%d log folders that this node has had are missing (storage ids %s): it counts as a node that has lost a "
+            "disk, and fetches what they held from other replicas",
+            len(missing),
+            ", ".join(missing),
+        )
+        data_dir.renew_storage_id(uuid.uuid4().hex)
+    if known != present:
+        write_json(path, {"version": 1, "storage_ids": present})
+
+
+def open_folders(path: str, log_dirs: Sequence[str], *, cluster_id: str, node_id: int) -> NodeFolders:
+    """Open what `node.toml` names: a data folder alone, or with log folders."""
+    paths = [Path(os.path.normpath(log_dir)) for log_dir in log_dirs]
+    return LogDirs.open(Path(os.path.normpath(path)), paths, cluster_id=cluster_id, node_id=node_id)

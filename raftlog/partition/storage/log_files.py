@@ -1,0 +1,280 @@
+"""The files of one partition's log: opening, cutting and checkpointing them.
+
+Order of every durable step: write, flush, rename, folder, acknowledge. Cutting and checkpointing exclude each other:
+a checkpoint that a worker thread writes must not say of a cut log what held before.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from raftlog.config import TopicConfig
+from raftlog.errors import CorruptBatchError, StorageError
+from raftlog.model import Offset
+from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.epochs import EpochTable
+from raftlog.partition.storage.files import fsync_dir, make_dir, storage_error, unlink_quietly
+from raftlog.partition.storage.pool import FilePool
+from raftlog.partition.storage.recovery import open_segments
+from raftlog.partition.storage.retention import DelayedDeletes
+from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.sync import Syncer
+
+_log = logging.getLogger(__name__)
+PRODUCERS_SUFFIX = ".producers"
+"""Snapshots of producers, named by the offset up to which they hold: see `producer_snapshots`."""
+INDEX_EVERY_BYTES = 4 << 20
+"""The active segment's index is written after this much growth, or once it has stopped growing."""
+
+
+class LogClosedError(StorageError):
+    """The log was closed on purpose: the disk is not to blame."""
+
+
+class LogFiles:
+    """Segments, leader epochs and checkpoint of a log."""
+
+    def __init__(self, folder: Path, config: TopicConfig, *, pool: FilePool, power_lost: bool) -> None:
+        self.folder = folder
+        self.config = config
+        self._pool = pool
+        self._failure: StorageError | None = None
+        self._changing = threading.RLock()
+        """Held while files are cut, removed or checkpointed."""
+        self._cuts = 0
+        """How often the log was cut: what a worker thread was given before is void."""
+        self._checkpointed_end: Offset = -1
+        make_dir(folder)
+        self._checkpoint = Checkpoint.load(folder)
+        self.epochs = EpochTable(folder)
+        recovered = open_segments(
+            folder,
+            log_start_offset=self.log_start_offset,
+            recovery_point=self.recovery_point,
+            pool=pool,
+            power_lost=power_lost,
+        )
+        self._segments = recovered.segments
+        # Without a checkpoint, the log starts where its first segment does.
+        start = max(self.log_start_offset, self._segments[0].base_offset)
+        self._checkpoint = Checkpoint(
+            log_start_offset=start,
+            recovery_point=max(start, self.recovery_point),
+            high_watermark=self.high_watermark_checkpoint,
+        )
+        self.epochs.truncate_from(self.log_end_offset)
+        self.epochs.truncate_before(self.log_start_offset)
+        self._doomed = DelayedDeletes()
+        try:
+            self._doomed.remove_all(folder)
+        except OSError as error:
+            raise storage_error(error, f"cannot remove old segments of {folder}") from error
+        self._syncer = Syncer(durable_end_offset=self.recovery_point)
+        self._sync_unchecked()
+
+    @property
+    def log_start_offset(self) -> Offset:
+        return self._checkpoint.log_start_offset
+
+    @property
+    def recovery_point(self) -> Offset:
+        return self._checkpoint.recovery_point
+
+    @property
+    def high_watermark_checkpoint(self) -> Offset:
+        return self._checkpoint.high_watermark
+
+    @property
+    def log_end_offset(self) -> Offset:
+        return self._segments[-1].next_offset
+
+    @property
+    def durable_end_offset(self) -> Offset:
+        """Everything below it survives a power loss."""
+        return self._syncer.durable_end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log takes no more appends, if so."""
+        return self._failure
+
+    def fsync(self) -> Offset:
+        """Make everything appended so far durable; return the durable end. Safe in a worker thread.
+
+        Raises:
+            LogClosedError: nobody waits for this any more: its partition was deleted, or the broker stops.
+            StorageError: what was written since the last fsync may be lost, so the log takes no more appends.
+        """
+        self._require_sound()
+        try:
+            return self._syncer.sync(lambda: self.log_end_offset)
+        except OSError as error:
+            if isinstance(self._failure, LogClosedError):
+                raise self._failure from None  # Closed between the check and the sync.
+            # A failed fsync drops dirty pages: a second one would succeed without having written them.
+            raise self._fail(error, "cannot fsync") from error
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Remove, durably, every batch that holds `offset` or more."""
+        self._require_sound()
+        if offset <= self.log_start_offset:
+            self.reset_to(offset)
+        elif offset < self.log_end_offset:
+            with self._changing:
+                self._truncate_inside(offset)
+
+    def _truncate_inside(self, offset: Offset) -> None:
+        self._cuts += 1
+        if self.recovery_point > offset:
+            self._save_checkpoint(recovery_point=offset, high_watermark=min(self.high_watermark_checkpoint, offset))
+        try:
+            with self._syncer.paused():
+                while self._segments[-1].base_offset >= offset:
+                    # The last one first: a crash in between leaves no gap.
+                    self._remove(self._segments[-1])
+                    self._segments.pop()
+                self._segments[-1].truncate_to(offset)
+                self._syncer.truncated(self.log_end_offset, self._segments[-1])
+            self._remove_files(PRODUCERS_SUFFIX, above=self.log_end_offset)
+            fsync_dir(self.folder)
+        except OSError as error:
+            raise self._fail(error, "cannot truncate") from error
+        except CorruptBatchError as error:
+            # It ends nobody knows where: nothing may be appended to it, or promised.
+            self._failure = StorageError(f"{self.folder} is damaged, and cannot be truncated: {error.message}")
+            raise self._failure from error
+        try:
+            self.epochs.truncate_from(self.log_end_offset)
+        except StorageError as error:
+            self._failure = error  # Epochs that the log does not have would mislead followers.
+            raise
+        self.fsync()
+
+    def reset_to(self, offset: Offset) -> None:
+        """Remove everything, durably; the log is empty and goes on at `offset`."""
+        self._require_sound()
+        with self._changing:
+            self._cuts += 1
+            self._reset_to(offset)
+
+    def _reset_to(self, offset: Offset) -> None:
+        try:
+            # First, what makes an empty folder right: a crash in between must not look like lost records.
+            self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
+            with self._syncer.paused():
+                for segment in reversed(self._segments):
+                    self._remove(segment)
+                # They would look like the past once the log has grown that far again.
+                self._remove_files(PRODUCERS_SUFFIX)
+                fsync_dir(self.folder)
+                self.epochs.clear()
+                self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)
+                self._segments = [Segment.create(segment_path(self.folder, offset), offset, self._pool)]
+                self._syncer.truncated(offset, self._segments[-1])
+            fsync_dir(self.folder)
+        except OSError as error:
+            raise self._fail(error, "cannot start over") from error
+        except StorageError as error:
+            self._failure = error
+            raise
+        self._syncer.durable_end_offset = offset
+
+    @property
+    def index_due(self) -> bool:
+        """Whether enough was appended, or appending has stopped, since the active segment's index was written."""
+        active = self._segments[-1]
+        grown = active.size - max(active.indexed_size, 0)
+        return grown != 0 and (grown >= INDEX_EVERY_BYTES or self.log_end_offset == self._checkpointed_end)
+
+    def plan_checkpoint(
+        self, high_watermark: Offset, *, closing: bool = False, beside: Callable[[], None] | None = None
+    ) -> Callable[[], None] | None:
+        """Return what records how far the log is known to be whole, so that the next start scans less; None if nothing.
+
+        What is returned may run in a worker thread, while appends go on; a cut makes it void.
+
+        Args:
+            closing: nothing will be appended any more: write everything down.
+            beside: writes down what else holds up to the present log end.
+        """
+        active, cuts = self._segments[-1], self._cuts
+        index = active.copy_index() if self.index_due or (closing and active.indexed_size != active.size) else None
+        marks = (self.durable_end_offset, high_watermark)
+        self._checkpointed_end = self.log_end_offset
+        behind = [full for full in self._segments[:-1] if full.indexed_size != full.size]
+        for segment in self._segments:
+            segment.rest()
+        if index is None and not behind and marks == (self.recovery_point, self.high_watermark_checkpoint):
+            return None
+
+        def write() -> None:
+            with self._changing:
+                if self._failure is not None or self._cuts != cuts:
+                    return
+                self._save_checkpoint(recovery_point=self.durable_end_offset, high_watermark=high_watermark)
+                if index is not None and active.indexed_size < index[0].size:  # A roll may have written a newer one.
+                    active.write_index(*index)
+                for full in behind:
+                    if full in self._segments:  # Retention may have dropped it meanwhile.
+                        full.save_index()
+                if beside is not None:
+                    beside()
+
+        return write
+
+    def checkpoint(self, high_watermark: Offset, *, closing: bool = False) -> None:
+        """Record, durably, how far the log is known to be whole."""
+        if (write := self.plan_checkpoint(high_watermark, closing=closing)) is not None:
+            write()
+
+    def close(self) -> None:
+        """Close every file; nothing is flushed. Waits for an `fsync` under way."""
+        with self._changing, self._syncer.paused():
+            for segment in self._segments:
+                segment.close()
+            self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
+
+    def _sync_unchecked(self) -> None:
+        """Sync what the last process may have left unsynced."""
+        unsynced = [segment for segment in self._segments if segment.next_offset > self.recovery_point]
+        for segment in unsynced:
+            self._syncer.wrote(segment)
+        if unsynced:
+            self.fsync()
+
+    def _remove_files(self, suffix: str, *, above: Offset = -1) -> None:
+        for name in sorted(os.listdir(self.folder)):
+            if name.endswith(suffix) and (above < 0 or int(name.removesuffix(suffix)) > above):
+                unlink_quietly(self.folder / name)
+
+    def _remove(self, segment: Segment) -> None:
+        self._syncer.forget(segment)
+        segment.close()
+        unlink_quietly(segment.index_path)
+        unlink_quietly(segment.path)
+
+    def _save_checkpoint(
+        self, *, recovery_point: Offset, high_watermark: Offset, log_start_offset: Offset | None = None
+    ) -> None:
+        start = self.log_start_offset if log_start_offset is None else log_start_offset
+        # What retention has dropped needs no sync any more.
+        point = max(start, recovery_point)
+        checkpoint = Checkpoint(log_start_offset=start, recovery_point=point, high_watermark=high_watermark)
+        checkpoint.save(self.folder)
+        self._checkpoint = checkpoint
+
+    def _require_sound(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, error: OSError, what: str) -> StorageError:
+        self._failure = storage_error(error, f"{self.folder}: {what}; the log takes no more appends")
+        return self._failure

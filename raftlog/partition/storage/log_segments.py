@@ -1,0 +1,154 @@
+"""Whole segments of a log: they begin, are replaced by compacted ones, and go.
+
+All of it excludes cutting and checkpointing (`LogFiles`), and a cut makes void what was compacted before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from raftlog.errors import StorageError
+from raftlog.model import Offset
+from raftlog.partition.storage.files import fsync_dir, storage_error, unlink_quietly
+from raftlog.partition.storage.log_files import LogFiles
+from raftlog.partition.storage.retention import active_has_expired, expired_segments
+from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.swap import put_in_place, remove_indexes, remove_replaced
+
+_log = logging.getLogger(__name__)
+
+
+class SegmentedLog(LogFiles):
+    """Rolling, retention, deletion by offset, and putting compacted segments in place."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """What the log is made of now, oldest first; the last one is the active segment."""
+        return tuple(self._segments)
+
+    @property
+    def cuts(self) -> int:
+        """How often the log was cut: who has read it meanwhile must begin again."""
+        return self._cuts
+
+    def roll(self) -> None:
+        """Close the active segment and begin the next one, unless it is empty.
+
+        Raises:
+            StorageError: the disk refused; nothing was changed.
+        """
+        if not self._segments[-1].size:
+            return
+        full, path = self._segments[-1], segment_path(self.folder, self.log_end_offset)
+        try:
+            segment = Segment.create(path, self.log_end_offset, self._pool)
+            fsync_dir(self.folder)
+        except OSError as error:
+            try:
+                unlink_quietly(path)
+            except OSError as second:
+                _log.warning("cannot remove the empty segment %s: %s; the next start does", path, second)
+            raise storage_error(error, f"cannot add a segment to {self.folder}; nothing was appended") from error
+        self._segments.append(segment)
+        if self._changing.acquire(blocking=False):  # Else a checkpoint is being written: the next one sees to it.
+            try:
+                full.save_index()
+            except StorageError as error:
+                _log.warning("%s; it is rebuilt when it is needed", error.message)
+            finally:
+                self._changing.release()
+
+    def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
+        """Drop whole segments below the high watermark that are too old or too much; return how many.
+
+        Files disappear `file_delete_delay_ms` later, so that a reader in the middle of one is not disturbed.
+
+        Raises:
+            StorageError: the disk refused; what was not removed goes at the next start.
+        """
+        with self._changing:
+            try:
+                return self._apply_retention(now_us, high_watermark)
+            except OSError as error:
+                raise storage_error(error, f"cannot remove old segments of {self.folder}") from error
+
+    def _apply_retention(self, now_us: int, high_watermark: Offset) -> int:
+        self._doomed.remove_due(now_us)
+        start = self.log_start_offset
+        if self._failure is None and active_has_expired(self._segments[-1], self.config, now_us, high_watermark, start):
+            self.roll()
+        count = expired_segments(self._segments, self.config, now_us, high_watermark, start)
+        if count == 0:
+            return 0
+        start = max(start, self._segments[count].base_offset)
+        self._save_checkpoint(
+            log_start_offset=start,
+            recovery_point=max(start, self.durable_end_offset),
+            high_watermark=max(start, high_watermark),
+        )
+        dropped, self._segments = self._segments[:count], self._segments[count:]
+        with self._syncer.paused():
+            for segment in dropped:
+                self._syncer.forget(segment)
+                segment.close()
+                unlink_quietly(segment.index_path)
+                self._doomed.add(segment.path, now_us + self.config.file_delete_delay_ms * 1000)
+        fsync_dir(self.folder)
+        self.epochs.truncate_before(self.log_start_offset)
+        return count
+
+    def advance_log_start(self, offset: Offset, high_watermark: Offset) -> None:
+        """Delete, durably, every record below `offset`, which is not above the high watermark.
+
+        Raises:
+            StorageError: the disk refused; nothing was deleted.
+        """
+        assert offset <= high_watermark
+        if offset <= self.log_start_offset:
+            return
+        self._require_sound()
+        if offset > self.durable_end_offset:
+            # A log that starts where a power cut may leave nothing would look damaged after it.
+            self.fsync()
+        with self._changing:
+            self._save_checkpoint(
+                log_start_offset=offset, recovery_point=self.durable_end_offset, high_watermark=high_watermark
+            )
+            self.epochs.truncate_before(offset)
+
+    def swap(self, replaced: Sequence[Segment], fresh: Segment, *, cuts: int) -> bool:
+        """Put one compacted segment in the place of consecutive ones; False if they are not as they were.
+
+        Args:
+            cuts: see `cuts`, from before they were read.
+
+        Raises:
+            StorageError: the disk failed; what the folder holds is sound, whichever step it was.
+        """
+        with self._changing:
+            at = bisect_left(self._segments, replaced[0].base_offset, key=lambda segment: segment.base_offset)
+            as_they_were = self._cuts == cuts and self._segments[at : at + len(replaced)] == list(replaced)
+            if self._failure is not None or not as_they_were or replaced[0].next_offset <= self.log_start_offset:
+                return False
+            if fresh.next_offset > self.recovery_point:
+                # What opens the log must not take damage in a compacted file for a torn tail: it was synced.
+                self._save_checkpoint(
+                    recovery_point=self.durable_end_offset, high_watermark=self.high_watermark_checkpoint
+                )
+            try:
+                with self._syncer.paused():
+                    self._swap(at, replaced, fresh)
+            except OSError as error:
+                raise self._fail(error, "cannot put a compacted segment in place") from error
+            return True
+
+    def _swap(self, at: int, replaced: Sequence[Segment], fresh: Segment) -> None:
+        remove_indexes(replaced)
+        put_in_place(fresh, replaced)
+        self._segments[at : at + len(replaced)] = [fresh]  # Its index file is written with the next checkpoint.
+        for segment in replaced:
+            self._syncer.forget(segment)
+            segment.close()
+        remove_replaced(replaced)

@@ -1,0 +1,121 @@
+"""How many segment files are open at once: the least recently used are closed, and opened again on demand.
+
+A file with bytes that are not synced stays open: a descriptor that was open when the disk failed is the only one that
+is certain to be told.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DEFAULT_LIMIT = 1_000
+_LOOK_AT = 64
+"""How many of the oldest are looked at for one to close: all of them may be in use."""
+
+
+class FilePool:
+    """Open files, least recently used first. Any thread may use it."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._open: OrderedDict[int, PooledFile] = OrderedDict()
+
+    @property
+    def open_files(self) -> int:
+        return len(self._open)
+
+    def acquire(self, file: PooledFile) -> int:
+        """Return a descriptor that stays open until `release`.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        with self._lock:
+            if file.descriptor < 0:
+                file.descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
+                self._open[id(file)] = file
+            else:
+                self._open.move_to_end(id(file))
+            file.users += 1
+            self._close_oldest()
+            return file.descriptor
+
+    def release(self, file: PooledFile) -> None:
+        """Say that a descriptor is not used any more."""
+        with self._lock:
+            file.users -= 1
+
+    def close(self, file: PooledFile) -> None:
+        """Close a file, whoever uses it."""
+        with self._lock:
+            self._close(file)
+
+    def rest(self, file: PooledFile) -> None:
+        """Close a file, unless it is in use or not synced."""
+        with self._lock:
+            if not file.users and not file.unsynced:
+                self._close(file)
+
+    def _close_oldest(self) -> None:
+        excess = len(self._open) - self.limit
+        if excess <= 0:
+            return
+        oldest = [file for file, _ in zip(self._open.values(), range(_LOOK_AT), strict=False)]
+        for file in [file for file in oldest if not file.users and not file.unsynced][:excess]:
+            self._close(file)
+
+    def _close(self, file: PooledFile) -> None:
+        if file.descriptor >= 0:
+            del self._open[id(file)]
+            descriptor, file.descriptor = file.descriptor, -1
+            os.close(descriptor)
+
+
+class PooledFile:
+    """One file that is open while it is used, and mostly for some time after."""
+
+    __slots__ = ("descriptor", "path", "pool", "unsynced", "users")
+
+    def __init__(self, pool: FilePool, path: Path) -> None:
+        self.pool = pool
+        self.path = path
+        self.descriptor = -1
+        self.users = 0
+        self.unsynced = False
+        """It has bytes that no sync has covered."""
+
+    @contextmanager
+    def use(self) -> Iterator[int]:
+        """Hold a descriptor for a moment.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        descriptor = self.pool.acquire(self)
+        try:
+            yield descriptor
+        finally:
+            self.pool.release(self)
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Read up to `length` bytes.
+
+        Raises:
+            OSError: from the system.
+        """
+        with self.use() as descriptor:
+            return os.pread(descriptor, length, position)
+
+    def close(self) -> None:
+        """Close it for good, or until it is used again."""
+        self.pool.close(self)
+
+    def rest(self) -> None:
+        """Close it until it is used again, if nobody uses it now."""
+        self.pool.rest(self)

@@ -1,0 +1,109 @@
+"""What a log's producers had written up to some offset, on disk, so that a start reads only the headers after it.
+
+`<offset, 20 digits>.producers`: written without a sync, checked by its checksum, and never needed: the log has
+everything but when a producer was seen. Two are kept, so that cutting a log's tail still finds one below the cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import orjson
+
+from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
+from raftlog.model import Offset
+from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.storage.files import atomic_write, read_file, unlink_quietly
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
+
+_log = logging.getLogger(__name__)
+_KEPT = 2
+_MAGIC = b"RLPRD001"
+_HEAD = struct.Struct("<8sI")
+
+
+def snapshot_path(folder: Path, offset: Offset) -> Path:
+    """Return the file of the snapshot that holds every batch below `offset`."""
+    return folder / f"{offset:020d}{SUFFIX}"
+
+
+def encode_producers(offset: Offset, producers: list[Any]) -> bytes:
+    """Return a snapshot file's content, from what `ProducerStates.to_plain` returned."""
+    body = orjson.dumps({"offset": offset, "producers": producers})
+    return _HEAD.pack(_MAGIC, google_crc32c.value(body)) + body
+
+
+def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> bool:
+    """Load a snapshot file's content into empty `states`; False if it is damaged, and they are still empty."""
+    if len(content) < _HEAD.size:
+        return False
+    magic, crc = _HEAD.unpack_from(content)
+    body = content[_HEAD.size :]
+    if magic != _MAGIC or google_crc32c.value(body) != crc:
+        return False
+    document = orjson.loads(body)
+    if document["offset"] != offset:
+        return False
+    states.load(document["producers"])
+    return True
+
+
+def save_producers(folder: Path, offset: Offset, producers: list[Any]) -> None:
+    """Write a snapshot, and remove all but the newest.
+
+    Raises:
+        StorageError: the disk refused; what was there before is still there.
+    """
+    atomic_write(snapshot_path(folder, offset), encode_producers(offset, producers), durable=False)
+    try:
+        for old in snapshot_offsets(folder)[:-_KEPT]:
+            unlink_quietly(snapshot_path(folder, old))
+    except OSError as error:
+        raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
+
+
+def snapshot_offsets(folder: Path) -> list[Offset]:
+    """Return the offsets of the snapshots in a log's folder, in order."""
+    stems = (name.removesuffix(SUFFIX) for name in os.listdir(folder) if name.endswith(SUFFIX))
+    return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+
+def recover_producers(log: PartitionLog, *, limits: ProducerLimits, now_ms: int) -> ProducerStates:
+    """Return what a log's producers have written: the newest sound snapshot, and the headers after it.
+
+    Snapshots that are damaged or beyond the log's end are removed.
+
+    Raises:
+        StorageError: the disk refused.
+        DamagedDataError: the log's headers cannot be read.
+    """
+    states = ProducerStates(limits=limits, now_ms=now_ms)
+    try:
+        start = _load_newest(log, states)
+    except OSError as error:
+        raise StorageError(f"cannot read the snapshots of producers in {log.folder}: {error}") from error
+    try:
+        for header in log.scan_headers(start):
+            states.on_appended(header)
+    except CorruptBatchError as error:
+        raise DamagedDataError(f"{log.folder} is damaged: {error.message}") from error
+    except OSError as error:
+        raise StorageError(f"{log.folder} cannot be read: {error}") from error
+    states.expire(now_ms)
+    return states
+
+
+def _load_newest(log: PartitionLog, states: ProducerStates) -> Offset:
+    for offset in reversed(snapshot_offsets(log.folder)):
+        path = snapshot_path(log.folder, offset)
+        if offset <= log.log_end_offset and decode_producers(read_file(path) or b"", offset, states):
+            return max(offset, log.log_start_offset)
+        _log.warning("%s is damaged, or beyond the log end offset %d: removed", path, log.log_end_offset)
+        unlink_quietly(path)
+    return log.log_start_offset

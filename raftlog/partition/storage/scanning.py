@@ -1,0 +1,98 @@
+"""Walking over the batches of a segment file, and telling what a place that is not sound looks like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from raftlog.errors import CorruptBatchError
+from raftlog.model import Offset
+from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
+
+Read = Callable[[int, int], bytes]
+"""From (length, position) to bytes; fewer at the file's end."""
+WINDOW_BYTES = 1 << 20
+_SECTOR_BYTES = 512
+"""Disks write at least this much as one."""
+_NEVER_ZERO_BYTES = 8
+"""A header's first bytes: the base offset, which is 0 only where the log begins."""
+_MAGIC_AT = 20
+_MAYBE_HEADER = re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL)
+"""Magic, attributes and flags of a batch header."""
+
+
+def scan_batches(read: Read, position: int, end: int, *, verify: bool, name: str) -> Iterator[tuple[int, BatchHeader]]:
+    """Walk over (position, header) of the batches in [position, end); `verify` checks payloads too.
+
+    Raises:
+        CorruptBatchError: at the first batch that is not sound or not whole; what came before is.
+    """
+    while position < end:
+        window = read(min(WINDOW_BYTES, end - position), position)
+        header = parse_header(window)
+        if header.batch_length > end - position:
+            raise CorruptBatchError(f"{name}: the batch at byte {position} is not whole")
+        if header.batch_length > len(window):
+            window = read(header.batch_length, position)
+        at = 0
+        while True:
+            if verify:
+                verify_payload_crc(header, memoryview(window)[at:])
+            yield position, header
+            position, at = position + header.batch_length, at + header.batch_length
+            if len(window) - at < HEADER_BYTES or position >= end:
+                break
+            header = parse_header(window, at)
+            if header.batch_length > len(window) - at:
+                break
+
+
+def sound_batch_after(read: Read, position: int, end: int, *, min_offset: Offset) -> BatchHeader | None:
+    """Return the first sound batch in [position, end) whose offsets are `min_offset` or higher, wherever it begins."""
+    while position < end:
+        window = read(min(WINDOW_BYTES, end - position), position)
+        for match in _MAYBE_HEADER.finditer(window):
+            at = match.start() - _MAGIC_AT
+            if at < 0 or at % ALIGNMENT or at + HEADER_BYTES > len(window):
+                continue
+            header = _sound_batch_at(read, position + at, end)
+            if header is not None and header.base_offset >= min_offset:
+                return header
+        # Windows overlap, so that no header lies across two; they keep the alignment.
+        position += max(ALIGNMENT, len(window) - HEADER_BYTES)
+    return None
+
+
+def _sound_batch_at(read: Read, position: int, end: int) -> BatchHeader | None:
+    try:
+        header = parse_header(read(HEADER_BYTES, position))
+        if header.batch_length > end - position:
+            return None
+        verify_payload_crc(header, read(header.batch_length, position))
+    except CorruptBatchError:
+        return None
+    return header
+
+
+def write_was_lost(read: Read, position: int, end: int) -> bool:
+    """Tell whether the unsound batch at `position` looks like a write that never reached the disk.
+
+    A file that ends early, or a whole sector of zeros, is what a power cut leaves. Damage looks otherwise.
+    """
+    length = HEADER_BYTES
+    try:
+        length = parse_header(read(HEADER_BYTES, position)).batch_length
+    except CorruptBatchError:
+        if end - position < HEADER_BYTES:
+            return True
+    if position + length > end:
+        return True
+    sectors_end = position + length + -(position + length) % _SECTOR_BYTES
+    batch = read(min(end, sectors_end) - position, position)
+    first = -position % _SECTOR_BYTES
+    cuts = [0, *range(first or _SECTOR_BYTES, len(batch), _SECTOR_BYTES), len(batch)]
+    return any(
+        not any(batch[start:stop]) and stop - start >= (HEADER_BYTES if start else _NEVER_ZERO_BYTES)
+        for start, stop in pairwise(cuts)
+    )

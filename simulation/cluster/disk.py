@@ -1,0 +1,289 @@
+"""Disks of simulated machines. Files are real; what survives a loss of power is simulated.
+
+A file keeps what it held at its last fsync, and of what was written since any part, torn at any byte. A folder keeps
+the names that it had at its last fsync; each later creation, rename or removal is kept or not, one by one. Files that
+were removed or replaced, but whose old name a folder still owes, wait in a morgue.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from unittest import mock
+
+from simulation.cluster.loop import CURRENT, Process, ProcessDiedError
+
+Fuse = Literal["power", "kill", "error"]
+
+
+@dataclass
+class Disk:
+    """What one machine's disk owes after a loss of power, and what is wrong with it."""
+
+    folder: Path
+    morgue: Path
+    contents: dict[int, bytes] = field(default_factory=dict)
+    """By inode: what was synced."""
+    names: dict[int, dict[str, int]] = field(default_factory=dict)
+    """By a folder's inode: names and inodes that were synced."""
+    fuse: tuple[int, Fuse] | None = None
+    """At the n-th operation from now."""
+    failing: bool = False
+    """Every write and sync is refused: the device is gone."""
+    full: bool = False
+    failed_once: bool = False
+    was_full: bool = False
+    """Then a process may end by itself, or refuse to start."""
+
+    def prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.morgue.mkdir(parents=True, exist_ok=True)
+        self.settle()
+
+    def settle(self) -> None:
+        """Whatever is there is on disk: so it is after a boot."""
+        self.contents.clear()
+        self.names.clear()
+        for path in [self.folder, *sorted(self.folder.rglob("*"))]:
+            status = path.lstat()
+            if stat.S_ISDIR(status.st_mode):
+                self.names[status.st_ino] = {entry.name: entry.inode() for entry in os.scandir(path)}
+            else:
+                self.contents[status.st_ino] = path.read_bytes()
+        for path in self.morgue.iterdir():
+            REAL["unlink"](path)
+
+
+REAL: dict[str, Callable[..., Any]] = {
+    name: getattr(os, name)
+    for name in (
+        "open",
+        "write",
+        "pwrite",
+        "pread",
+        "fsync",
+        "fdatasync",
+        "ftruncate",
+        "unlink",
+        "rename",
+        "replace",
+        "rmdir",
+        "mkdir",
+        "truncate",
+    )
+}
+
+
+class Disks:
+    """Every machine's disk. `on_power_loss` and `on_kill` end the process that runs."""
+
+    def __init__(self, folder: Path, dice: random.Random, on_fuse: Callable[[Process, Fuse], None]) -> None:
+        self.by_host: dict[str, Disk] = {}
+        self.operations = 0
+        self._folder = folder
+        self._dice = dice
+        self._on_fuse = on_fuse
+
+    def add(self, host: str, folder: Path) -> None:
+        disk = self.by_host[host] = Disk(folder, self._folder / "morgue" / host)
+        disk.prepare()
+
+    def lose_power(self, host: str) -> None:
+        """Leave of a machine's files what its disk really has."""
+        disk = self.by_host[host]
+        self._tear_folder(disk, disk.folder)
+        disk.settle()
+        disk.fuse = None
+
+    def wipe(self, host: str) -> None:
+        """Replace the disk by an empty one."""
+        disk = self.by_host[host]
+        shutil.rmtree(disk.folder)
+        disk.prepare()
+        disk.fuse, disk.failing, disk.full = None, False, False
+
+    def rot(self, host: str, suffix: str) -> str | None:
+        """Flip one bit in one of a machine's files; return which."""
+        disk = self.by_host[host]
+        files = sorted(path for path in disk.folder.rglob(f"*{suffix}") if path.stat().st_size > 64)
+        if not files:
+            return None
+        path = self._dice.choice(files)
+        content = bytearray(path.read_bytes())
+        at = self._dice.randrange(len(content))
+        content[at] ^= 1 << self._dice.randrange(8)
+        path.write_bytes(bytes(content))
+        self.by_host[host].contents[path.stat().st_ino] = bytes(content)
+        return f"{path.name} at byte {at} of {len(content)}"
+
+    # A loss of power.
+
+    def _tear_folder(self, disk: Disk, folder: Path) -> None:
+        inode = folder.stat().st_ino
+        now = {entry.name: entry.inode() for entry in os.scandir(folder)}
+        owed = disk.names.get(inode, {})
+        for name in sorted(now.keys() | owed.keys()):
+            if now.get(name) != owed.get(name) and self._dice.random() < 0.5:
+                self._restore_name(disk, folder / name, owed.get(name))
+        for entry in sorted(folder.iterdir()):
+            if entry.is_dir():
+                self._tear_folder(disk, entry)
+            else:
+                self._tear_file(disk, entry)
+
+    def _restore_name(self, disk: Disk, path: Path, inode: int | None) -> None:
+        if path.is_dir() and not path.is_symlink():
+            if inode is None:
+                shutil.rmtree(path)
+            return  # Folders are not renamed over each other here.
+        if inode is None:
+            path.unlink(missing_ok=True)
+            return
+        kept = disk.morgue / str(inode)
+        source = kept if kept.exists() else self._find(disk, inode)
+        if source is None:
+            return
+        path.unlink(missing_ok=True)
+        if stat.S_ISDIR(source.stat().st_mode):
+            shutil.copytree(source, path)
+            return
+        os.link(source, path)
+
+    def _find(self, disk: Disk, inode: int) -> Path | None:
+        return next((path for path in sorted(disk.folder.rglob("*")) if path.lstat().st_ino == inode), None)
+
+    def _tear_file(self, disk: Disk, path: Path) -> None:
+        status = path.stat()
+        new, old = path.read_bytes(), disk.contents.get(status.st_ino, b"")
+        if new == old:
+            return
+        common = _common_length(new, old)
+        if common == len(old):  # Only appended to since.
+            kept = self._dice.choice((common, len(new), self._dice.randint(common, len(new))))
+            content = new[:kept]
+            if kept < len(new) and self._dice.random() < 0.2:
+                content += bytes(len(new) - kept)  # The size was noted, the bytes were not.
+        elif common == len(new):  # Cut since.
+            content = self._dice.choice((old, new))
+        else:  # Cut, and written again.
+            content = self._dice.choice((old, new, new[: self._dice.randint(common, len(new))]))
+        REAL["truncate"](path, 0)
+        path.write_bytes(content)
+
+    # What running code calls.
+
+    @contextmanager
+    def hooked(self) -> Iterator[None]:
+        """Stand before the operating system."""
+        with ExitStack() as stack:
+            for name in REAL:
+                if hasattr(self, f"_{name}"):
+                    stack.enter_context(mock.patch.object(os, name, getattr(self, f"_{name}")))
+            yield
+
+    def _burn(self, *, writes: bool = True) -> Disk | None:
+        """Count one operation of the process that runs."""
+        process = CURRENT.get()
+        disk = self.by_host.get(process.host) if process is not None else None
+        if disk is None or process is None:
+            return None
+        self.operations += 1
+        if not process.alive:
+            raise ProcessDiedError(process.name)
+        if disk.fuse is not None:
+            left, kind = disk.fuse
+            disk.fuse = (left - 1, kind) if left > 1 else None
+            if left <= 1:
+                if kind != "error":
+                    self._on_fuse(process, kind)
+                    raise ProcessDiedError(process.name)
+                disk.failed_once = disk.failing = True
+        if writes and disk.failing:
+            raise OSError(errno.EIO, "simulated: the device is gone")
+        return disk
+
+    def _write(self, descriptor: int, data: Any) -> int:
+        disk = self._burn()
+        self._require_room(disk)
+        return int(REAL["write"](descriptor, data))
+
+    def _pwrite(self, descriptor: int, data: Any, offset: int) -> int:
+        disk = self._burn()
+        if disk is not None and disk.full:
+            part = self._dice.randint(0, min(len(data), 200))
+            if part:
+                return int(REAL["pwrite"](descriptor, memoryview(data)[:part], offset))
+        self._require_room(disk)
+        return int(REAL["pwrite"](descriptor, data, offset))
+
+    def _require_room(self, disk: Disk | None) -> None:
+        if disk is not None and disk.full:
+            raise OSError(errno.ENOSPC, "simulated: the disk is full")
+
+    def _ftruncate(self, descriptor: int, length: int) -> None:
+        self._burn()
+        REAL["ftruncate"](descriptor, length)
+
+    def _fdatasync(self, descriptor: int) -> None:
+        disk = self._burn()
+        if disk is not None:
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+                disk.names[status.st_ino] = {entry.name: entry.inode() for entry in os.scandir(path)}
+            else:
+                with open(f"/proc/self/fd/{descriptor}", "rb") as file:
+                    disk.contents[status.st_ino] = file.read()
+
+    _fsync = _fdatasync
+
+    def _unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
+        disk = self._burn()
+        self._keep(disk, _resolved(path, dir_fd))
+        REAL["unlink"](path, dir_fd=dir_fd)
+
+    def _replace(self, source: Any, target: Any, **kwargs: Any) -> None:
+        disk = self._burn()
+        if Path(target).is_file():
+            self._keep(disk, Path(target))
+        REAL["replace"](source, target, **kwargs)
+
+    _rename = _replace
+
+    def _keep(self, disk: Disk | None, path: Path) -> None:
+        if disk is None or not path.is_file():
+            return
+        kept = disk.morgue / str(path.stat().st_ino)
+        if not kept.exists():
+            os.link(path, kept)
+
+
+def _resolved(path: Any, dir_fd: int | None) -> Path:
+    return Path(path) if dir_fd is None else Path(os.readlink(f"/proc/self/fd/{dir_fd}")) / os.fsdecode(path)
+
+
+def _common_length(one: bytes, other: bytes) -> int:
+    """How far two contents are the same."""
+    shorter = min(len(one), len(other))
+    if one[:shorter] == other[:shorter]:
+        return shorter
+    return next(at for at in range(shorter) if one[at] != other[at])
+
+
+def close_files_below(folder: Path) -> None:
+    """Close every file that this process has open below a folder, as a kernel does when a process ends."""
+    below = str(folder) + "/"
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}").startswith(below):
+                os.close(int(name))
+        except OSError:
+            continue

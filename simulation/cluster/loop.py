@@ -1,0 +1,173 @@
+"""An event loop whose time, order and threads are drawn from a seed. Everything written for asyncio runs on it.
+
+Each callback belongs to the process whose context it was scheduled in (`Process`, a context variable). A process that
+is dead runs nothing any more, as after SIGKILL: no handler, no `finally`. One that is paused runs it later, as after
+SIGSTOP. Work for threads runs on the loop, some time later: nothing else may happen in the middle of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field
+from typing import Any
+
+THREAD_S = (0.0001, 0.004)
+"""How long work takes that real code gives to a thread; slow disks are drawn by the world."""
+
+
+class ProcessDiedError(BaseException):
+    """The process that runs has ended in the middle of something. No handler for errors may swallow it."""
+
+
+@dataclass(eq=False)
+class Process:
+    """One run of one program on a simulated machine."""
+
+    name: str
+    host: str
+    alive: bool = True
+    paused: bool = False
+    thread_s: tuple[float, float] = THREAD_S
+    backlog: list[asyncio.Handle] = field(default_factory=list)
+    """What became due while it was paused."""
+    wall_skew_us: int = 0
+
+    @property
+    def context(self) -> Context:
+        """A context for work that belongs to this process."""
+        context = copy_context()
+        context.run(CURRENT.set, self)
+        return context
+
+
+CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Runs until a future is done; time passes only when nothing is left to do."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[Any]
+    _stopping: bool
+
+    def __init__(self, dice: random.Random) -> None:
+        super().__init__()
+        self.dice = dice
+        self.steps = 0
+        self.network: Any = None
+        """Set by whoever makes the network, which needs the loop first."""
+        self._now = 1_000.0
+        self._graves: list[Any] = []
+        """Callbacks of the dead: kept, because collecting a coroutine would run its `finally`."""
+        self._selector = None  # The base class reads it when debugging.
+        self.set_exception_handler(lambda loop, context: None)
+
+    def time(self) -> float:
+        return self._now
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Run `func` here, in one piece, some time later."""
+        future = self.create_future()
+        process = CURRENT.get()
+        shortest, longest = process.thread_s if process is not None else THREAD_S
+
+        def work() -> None:
+            try:
+                result = func(*args)
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is for the caller)
+                if not future.done():
+                    future.set_exception(error)
+            else:
+                if not future.done():
+                    future.set_result(result)
+
+        self.call_later(self.dice.uniform(shortest, longest), work)
+        return future
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        """Listen on the simulated network."""
+        return await self.network.listen(protocol_factory, host, port)
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
+    ) -> Any:
+        """Dial on the simulated network."""
+        return await self.network.dial(protocol_factory, sock.address if sock is not None else (host, port))
+
+    def resume(self, process: Process) -> None:
+        """Let a paused process do what became due meanwhile."""
+        process.paused = False
+        self._ready.extend(process.backlog)
+        process.backlog = []
+
+    def forget(self) -> None:
+        """Drop everything that was still to happen."""
+        self._graves.clear()
+        self._ready.clear()
+        self._scheduled.clear()
+
+    def bury(self, process: Process) -> None:
+        """Forget what a dead process would have done."""
+        self._graves.extend(process.backlog)
+        process.backlog = []
+
+    # What BaseEventLoop asks of those who wait for real files.
+
+    def _run_once(self) -> None:
+        self._wake_sleepers()
+        if not self._ready:
+            if not self._scheduled:
+                raise RuntimeError("nothing is left to happen: everybody waits for somebody else")
+            self._now = max(self._now, self._scheduled[0]._when)
+            self._wake_sleepers()
+        for _ in range(len(self._ready)):
+            self._run(self._ready.popleft())
+            if self._stopping:
+                return
+
+    def _wake_sleepers(self) -> None:
+        while self._scheduled and (self._scheduled[0]._cancelled or self._scheduled[0]._when <= self._now):
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False
+            if not handle._cancelled:
+                self._ready.append(handle)
+
+    def _run(self, handle: asyncio.Handle) -> None:
+        if handle._cancelled:
+            return
+        process = handle._context.get(CURRENT)  # type: ignore[attr-defined]
+        if process is not None and not process.alive:
+            self._graves.append(handle)
+            return
+        if process is not None and process.paused:
+            process.backlog.append(handle)
+            return
+        self.steps += 1
+        self._now += 1e-6  # Two events never happen at quite the same time.
+        with suppress(ProcessDiedError):
+            handle._run()
+        if process is not None and not process.alive:
+            self._graves.append(handle)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers go when their time comes."""
+
+    def _process_events(self, event_list: Any) -> None:
+        raise NotImplementedError
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps in a system call."""

@@ -1,0 +1,73 @@
+"""What the real code asks of its machine (clocks, randomness, its own end), answered by the simulation."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import aiohappyeyeballs
+import aiohttp.connector
+import pysyncobj.syncobj as core_module
+from pysyncobj.node import Node
+
+from raftlog.partition.storage import data_dir
+from simulation.cluster.loop import CURRENT, ProcessDiedError, SimulatedLoop
+from simulation.cluster.net import FakeSocket
+
+EPOCH_US = 1_700_000_000_000_000
+
+
+async def _fake_socket(addr_infos: Any, **_: Any) -> FakeSocket:
+    """Dial for aiohttp, which does so in two steps: the second one is the loop's."""
+    return FakeSocket(addr_infos[0][4][:2])
+
+
+@contextmanager
+def machine(
+    loop: SimulatedLoop, dice: random.Random, on_exit: Callable[[], None], boot_id: Callable[[], str]
+) -> Iterator[None]:
+    """Patch the process for one run."""
+
+    def monotonic() -> float:
+        return loop.time()
+
+    def wall_us() -> int:
+        process = CURRENT.get()
+        return EPOCH_US + int(loop.time() * 1e6) + (process.wall_skew_us if process is not None else 0)
+
+    def leave(code: int) -> None:
+        on_exit()
+        raise ProcessDiedError(code)
+
+    patches: list[tuple[Any, str, Any]] = [
+        (time, "monotonic", monotonic),
+        (time, "monotonic_ns", lambda: int(loop.time() * 1e9)),
+        (time, "time", lambda: wall_us() / 1e6),
+        (time, "time_ns", lambda: wall_us() * 1_000),
+        (aiohttp.connector, "monotonic", monotonic),
+        (aiohappyeyeballs, "start_connection", _fake_socket),
+        (core_module, "monotonicTime", monotonic),
+        (core_module, "random", dice),
+        (Node, "__hash__", lambda node: int.from_bytes(node.id.encode()[-6:], "big")),  # The core keeps nodes in sets.
+        (uuid, "uuid4", lambda: uuid.UUID(int=dice.getrandbits(128), version=4)),
+        (os, "urandom", dice.randbytes),
+        (os, "_exit", leave),
+        (data_dir, "boot_id", boot_id),
+        (random, "random", dice.random),
+        (random, "choice", dice.choice),
+        (random, "shuffle", dice.shuffle),
+        (random, "uniform", dice.uniform),
+        (random, "randrange", dice.randrange),
+        (random, "randint", dice.randint),
+        (random, "sample", dice.sample),
+    ]
+    with ExitStack() as stack:
+        for target, name, value in patches:
+            stack.enter_context(mock.patch.object(target, name, value))
+        yield

@@ -1,0 +1,109 @@
+"""Clients of the simulated cluster, with the real client library: what they were told is the only evidence."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+
+import raftlog
+from chaos.history import History, Outcome, Read, Send
+from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
+from simulation.cluster.loop import Process, SimulatedLoop
+
+TOPIC = "t"
+
+
+class Clients:
+    """Producers that send one unique value after the other to one partition, and readers that tail them all."""
+
+    def __init__(self, loop: SimulatedLoop, dice: random.Random, bootstrap: Sequence[str], history: History) -> None:
+        self.history = history
+        self.stopping = False
+        self._loop = loop
+        self._dice = dice
+        self._bootstrap = list(bootstrap)
+        self._producers: list[asyncio.Task[None]] = []
+        self._tails: list[asyncio.Task[None]] = []
+        self._made = 0
+
+    def produce(self, partition: int, pause_s: float) -> None:
+        self._made += 1
+        name = f"producer-{self._made}"
+        process = Process(name, f"10.0.2.{self._made}")
+        self._producers.append(self._loop.create_task(self._produce(name, partition, pause_s), context=process.context))
+
+    def tail(self) -> None:
+        self._made += 1
+        name = f"tail-{self._made}"
+        process = Process(name, f"10.0.2.{self._made}")
+        self._tails.append(self._loop.create_task(self._tail(name), context=process.context))
+
+    async def stop(self) -> None:
+        self.stopping = True
+        await asyncio.gather(*self._producers)
+        for tail in self._tails:
+            tail.cancel()
+        await asyncio.gather(*self._tails, return_exceptions=True)
+
+    def acknowledged_since(self, when_ns: int) -> set[int]:
+        """Partitions that acknowledged a send invoked since then."""
+        return {s.partition for s in reversed(self.history.sends) if s.outcome == "ok" and s.invoked_ns >= when_ns}
+
+    async def _produce(self, name: str, partition: int, pause_s: float) -> None:
+        number = 0
+        async with raftlog.Producer(
+            self._bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000
+        ) as producer:
+            while not self.stopping:
+                value, invoked = f"{name}-{number}", time.monotonic_ns()
+                offset, outcome, reason = await _send(producer, partition, value)
+                self.history.sends.append(
+                    Send(
+                        process=name,
+                        partition=partition,
+                        value=value,
+                        invoked_ns=invoked,
+                        completed_ns=time.monotonic_ns(),
+                        outcome=outcome,
+                        offset=offset,
+                        error=reason,
+                    )
+                )
+                number += 1
+                await asyncio.sleep(self._dice.uniform(0, 2 * pause_s))
+
+    async def _tail(self, name: str) -> None:
+        async with raftlog.Consumer(self._bootstrap, TOPIC, start="earliest") as consumer:
+            async for record in consumer:
+                self.history.reads.append(seen(name, record))
+
+
+async def _send(producer: raftlog.Producer, partition: int, value: str) -> tuple[int, Outcome, str]:
+    try:
+        metadata = await producer.send(TOPIC, value=value.encode(), partition=partition)
+    except (InvalidRequestError, OverloadedError) as error:
+        return -1, "fail", str(error)
+    except RaftlogError as error:
+        return -1, "info", str(error)
+    return metadata.offset, "ok", ""
+
+
+def seen(process: str, record: raftlog.Record) -> Read:
+    """Note what a reader saw."""
+    return Read(
+        process=process,
+        partition=record.partition,
+        offset=record.offset,
+        value=(record.value or b"").decode(),
+        completed_ns=time.monotonic_ns(),
+    )
+
+
+async def read_everything(history: History, bootstrap: Sequence[str]) -> None:
+    """Read from the beginning to the end with a fresh client."""
+    async with raftlog.Consumer(list(bootstrap), TOPIC, start="earliest") as consumer:
+        ends = await consumer.end_offsets()
+        while any(consumer.position(*partition) < end for partition, end in ends.items()):
+            history.final_reads.extend(seen("final", record) for record in await consumer.fetch())

@@ -1,0 +1,136 @@
+"""Checkpoints are written by a worker thread, and only where something is new."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.model import PartitionAssignment, PartitionState
+from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.data_dir import DataDir
+from raftlog.record import NewRecord, build_batch
+from raftlog.runtime import SystemClock
+from raftlog.transport import HttpSession
+
+TOPIC_ID = "a" * 32
+ALONE = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
+
+
+@asynccontextmanager
+async def broker(folder: Path, partitions: int, **options: int) -> AsyncIterator[ReplicaManager]:
+    data_dir = DataDir.open(folder, cluster_id="c", node_id=1)
+    session = HttpSession()
+    manager = ReplicaManager(
+        broker_id=1,
+        data_dir=data_dir,
+        topic_defaults=TopicConfig(),
+        replication=ReplicationConfig(),
+        session=session,
+        controller=None,  # type: ignore[arg-type]
+        clock=SystemClock(),
+        **options,
+    )
+    await manager.start()
+    await manager.apply(
+        [PartitionAssignment(topic="t", topic_id=TOPIC_ID, partition=n, state=ALONE) for n in range(partitions)], {}
+    )
+    try:
+        yield manager
+    finally:
+        await manager.close()
+        await session.close()
+        data_dir.close()
+
+
+async def produce(manager: ReplicaManager, partition: int, value: str = "x") -> None:
+    await manager.produce("t", partition, build_batch([NewRecord(value.encode())]), acks=-1, timeout_ms=5_000)
+
+
+def checkpoint(folder: Path, partition: int) -> Checkpoint:
+    return Checkpoint.load(folder / "partitions" / f"t-{partition}-{TOPIC_ID}")
+
+
+async def until(holds) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+def spying(real: Callable[[int], None], threads: set[int]) -> Callable[[int], None]:
+    def spied(descriptor: int) -> None:
+        threads.add(threading.get_ident())
+        real(descriptor)
+
+    return spied
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_no_sync_of_a_checkpoint_runs_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    threads = set[int]()
+    async with broker(tmp_path, 5, checkpoint_interval_ms=10) as manager:
+        for partition in range(5):
+            await produce(manager, partition)
+        for name in ("fsync", "fdatasync"):
+            monkeypatch.setattr(os, name, spying(getattr(os, name), threads))
+        for partition in range(5):
+            await produce(manager, partition)
+        await until(lambda: all(checkpoint(tmp_path, n).recovery_point == 2 for n in range(5)))
+        await until(lambda: all(checkpoint(tmp_path, n).high_watermark == 2 for n in range(5)))
+        monkeypatch.undo()
+
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_what_has_not_changed_is_not_written_again(tmp_path: Path):
+    async with broker(tmp_path, 3, checkpoint_interval_ms=10) as manager:
+        for partition in range(3):
+            await produce(manager, partition)
+        index = tmp_path / "partitions" / f"t-2-{TOPIC_ID}" / f"{0:020d}.index"
+        await until(index.exists)
+        await until(lambda: all(replica.plan_checkpoint() is None for replica in manager.replicas))
+        files = [path for path in (tmp_path / "partitions").rglob("*") if path.is_file()]
+        before = {path: path.stat().st_mtime_ns for path in files}
+
+        await produce(manager, 0)
+        await until(lambda: checkpoint(tmp_path, 0).recovery_point == 2)
+        await until(lambda: all(replica.plan_checkpoint() is None for replica in manager.replicas))
+
+        changed = {path.parent.name for path in files if path.exists() and path.stat().st_mtime_ns != before[path]}
+        assert changed == {f"t-0-{TOPIC_ID}"}
+
+
+async def test_a_clean_end_leaves_nothing_to_scan_and_producers_are_known_again(tmp_path: Path):
+    async with broker(tmp_path, 1) as manager:
+        for sequence in range(3):
+            built = build_batch([NewRecord(b"x")], producer_id=5, producer_epoch=0, base_sequence=sequence)
+            await manager.produce("t", 0, built, acks=-1, timeout_ms=5_000)
+    folder = tmp_path / "partitions" / f"t-0-{TOPIC_ID}"
+    assert sorted(path.suffix for path in folder.iterdir()) == [".index", ".json", ".json", ".log", ".producers"]
+
+    async with broker(tmp_path, 1) as manager:
+        repeated = build_batch([NewRecord(b"x")], producer_id=5, producer_epoch=0, base_sequence=2)
+        result = await manager.produce("t", 0, repeated, acks=-1, timeout_ms=5_000)
+        assert (result.duplicate, result.base_offset) == (True, 2)
+
+
+async def test_few_files_are_open_however_many_partitions_there_are(tmp_path: Path):
+    async with broker(tmp_path, 40, max_open_segments=8) as manager:
+        before = open_files()
+        for partition in range(40):
+            await produce(manager, partition)
+        for partition in range(40):
+            replica = manager.leader("t", partition)
+            assert replica.read(0, 1 << 20).data
+        assert open_files() <= before + 8

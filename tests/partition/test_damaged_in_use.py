@@ -1,0 +1,127 @@
+"""A replica that is found damaged while it serves: it goes on until nobody counts on it, and is then fetched anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from replication_support import World
+
+from raftlog.errors import RaftlogError, StorageError
+from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
+from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.storage.segment import segment_path
+from raftlog.record import NewRecord, build_batch
+
+VALUES = [str(number) for number in range(5)]
+STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=5, partition_epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "served_epoch", "allowed"),
+    [
+        ({}, 4, True),
+        ({}, NO_LEADER_EPOCH, True),
+        ({}, 5, False),
+        ({"leader": 3}, 4, False),
+        ({"leader": NO_LEADER}, 4, False),
+        ({"isr": (1, 2, 3)}, 4, False),
+        ({"elr": (3,)}, 4, False),
+    ],
+    ids=["later epoch", "never served", "same epoch", "leads", "no leader", "in sync", "eligible"],
+)
+def test_a_log_is_replaced_only_where_nobody_counts_on_it(change: dict, served_epoch: int, allowed: bool):
+    assert may_fetch_anew(replace(STATE, **change), 3, served_epoch=served_epoch) is allowed
+
+
+def log_file(world: World, broker: int) -> Path:
+    return segment_path(world.folder / str(broker) / "partitions" / f"t-0-{world.topic_id}", 0)
+
+
+async def find_damage(world: World, broker: int) -> bytes:
+    """Damage a replica's log, and let a read find that."""
+    for value in VALUES:
+        await world.produce(value)
+    replica = world.brokers[broker].replica
+    await world.until(lambda: replica.log.log_end_offset == len(VALUES))
+    damaged = bytearray(log_file(world, broker).read_bytes())
+    damaged[300] ^= 1  # In the first batch.
+    log_file(world, broker).write_bytes(damaged)
+    with pytest.raises(RaftlogError, match="is damaged on broker"):
+        replica.read_sound(0, 1, limit_offset=len(VALUES))
+    await world.until(lambda: bool(world.damage_reports))
+    return bytes(damaged)
+
+
+async def test_a_follower_is_fetched_anew_only_in_a_later_leader_epoch(tmp_path: Path):
+    async with World(tmp_path) as world:
+        damaged = await find_damage(world, 3)
+        manager, replica = world.brokers[3].manager, world.brokers[3].replica
+        assert world.damage_reports[0].partitions[0].leader_epoch == 0
+
+        world.reachable = False  # It would come back into the ISR at once.
+        world.state = replace(world.state, isr=(1, 2), partition_epoch=world.state.partition_epoch + 1)
+        await world.push()
+        assert world.brokers[3].replica is replica
+        assert (manager.quarantined, len(manager.damage), dict(manager.offline)) == (0, 1, {})
+
+        await world.elect(1, (1, 2))
+        world.reachable = True
+        await world.until(lambda: 3 in world.state.isr)
+        assert world.brokers[3].values() == VALUES
+        assert (manager.quarantined, len(manager.damage), dict(manager.offline)) == (1, 0, {})
+        folder = log_file(world, 3).parent
+        assert segment_path(folder.with_name(f"{folder.name}.quarantined-1"), 0).read_bytes() == damaged
+
+
+async def test_a_damaged_replica_that_served_on_in_a_later_epoch_waits_for_one_more(tmp_path: Path):
+    async with World(tmp_path) as world:
+        await find_damage(world, 3)
+        manager = world.brokers[3].manager
+        await world.elect(1, (1, 2, 3))
+        world.reachable = False
+        world.state = replace(world.state, isr=(1, 2), partition_epoch=world.state.partition_epoch + 1)
+        await world.push()
+        assert (manager.quarantined, len(manager.damage)) == (0, 1)
+        await world.until(lambda: world.damage_reports[-1].partitions[0].leader_epoch == 1)
+
+        await world.elect(1, (1, 2))
+        assert (manager.quarantined, len(manager.damage)) == (1, 0)
+
+
+async def test_a_log_that_cannot_be_put_aside_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with World(tmp_path) as world:
+        damaged = await find_damage(world, 3)
+        broker = world.brokers[3]
+
+        def refuse(_: Path) -> Path:
+            raise StorageError("no")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.data_dir, "quarantine", refuse)
+            await world.elect(1, (1, 2))
+            await world.push()
+            assert list(broker.manager.replicas) == []
+            assert list(broker.manager.offline) == [(world.topic_id, 0)]
+            assert log_file(world, 3).read_bytes() == damaged
+            with pytest.raises(StorageError, match="no"):
+                broker.manager.replica("t", 0)
+
+        await world.push()
+        await world.until(lambda: 3 in world.state.isr)
+        assert broker.values() == VALUES
+        assert (dict(broker.manager.offline), broker.manager.quarantined) == ({}, 1)
+
+
+async def test_the_last_one_leads_on_and_keeps_what_it_has(tmp_path: Path):
+    async with World(tmp_path) as world:
+        damaged = await find_damage(world, 1)
+        await world.elect(1, (1,))
+        await world.push()
+        manager = world.brokers[1].manager
+
+        assert log_file(world, 1).read_bytes() == damaged
+        assert (manager.quarantined, len(manager.damage), dict(manager.offline)) == (0, 1, {})
+        batch = build_batch([NewRecord(b"more", timestamp=1)])
+        assert (await manager.produce("t", 0, batch, acks=1, timeout_ms=5_000)).base_offset == len(VALUES)

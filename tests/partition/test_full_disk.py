@@ -1,0 +1,98 @@
+"""A full disk: the leader refuses and keeps its log, a follower leaves the ISR and comes back when there is room."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from replication_support import World
+
+from raftlog.broker.metrics import Metrics, exposition
+from raftlog.errors import DiskFullError, ErrorCode
+
+
+class FullDisk:
+    """While `full`, writes of segments below a folder fail, half-way."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.full = False
+        real = os.pwrite
+
+        def pwrite(descriptor: int, data: memoryview, position: int) -> int:
+            path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
+            if self.full and path.startswith(f"{folder}/") and path.endswith(".log"):
+                real(descriptor, data[: len(data) // 2], position)
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(descriptor, data, position)
+
+        monkeypatch.setattr(os, "pwrite", pwrite)
+
+
+def metrics(world: World, broker: int) -> str:
+    return exposition(Metrics(), world.brokers[broker].manager)
+
+
+async def test_a_leader_without_room_appends_nothing_says_so_and_goes_on_when_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    disk = FullDisk(monkeypatch, tmp_path / "1")
+    async with World(tmp_path) as world:
+        await world.produce("before")
+        disk.full = True
+        with pytest.raises(DiskFullError) as caught:
+            await world.produce("refused")
+        assert (caught.value.code, caught.value.http_status) == (ErrorCode.INSUFFICIENT_STORAGE, 507)
+        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 1)
+        assert world.state.leader == 1
+
+        disk.full = False
+        assert await world.produce("after") == (1, False)
+        assert "raftlog_refusing_replicas{" not in metrics(world, 1)
+        await world.until(lambda: all(b.values() == ["before", "after"] for b in world.brokers.values()))
+
+
+async def test_a_follower_without_room_leaves_the_isr_and_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    disk = FullDisk(monkeypatch, tmp_path / "3")
+    async with World(tmp_path) as world:
+        await world.produce("before")
+        await world.until(lambda: world.brokers[3].replica.log.log_end_offset == 1)
+        disk.full = True
+        assert await world.produce("while it is full", timeout_ms=8_000) == (1, False)
+        await world.until(lambda: world.state.isr == (1, 2) or set(world.state.isr) == {1, 2})
+        assert world.brokers[3].values() == ["before"]
+        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 3)
+        assert "No space left on device" in caplog.text
+
+        disk.full = False
+        await world.until(lambda: 3 in world.state.isr)
+        assert world.brokers[3].values() == ["before", "while it is full"]
+
+
+async def test_a_new_leader_without_room_for_its_epoch_says_that_others_should_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    full = True
+    real = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if full and str(target).startswith(f"{tmp_path}/2/") and target.name == "leader-epochs.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(source, target)
+
+    async with World(tmp_path) as world:
+        await world.produce("x")
+        await world.until(lambda: all(b.replica.log.log_end_offset == 1 for b in world.brokers.values()))
+        monkeypatch.setattr(os, "replace", replace)
+        await world.elect(2, (1, 2, 3))
+        manager = world.brokers[2].manager
+        assert [error.code for error in manager.offline.values()] == [ErrorCode.INSUFFICIENT_STORAGE]
+        assert 'raftlog_offline_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 2)
+
+        full = False
+        await world.push()
+        await world.until(lambda: manager.offline == {})
+        assert await world.produce("y", broker=2) == (1, False)

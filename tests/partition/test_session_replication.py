@@ -1,0 +1,120 @@
+"""Fetch sessions over real HTTP, with many partitions: what is sent, and that replication goes on without them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from replication_support import World
+
+from raftlog.model import PartitionAssignment
+from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.record import NewRecord, build_batch
+from raftlog.wire.replication import ReplicaFetchRequest
+
+
+class Many(World):
+    """Broker 1 leads many partitions that 2 and 3 follow."""
+
+    partitions = 20
+
+    async def push(self, *, to: set[int] | None = None, complete: bool = False) -> None:
+        assignments = [
+            PartitionAssignment(topic="t", topic_id=self.topic_id, partition=n, state=self.state, configs=self.configs)
+            for n in range(self.partitions)
+        ]
+        for broker in sorted(self.running & (to or self.running)):
+            await self.brokers[broker].manager.apply(assignments, self.registrations(), complete=complete)
+
+    async def send(self, partition: int, value: str, *, broker: int = 1) -> None:
+        """Produce with acks=all: both followers hold it when this returns."""
+        batch = build_batch([NewRecord(value.encode(), timestamp=1)])
+        await self.brokers[broker].manager.produce("t", partition, batch, acks=-1, timeout_ms=10_000)
+
+    def ends(self, broker: int) -> list[int]:
+        replicas = self.brokers[broker].manager.replicas
+        return [r.log.log_end_offset for r in sorted(replicas, key=lambda r: r.assignment.partition)]
+
+    def opened(self) -> int:
+        return self.brokers[1].manager._followers.sessions._opened
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[ReplicaFetchRequest]:
+    """Return a list of all requests that leaders are sent."""
+    seen: list[ReplicaFetchRequest] = []
+    real = ReplicaFetchServer.serve
+
+    async def serve(self: ReplicaFetchServer, request: ReplicaFetchRequest):
+        seen.append(request)
+        return await real(self, request)
+
+    monkeypatch.setattr(ReplicaFetchServer, "serve", serve)
+    return seen
+
+
+async def test_after_the_first_request_only_what_changed_is_named(tmp_path: Path, requests: list[ReplicaFetchRequest]):
+    async with Many(tmp_path) as world:
+        await world.send(0, "all are followed")
+        requests.clear()
+        for number in range(world.partitions):
+            await world.send(number, "x")
+
+        assert world.ends(2) == world.ends(3) == [2] + [1] * (world.partitions - 1)
+        assert world.opened() == 2
+        named = [len(request.partitions) for request in requests]
+        assert max(named) <= 3
+        assert sum(named) <= 5 * world.partitions
+
+
+async def test_replication_goes_on_when_the_leader_has_forgotten_every_session(tmp_path: Path):
+    async with Many(tmp_path) as world:
+        await world.send(3, "before")
+        world.brokers[1].manager._followers.sessions.close()
+        await world.send(3, "after")
+        await world.send(4, "another")
+
+        assert world.ends(2)[3:5] == world.ends(3)[3:5] == [2, 1]
+        assert world.opened() == 4
+
+
+async def test_replication_goes_on_when_the_leader_restarts(tmp_path: Path):
+    async with Many(tmp_path) as world:
+        await world.send(3, "before")
+        await world.stop(1)
+        world.epochs[1] += 10
+        world.state = replace(world.state, leader_epoch=1, partition_epoch=world.state.partition_epoch + 1)
+        await world.start(1)
+        await world.push()
+        await world.send(3, "after")
+
+        assert world.ends(2)[3] == world.ends(3)[3] == 2
+
+
+async def test_new_partitions_start_at_once_in_the_session_that_is_there(tmp_path: Path):
+    async with Many(tmp_path) as world:
+        await world.send(0, "x")
+        for more in range(3):
+            world.partitions += 1
+            await world.push()
+            async with asyncio.timeout(5):
+                await world.send(world.partitions - 1, f"in new partition {more}")
+
+        # A request that is given up before the leader has read it costs a session; they are not opened each time.
+        assert world.opened() < 2 + 2 * 3
+        assert world.ends(3)[-3:] == [1, 1, 1]
+
+
+async def test_quiet_partitions_stay_in_sync(tmp_path: Path):
+    async with Many(tmp_path) as world:
+        await world.send(0, "x")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 1.0  # Three times as long as silence is allowed here.
+        while loop.time() < until:
+            await world.send(0, "only this one is written to")
+
+        replicas = world.brokers[1].manager.replicas
+        assert {replica.state.isr for replica in replicas} == {(1, 2, 3)}
+        assert world.brokers[1].manager.isr.shrinks == 0

@@ -1,0 +1,47 @@
+"""How much of what was read from a disk is sound: every flipped byte is noticed, and what lies before it is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from raftlog.record import HEADER_BYTES, NewRecord, build_batch, sound_length, stamp
+from raftlog.record.compacted import build_filler
+
+
+def batches(count: int) -> tuple[bytes, int]:
+    built = []
+    for number in range(count):
+        batch = bytearray(build_batch([NewRecord(b"value", timestamp=1)]))
+        stamp(batch, base_offset=number, leader_epoch=3)
+        built.append(bytes(batch))
+    return b"".join(built), len(built[0])
+
+
+def test_sound_batches_are_sound_to_the_end():
+    content, _ = batches(3)
+    assert sound_length(content) == len(content)
+    assert sound_length(b"") == 0
+
+
+def test_every_single_byte_counts():
+    content, one = batches(2)
+    for at in range(one, 2 * one):
+        damaged = bytearray(content)
+        damaged[at] ^= 0x01
+        assert sound_length(bytes(damaged)) == one, at
+
+
+def test_batches_that_compaction_has_emptied_are_sound_and_guarded_as_others():
+    filler = build_filler(0, 9, leader_epoch=3, max_timestamp=1)
+    content = filler + build_filler(10, 11, leader_epoch=4, max_timestamp=1)
+    assert sound_length(content) == len(content) == 2 * HEADER_BYTES
+    for at in range(HEADER_BYTES, 2 * HEADER_BYTES):
+        damaged = bytearray(content)
+        damaged[at] ^= 0x01
+        assert sound_length(bytes(damaged)) == HEADER_BYTES, at
+
+
+@pytest.mark.parametrize("cut", [1, 8, HEADER_BYTES, HEADER_BYTES + 8])
+def test_a_batch_that_is_not_whole_is_not_sound(cut: int):
+    content, one = batches(2)
+    assert sound_length(content[: one + cut]) == one

@@ -1,0 +1,61 @@
+"""Whole simulated clusters under random faults. `make sim WORLD=cluster` runs more."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from cluster_mutants import broken_by
+
+from simulation.cluster import simulate
+from simulation.cluster.watch import BrokenPromiseError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Nodes that die have much to say."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_faults_lose_nothing(seed: int, tmp_path: Path):
+    run = simulate(seed, tmp_path / "world")
+
+    assert run.acknowledged > 10
+    assert run.faults > 0
+
+
+def test_one_seed_is_one_history_in_every_process(tmp_path: Path):
+    traces = [
+        orjson.loads(
+            subprocess.run(
+                [sys.executable, "-m", "simulation"],
+                env={**os.environ, "WORLD": "cluster", "SEED": "7"},
+                cwd=ROOT,
+                capture_output=True,
+                check=True,
+                timeout=100,
+            ).stdout.splitlines()[-1]
+        )["trace"]
+        for _ in range(2)
+    ]
+
+    assert traces[0] == traces[1]
+
+
+@pytest.mark.parametrize("name", ["a_leader_that_resigns_acknowledges", "repeats_are_appended"])
+def test_a_broken_rule_is_found(name: str, tmp_path: Path):
+    with pytest.raises(BrokenPromiseError):  # noqa: PT012  (any of these seeds may be the one)
+        for seed in range(40):
+            with broken_by(name):
+                simulate(seed, tmp_path / "world")

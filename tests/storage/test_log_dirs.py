@@ -1,0 +1,98 @@
+"""Several log folders: partitions are spread, found again, and a missing folder makes another node of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raftlog.errors import ConfigError, ErrorCode
+from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log_dirs import LogDirs
+
+TOPIC_ID = "b" * 32
+
+
+def opened(folder: Path, *names: str) -> LogDirs:
+    return LogDirs.open(folder / "data", [folder / name for name in names], cluster_id="c", node_id=1)
+
+
+def place(folders: LogDirs, partition: int) -> str:
+    folder = folders.partition_folder("t", partition, TOPIC_ID)
+    folder.mkdir(exist_ok=True)
+    return folder.parent.parent.name
+
+
+def test_partitions_go_where_fewest_are_and_stay(tmp_path: Path):
+    first = opened(tmp_path, "a", "b")
+    assert [place(first, partition) for partition in range(4)] == ["a", "b", "a", "b"]
+    first.delete_partition(first.partition_folder("t", 0, TOPIC_ID))
+    assert place(first, 9) == "a"
+    first.close()
+
+    again = opened(tmp_path, "b", "c", "a")
+    assert [place(again, partition) for partition in (1, 2, 3, 9)] == ["b", "a", "b", "a"]
+    assert [place(again, partition) for partition in (20, 21, 22)] == ["c", "c", "b"]
+    assert sorted(stored.partition for stored in again.list_partitions()) == [1, 2, 3, 9, 20, 21, 22]
+    again.close()
+
+
+def test_without_log_dirs_the_data_folder_has_them(tmp_path: Path):
+    alone = opened(tmp_path)
+    assert place(alone, 0) == "data"
+    storage_id = alone.storage_id
+    alone.close()
+    with pytest.raises(ConfigError, match="holds 1 partitions, and is not among log_dirs"):
+        opened(tmp_path, "a")
+    both = opened(tmp_path, "data", "a")
+    assert (place(both, 0), place(both, 1), both.storage_id) == ("data", "a", storage_id)
+    both.close()
+
+
+def test_a_folder_more_keeps_the_identity_and_one_less_does_not(tmp_path: Path):
+    ids = []
+    for names in (("a", "b"), ("b", "a", "d"), ("a", "d"), ("a", "d")):
+        folders = opened(tmp_path, *names)
+        ids.append(folders.storage_id)
+        folders.close()
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+
+
+def test_an_empty_disk_in_the_place_of_one_that_failed_is_another_one(tmp_path: Path):
+    first = opened(tmp_path, "a", "b")
+    first.close()
+    (tmp_path / "b").rename(tmp_path / "gone")
+    again = opened(tmp_path, "a", "b")
+    assert again.storage_id != first.storage_id
+    again.close()
+
+
+def test_a_copy_of_a_partition_is_refused(tmp_path: Path):
+    folders = opened(tmp_path, "a", "b")
+    place(folders, 0)
+    folders.close()
+    (tmp_path / "b" / "partitions" / f"t-0-{TOPIC_ID}").mkdir()
+    with pytest.raises(ConfigError, match=r"is in .*a and in .*b: one of them is a copy"):
+        opened(tmp_path, "a", "b")
+    assert opened(tmp_path, "a")  # Nothing is locked any more.
+
+
+def test_a_folder_of_another_node_is_refused_and_nothing_stays_locked(tmp_path: Path):
+    DataDir.open(tmp_path / "b", cluster_id="c", node_id=2).close()
+    with pytest.raises(ConfigError) as caught:
+        opened(tmp_path, "a", "b")
+    assert caught.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    opened(tmp_path, "a").close()
+
+
+def test_an_unclean_end_of_one_disk_is_one_of_the_node(tmp_path: Path):
+    folders = opened(tmp_path, "a", "b")
+    folders.mark_clean()
+    folders.close()
+    run = tmp_path / "b" / "run.json"
+    run.write_text('{"boot_id": "another", "clean": false, "unclean_before": false}')
+    again = opened(tmp_path, "a", "b")
+    assert (again.unclean, again.power_lost) == (True, True)
+    again.settle_unclean()
+    assert (again.unclean, again.power_lost) == (False, True)
+    again.close()

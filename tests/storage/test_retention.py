@@ -1,0 +1,132 @@
+"""Retention: what goes, when its files go, and that a quiet topic is not kept for ever."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from storage_support import batch, fill, open_log, values
+
+from raftlog.config import TopicConfig
+from raftlog.errors import OffsetOutOfRangeError, StorageError
+from raftlog.partition.storage.epochs import EpochTable
+from raftlog.partition.storage.files import read_json
+
+HOUR_US = 3_600_000_000
+
+
+def names(folder: Path, pattern: str) -> list[str]:
+    return sorted(path.name for path in folder.glob(pattern))
+
+
+def test_dropped_files_stay_for_a_while_and_go_at_start(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=-1, file_delete_delay_ms=1_000)
+    fill(log, 20)
+
+    assert log.apply_retention(now_us=5_000_000, high_watermark=20) > 1
+    dropped = names(tmp_path / "p", "*.log.deleted")
+    assert len(dropped) > 1
+    log.apply_retention(now_us=5_999_999, high_watermark=20)
+    assert names(tmp_path / "p", "*.log.deleted") == dropped
+    log.apply_retention(now_us=6_000_000, high_watermark=20)
+    assert names(tmp_path / "p", "*.log.deleted") == []
+
+    fill(log, 20)
+    log.apply_retention(now_us=7_000_000, high_watermark=40)
+    assert names(tmp_path / "p", "*.log.deleted") != []
+    log.close()
+    open_log(tmp_path / "p")
+    assert names(tmp_path / "p", "*.log.deleted") == []
+
+
+def test_the_log_start_is_durable_before_a_file_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=-1)
+    fill(log, 20)
+    log.fsync()
+    real = os.rename
+
+    def refused(source: Path, target: Path) -> None:
+        if str(source).endswith(".log"):
+            raise OSError(errno.EIO, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", refused)
+    with pytest.raises(StorageError, match="Input/output error"):
+        log.apply_retention(now_us=0, high_watermark=20)
+    monkeypatch.undo()
+
+    start = (read_json(tmp_path / "p" / "checkpoint.json") or {})["log_start_offset"]
+    log.close()
+    reopened = open_log(tmp_path / "p")
+    assert (reopened.log_start_offset, values(reopened)) == (start, [str(n) for n in range(start, 20)])
+    assert start > 10
+    assert names(tmp_path / "p", "*.log")[0] == f"{start:020d}.log"
+
+
+def test_a_quiet_topic_is_emptied_once_its_newest_record_has_expired(tmp_path: Path):
+    log = open_log(tmp_path / "p", retention_ms=3_600_000)
+    log.append(batch(0, "old", timestamp=1) + batch(1, "newest", timestamp=HOUR_US))
+
+    assert log.apply_retention(now_us=2 * HOUR_US, high_watermark=2) == 0
+    assert log.apply_retention(now_us=2 * HOUR_US + 1, high_watermark=1) == 0  # Not above the high watermark.
+    assert log.apply_retention(now_us=2 * HOUR_US + 1, high_watermark=2) == 1
+
+    assert (log.log_start_offset, log.log_end_offset, values(log)) == (2, 2, [])
+    log.append(batch(2, "next"))
+    log.close()
+    assert values(open_log(tmp_path / "p")) == ["next"]
+
+
+def test_the_largest_timestamp_counts_not_the_last(tmp_path: Path):
+    log = open_log(tmp_path / "p", retention_ms=3_600_000)
+    log.append(batch(0, "from the future", timestamp=10 * HOUR_US) + batch(1, "late", timestamp=1))
+
+    assert log.apply_retention(now_us=11 * HOUR_US, high_watermark=2) == 0
+    assert log.apply_retention(now_us=11 * HOUR_US + 1, high_watermark=2) == 1
+
+
+def test_a_topic_that_is_only_compacted_keeps_what_is_old_or_too_much(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=1, cleanup_policy="compact")
+    fill(log, 20)
+
+    assert log.apply_retention(now_us=10 * HOUR_US, high_watermark=20) == 0
+    log.config = log.config.with_overrides({"cleanup_policy": "compact,delete"})
+    assert log.apply_retention(now_us=10 * HOUR_US, high_watermark=20) > 1
+
+
+def test_a_live_change_of_the_settings_counts_at_the_next_look(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_ms=-1)
+    fill(log, 20)
+    assert log.apply_retention(now_us=10 * HOUR_US, high_watermark=20) == 0
+
+    log.config = TopicConfig().with_overrides({"retention_ms": 1})
+
+    assert log.apply_retention(now_us=10 * HOUR_US, high_watermark=20) > 1
+    assert log.log_start_offset == 20
+
+
+@pytest.mark.parametrize("offset", [7, 10, 19, 20])
+def test_records_below_an_offset_can_be_deleted_durably(tmp_path: Path, offset: int):
+    log = open_log(tmp_path / "p", segment_bytes=4096, cleanup_policy="compact")
+    fill(log, 10, epoch=1)
+    fill(log, 10, epoch=2)
+    log.fsync()
+
+    log.advance_log_start(offset, 20)
+    log.apply_retention(now_us=0, high_watermark=20)
+
+    kept = [str(n) for n in range(offset, 20)]
+    assert values(log) == kept
+    assert (read_json(tmp_path / "p" / "checkpoint.json") or {})["log_start_offset"] == offset
+    assert log.segments[0].next_offset > offset or len(log.segments) == 1
+    with pytest.raises(OffsetOutOfRangeError, match=f"it holds {offset} to 20"):
+        log.read(offset - 1, 1, limit_offset=20)
+    log.advance_log_start(3, 20)  # It never goes back.
+    log.close()
+    reopened = open_log(tmp_path / "p")
+    assert (reopened.log_start_offset, values(reopened)) == (offset, kept)
+    assert EpochTable(tmp_path / "p").epoch_at(19) == 2 or offset == 20
+    fill(reopened, 1, epoch=2)
+    assert values(reopened) == [*kept, "20"]
