@@ -13,7 +13,7 @@ from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import records as r
 from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_heartbeat, decide_registration
 from raftlog.metadata_quorum.controller.decision import Decision
-from raftlog.metadata_quorum.controller.elections import is_active
+from raftlog.metadata_quorum.controller.elections import is_active, unclean_elections
 from raftlog.metadata_quorum.controller.elections import min_isr as effective_min_isr
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
 from raftlog.metadata_quorum.controller.leadership import decide_elections, decide_rebalance
@@ -49,6 +49,8 @@ class Cluster:
         self.topics = 0
         self.wants_shutdown: set[int] = set()
         self.lost: set[int] = set()
+        self.proposed: dict[tuple[str, int], set[int]] = {}
+        """By partition: the ISR that its leader asks for. Whoever is in it holds every acknowledged record."""
         self.image, _ = self.replayed(-1, -1, (r.BeginEpoch(controller_id=101),))
 
     def replayed(self, epoch: int, sequence: int, records: tuple[r.Record, ...]):
@@ -64,7 +66,7 @@ class Cluster:
         self.check(before)
 
     def act(self, name: str, broker: int, extra: int) -> None:
-        self.lost = set()
+        self.lost, self.proposed = set(), {}
         with suppress(RaftlogError):  # A refusal changes nothing.
             self.commit(getattr(self, name)(broker, extra))
 
@@ -126,6 +128,7 @@ class Cluster:
                 continue
             other = state.replicas[extra % len(state.replicas)]
             isr = set(state.isr) ^ ({other} - {broker})
+            self.proposed[topic.topic_id, partition] = isr
             epochs = {member: self.image.brokers[member].broker_epoch for member in isr}
             members = tuple(IsrMember(broker_id=m, broker_epoch=epoch) for m, epoch in sorted(epochs.items()))
             asked.append(
@@ -165,7 +168,7 @@ class Cluster:
             self.check_state(state, effective_min_isr(topic, state))
             earlier = before.partition(topic.topic_id, partition)
             if earlier is not None:
-                self.check_change(earlier, state)
+                self.check_change(earlier, state, self.proposed.get((topic.topic_id, partition), set()))
         assert self.image.next_producer_id >= before.next_producer_id
         assert {topic.topic: topic.topic_id for topic in self.image.topics.values()} == self.image.names
         assert image_from_plain(orjson.loads(encode_json(image_to_plain(self.image)))) == self.image
@@ -185,14 +188,14 @@ class Cluster:
             assert is_active(self.image, state.leader)
         assert not any(self.image.brokers[member].fenced for member in state.isr)
 
-    def check_change(self, earlier: PartitionState, state: PartitionState) -> None:
+    def check_change(self, earlier: PartitionState, state: PartitionState, proposed: set[int]) -> None:
         if state == earlier:
             return
         assert state.partition_epoch == earlier.partition_epoch + 1
         dropped = not set(earlier.replicas) <= set(state.replicas)
         assert state.leader_epoch == earlier.leader_epoch + (dropped or state.leader != earlier.leader)
         if state.leader not in (earlier.leader, NO_LEADER):
-            assert state.leader in (*earlier.isr, *earlier.elr), "an unclean election"
+            assert state.leader in (*earlier.isr, *earlier.elr, *proposed), "an unclean election"
         # Who holds every acknowledged record is never forgotten, unless enough others hold it too.
         eligible = {*earlier.isr, *earlier.elr} & {*state.replicas} - self.lost
         assert state.elr == () or eligible <= {*state.isr, *state.elr}
@@ -250,3 +253,20 @@ def test_every_kind_has_a_golden_record():
     from test_metadata_replay import EVERY_RECORD  # noqa: PLC0415
 
     assert {type(record).__name__ for record in EVERY_RECORD} == set(r._KINDS)
+
+
+def test_who_ends_a_reassignment_by_coming_into_the_isr_leads_cleanly():
+    cluster = Cluster()
+    for broker in BROKERS:
+        cluster.act("start", broker, 1)
+        cluster.act("heartbeat", broker, 0)
+    cluster.act("create", 1, 1)
+    cluster.act("reassign", 3, 1)
+    before = cluster.image
+    (moving,) = {topic.topic_id for topic, _, state in before.partitions() if state.adding}
+    decision = cluster.alter(1, 0)
+    cluster.commit(decision)
+
+    ended = [state for topic, _, state in cluster.image.partitions() if topic.topic_id == moving and not state.adding]
+    assert any(state.isr == (4,) and state.leader == 4 for state in ended)
+    assert unclean_elections(before, decision.records) == []

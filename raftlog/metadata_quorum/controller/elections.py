@@ -198,6 +198,8 @@ def unclean_elections(image: MetadataImage, records: Iterable[object]) -> list[s
         topic = image.topics.get(record.topic_id)
         if before is None or topic is None or record.leader in (*before.isr, *before.elr):
             continue
+        if record.leader in before.adding and not record.adding:
+            continue  # It came into the ISR and ended a reassignment in one decision.
         said.append(
             f"unclean election: {topic.topic}-{record.partition} is led by broker {record.leader} in epoch "
             f"{record.leader_epoch}; records that only {sorted({*before.isr, *before.elr})} held are lost"
