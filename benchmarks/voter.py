@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from raftlog.config import VoterConfig
+from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.quorum import PySyncObjQuorum
 from raftlog.model import Address
 
@@ -106,7 +107,10 @@ async def main(node_id: int, ports: list[int], folder: Path, profile: str | None
         run = _RUNS[request.pop("run")]
         if profiler is not None:
             profiler.enable()
-        say(await run(quorum, **request))
+        try:
+            say(await run(quorum, **request))
+        except* RaftlogError as lost:
+            say({"lost": str(lost.exceptions[0])})
         if profiler is not None:
             profiler.disable()
     if profiler is not None:

@@ -71,6 +71,7 @@ class Chaos:
             await asyncio.sleep(self.dice.uniform(*PEACE_S) * self._pace)
         for task in self._undo:
             task.cancel()
+        self._undo.clear()
 
     def _later(self, undo: Callable[[], Any], lasts: tuple[float, float] = LASTS_S) -> None:
         async def wait() -> None:

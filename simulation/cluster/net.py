@@ -304,6 +304,11 @@ class Network:
         mine.open(protocol)
         return mine, protocol
 
+    def forget(self) -> None:
+        """Let go of every connection."""
+        self.servers.clear()
+        self.transports = Transports()
+
     # Faults.
 
     def is_held(self, link: Link) -> bool:

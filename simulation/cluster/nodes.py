@@ -64,6 +64,10 @@ class Node:
         if self._stop is not None:
             self._loop.call_soon(self._stop.set)
 
+    def forget(self) -> None:
+        """Let go of everything that ran."""
+        self.broker = self.controller = self._stop = self._main = None
+
     async def _run(self, process: Process) -> None:
         """What `broker.node.serve` does, without signals."""
         self._stop = asyncio.Event()

@@ -47,6 +47,11 @@ class Clients:
             tail.cancel()
         await asyncio.gather(*self._tails, return_exceptions=True)
 
+    def forget(self) -> None:
+        """Let go of everybody."""
+        self._producers.clear()
+        self._tails.clear()
+
     def acknowledged_since(self, when_ns: int) -> set[int]:
         """Partitions that acknowledged a send invoked since then."""
         return {s.partition for s in reversed(self.history.sends) if s.outcome == "ok" and s.invoked_ns >= when_ns}

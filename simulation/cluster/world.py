@@ -278,7 +278,9 @@ class World:
             if node.process is not None:
                 node.process.alive = False
                 close_files_below(node.folder)
-            node.broker = node.controller = None
+            node.forget()
+        self.clients.forget()
+        self.net.forget()
         self.loop.forget()
         with mock.patch.object(os, "close"), mock.patch.object(sys, "unraisablehook"):
             gc.collect()

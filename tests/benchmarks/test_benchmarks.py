@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import orjson
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.quorum_commits import commits_per_s, voters
+from benchmarks.quorum_commits import Voters, commits_per_s, measured
 from benchmarks.report import Bound, Effort, Figure, conclude
 
 
@@ -30,10 +31,13 @@ def test_commits_are_counted():
 
 @pytest.mark.cluster
 def test_voters_time_commits_and_end(tmp_path: Path):
-    with voters() as running:
-        taken = running.run(running.leader(), run="latency", count=20, size=50)["ms"]
-    assert len(taken) == 20
-    assert [process.returncode for process in running.processes] == [0, 0, 0]
+    def measure(running: Voters, leader: subprocess.Popen[bytes]):
+        ended.append(running)
+        return running.run(leader, run="latency", count=20, size=50)["ms"]
+
+    ended: list[Voters] = []
+    assert len(measured(measure)) == 20
+    assert [process.returncode for process in ended[-1].processes] == [0, 0, 0]
     assert list((tmp_path / "build").iterdir()) == []
 
 

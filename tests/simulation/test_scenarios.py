@@ -6,8 +6,7 @@ once, in order; replicas agree; there was one leader for each epoch, and each he
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,6 @@ from simulation.cluster.world import Settings, World
 
 Story = Callable[[Script], Awaitable[None]]
 SEEDS = range(3)
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Nodes that die have much to say."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def play(folder: Path, seed: int, story: Story, **settings: object) -> World:
