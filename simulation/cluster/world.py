@@ -332,6 +332,8 @@ class World:
         for node in self.nodes.values():
             if node.process is not None and node.process.paused:
                 self.loop.resume(node.process)
+            if node.process is not None:
+                node.process.thread_s = node.thread_s
             disk = self.disks.by_host[node.host]
             if disk.failing and node.running:
                 self.kill(node)
