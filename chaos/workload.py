@@ -83,7 +83,7 @@ class Workload:
         ) as producer:
             while not self._stopping:
                 value, invoked = f"{name}-{number}", time.monotonic_ns()
-                offset, outcome, reason = await self._send(producer, partition, value)
+                offset, outcome, reason = await send(producer, self.topic, partition, value)
                 self.history.sends.append(
                     Send(
                         process=name,
@@ -99,19 +99,21 @@ class Workload:
                 self._acknowledged.set()
                 number += 1
 
-    async def _send(self, producer: raftlog.Producer, partition: int, value: str) -> tuple[int, Outcome, str]:
-        try:
-            metadata = await producer.send(self.topic, value=value.encode(), partition=partition)
-        except (InvalidRequestError, OverloadedError) as error:
-            return -1, "fail", str(error)
-        except RaftlogError as error:
-            return -1, "info", str(error)
-        return metadata.offset, "ok", ""
-
     async def _tail(self, name: str) -> None:
         async with raftlog.Consumer(self.bootstrap, self.topic, start="earliest", dial=self.dial) as consumer:
             async for record in consumer:
-                self.history.reads.append(_seen(name, record))
+                self.history.reads.append(seen(name, record))
+
+
+async def send(producer: raftlog.Producer, topic: str, partition: int, value: str) -> tuple[int, Outcome, str]:
+    """Send one value; return its offset, the outcome, and why."""
+    try:
+        metadata = await producer.send(topic, value=value.encode(), partition=partition)
+    except (InvalidRequestError, OverloadedError) as error:
+        return -1, "fail", str(error)
+    except RaftlogError as error:
+        return -1, "info", str(error)
+    return metadata.offset, "ok", ""
 
 
 async def read_everything(history: History, *, bootstrap: list[str], topic: str) -> None:
@@ -119,10 +121,11 @@ async def read_everything(history: History, *, bootstrap: list[str], topic: str)
     async with raftlog.Consumer(bootstrap, topic, start="earliest") as consumer:
         ends = await consumer.end_offsets()
         while any(consumer.position(*partition) < end for partition, end in ends.items()):
-            history.final_reads.extend(_seen("final", record) for record in await consumer.fetch())
+            history.final_reads.extend(seen("final", record) for record in await consumer.fetch())
 
 
-def _seen(process: str, record: raftlog.Record) -> Read:
+def seen(process: str, record: raftlog.Record) -> Read:
+    """Note what a reader saw."""
     return Read(
         process=process,
         partition=record.partition,

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 
 import raftlog
-from chaos.history import History, Outcome, Read, Send
-from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
+from chaos.history import History, Send
+from chaos.workload import seen, send
 from simulation.cluster.loop import Process, SimulatedLoop
 
 TOPIC = "t"
@@ -63,7 +63,7 @@ class Clients:
         ) as producer:
             while not self.stopping:
                 value, invoked = f"{name}-{number}", time.monotonic_ns()
-                offset, outcome, reason = await _send(producer, partition, value)
+                offset, outcome, reason = await send(producer, TOPIC, partition, value)
                 self.history.sends.append(
                     Send(
                         process=name,
@@ -83,32 +83,3 @@ class Clients:
         async with raftlog.Consumer(self._bootstrap, TOPIC, start="earliest") as consumer:
             async for record in consumer:
                 self.history.reads.append(seen(name, record))
-
-
-async def _send(producer: raftlog.Producer, partition: int, value: str) -> tuple[int, Outcome, str]:
-    try:
-        metadata = await producer.send(TOPIC, value=value.encode(), partition=partition)
-    except (InvalidRequestError, OverloadedError) as error:
-        return -1, "fail", str(error)
-    except RaftlogError as error:
-        return -1, "info", str(error)
-    return metadata.offset, "ok", ""
-
-
-def seen(process: str, record: raftlog.Record) -> Read:
-    """Note what a reader saw."""
-    return Read(
-        process=process,
-        partition=record.partition,
-        offset=record.offset,
-        value=(record.value or b"").decode(),
-        completed_ns=time.monotonic_ns(),
-    )
-
-
-async def read_everything(history: History, bootstrap: Sequence[str]) -> None:
-    """Read from the beginning to the end with a fresh client."""
-    async with raftlog.Consumer(list(bootstrap), TOPIC, start="earliest") as consumer:
-        ends = await consumer.end_offsets()
-        while any(consumer.position(*partition) < end for partition, end in ends.items()):
-            history.final_reads.extend(seen("final", record) for record in await consumer.fetch())

@@ -17,18 +17,18 @@ from typing import Any
 from unittest import mock
 
 import raftlog
-from chaos.checker import check
 from chaos.history import History
+from chaos.workload import read_everything
 from raftlog.config import BrokerConfig, ControllerConfig, ReplicationConfig, TopicConfig
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from simulation.cluster.disk import Disks, Fuse, close_files_below
-from simulation.cluster.loop import CURRENT, Process, ProcessDiedError, SimulatedLoop
+from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.net import Link, Network, Weather
 from simulation.cluster.nodes import Node, build
 from simulation.cluster.patches import machine
-from simulation.cluster.watch import BrokenPromiseError, Watch
-from simulation.cluster.workload import TOPIC, Clients, read_everything
+from simulation.cluster.watch import Watch
+from simulation.cluster.workload import TOPIC, Clients
 
 LEADERS_S, IN_SYNC_S, TOPIC_S = 20.0, 90.0, 60.0
 
@@ -323,7 +323,7 @@ class World:
 
     async def _final_reads(self) -> None:
         await self.clients.stop()
-        await read_everything(self.history, self.bootstrap)
+        await read_everything(self.history, bootstrap=self.bootstrap, topic=TOPIC)
 
     async def _heal(self) -> None:
         """End every fault; require leaders, acknowledgements and full ISRs within their times."""
@@ -375,6 +375,3 @@ class World:
         finally:
             if collecting:
                 gc.enable()
-
-
-__all__ = ["BrokenPromiseError", "ProcessDiedError", "World", "check"]

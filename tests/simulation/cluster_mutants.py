@@ -8,18 +8,17 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from raftlog.broker import lifecycle, metadata_listener
-from raftlog.broker.routes import fetch as fetch_routes
+from raftlog.broker import metadata_listener
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
 from raftlog.metadata_quorum import replay as replaying
 from raftlog.metadata_quorum.controller import brokers, elections, reassignment
 from raftlog.metadata_quorum.controller import isr as isr_decisions
 from raftlog.model import NO_LEADER
-from raftlog.partition import fetcher, group_commit, isr, replica, replica_manager, serving
+from raftlog.partition import fetcher, isr, readable, replica_manager, replica_serving
 from raftlog.partition.core import leader, producers
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage import data_dir, epochs, files, log, recovery, sync
+from raftlog.partition.storage import data_dir, epochs, files, log, log_files, log_segments, recovery, sync
 
 Mutant = Callable[[Any], None]
 MUTANTS: dict[str, Mutant] = {}
@@ -116,7 +115,7 @@ def a_refused_change_may_still_be_on_its_way(patch: Any) -> None:
 
 @mutant
 def followers_count_before_they_sync(patch: Any) -> None:
-    patch(fetcher.LeaderFetcher, "_sync", lambda self, replicas: None)
+    patch(fetcher, "_sync", lambda replicas: [])
 
 
 @mutant
@@ -156,10 +155,9 @@ def a_leader_that_resigns_acknowledges(patch: Any) -> None:
 def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
     fetch = leader.LeaderCore.on_follower_fetch
 
-    def gullible(self: Any, follower_id: int, *, broker_epoch: int, fetch_offset: int, now_ms: int) -> bool:
+    def gullible(self: Any, follower_id: int, *, broker_epoch: int, **more: Any) -> bool:
         known = self.followers.get(follower_id)
-        epoch = max(broker_epoch, known.broker_epoch) if known else broker_epoch
-        return fetch(self, follower_id, broker_epoch=epoch, fetch_offset=fetch_offset, now_ms=now_ms)
+        return fetch(self, follower_id, broker_epoch=max(broker_epoch, known.broker_epoch if known else -1), **more)
 
     patch(leader.LeaderCore, "on_follower_fetch", gullible)
 
@@ -206,7 +204,7 @@ def isr_changes_without_compare_and_swap(patch: Any) -> None:
 
 @mutant
 def followers_do_not_see_that_histories_part(patch: Any) -> None:
-    patch(serving, "_diverging", lambda replica, asked: None)
+    patch(replica_serving, "diverging_epoch", lambda *_, **__: None)
 
 
 @mutant
@@ -235,19 +233,19 @@ def followers_cut_to_their_high_watermark(patch: Any) -> None:
 
 @mutant
 def a_restarted_follower_cuts_to_its_high_watermark(patch: Any) -> None:
-    opened = replica_manager._open_log
+    opened = replica_manager.ReplicaManager._open_log
 
-    def eager(folder: Any, *rest: Any) -> Any:
-        found, *others = opened(folder, *rest)
+    def eager(self: Any, *arguments: Any) -> Any:
+        found, known = opened(self, *arguments)
         found.truncate_to(max(found.log_start_offset, min(found.high_watermark_checkpoint, found.log_end_offset)))
-        return found, *others
+        return found, known
 
-    patch(replica_manager, "_open_log", eager)
+    patch(replica_manager.ReplicaManager, "_open_log", eager)
 
 
 @mutant
 def requests_of_any_leader_epoch_are_served(patch: Any) -> None:
-    patch(serving, "require_same_epoch", lambda mine, theirs, partition: None)
+    patch(replica_serving, "require_same_epoch", lambda mine, theirs, partition: None)
 
 
 @mutant
@@ -255,23 +253,10 @@ def answers_of_an_earlier_epoch_are_appended(patch: Any) -> None:
     """A follower does not ask whether its role has changed while the answer travelled."""
     take = fetcher.LeaderFetcher._take
 
-    async def gullible(self: Any, request: Any, response: Any, body: Any) -> None:
-        partitions = tuple(
-            replace(asked, leader_epoch=known.state.leader_epoch)
-            if (
-                known := next(
-                    (
-                        r
-                        for k, r in self._replicas.items()
-                        if k.topic_id == asked.topic_id and k.partition == asked.partition
-                    ),
-                    None,
-                )
-            )
-            else asked
-            for asked in request.partitions
-        )
-        await take(self, replace(request, partitions=partitions), response, body)
+    async def gullible(self: Any, response: Any, body: Any) -> None:
+        known = {key: replica.state.leader_epoch for key, replica in self._replicas.items()}
+        with mock.patch.object(self._positions, "said_epoch", known.get):
+            await take(self, response, body)
 
     patch(fetcher.LeaderFetcher, "_take", gullible)
 
@@ -305,7 +290,7 @@ def sync_does_nothing(patch: Any) -> None:
 
 @mutant
 def folders_are_not_synced(patch: Any) -> None:
-    for module in (files, log, recovery, data_dir):
+    for module in (files, log_files, log_segments, recovery, data_dir):
         patch(module, "fsync_dir", lambda folder: None)
 
 
@@ -326,12 +311,8 @@ def a_failed_sync_is_tried_again(patch: Any) -> None:
 @mutant
 def a_torn_tail_is_kept(patch: Any) -> None:
     """Headers are believed without their payloads."""
-    recover = recovery._recover
-
-    def gullible(segment: Any, recovery_point: int) -> None:
-        recover(segment, 1 << 60)
-
-    patch(recovery, "_recover", gullible)
+    scan = recovery.Segment.scan
+    patch(recovery.Segment, "scan", lambda self, start, end, *, verify: scan(self, start, end, verify=False))
 
 
 @mutant
@@ -422,13 +403,12 @@ def repeats_are_appended(patch: Any) -> None:
 
 @mutant
 def producers_are_forgotten_at_a_restart(patch: Any) -> None:
-    opened = replica_manager._open_log
-
-    def forgetful(*arguments: Any) -> Any:
-        found, _, *others = opened(*arguments)
-        return found, producers.ProducerStates(), *others
-
-    patch(replica_manager, "_open_log", forgetful)
+    opened = replica_manager.ReplicaManager._open_log
+    patch(
+        replica_manager.ReplicaManager,
+        "_open_log",
+        lambda self, *arguments: (opened(self, *arguments)[0], producers.ProducerStates()),
+    )
 
 
 @mutant
@@ -448,10 +428,10 @@ def followers_learn_nothing_of_producers(patch: Any) -> None:
 
 @mutant
 def consumers_read_what_is_not_committed(patch: Any) -> None:
-    def read(self: Any, offset: int, max_bytes: int) -> Any:
+    def read(self: Any, offset: int, max_bytes: int, *, any_replica: bool = False) -> Any:
         core = self.require_leader()
         end = self.log.log_end_offset
-        return replica.ReadResult(
+        return readable.ReadResult(
             data=self.log.read(offset, max_bytes, limit_offset=end),
             high_watermark=end,
             log_start_offset=self.log.log_start_offset,
@@ -492,6 +472,3 @@ def commands_of_a_deposed_controller_take_effect(patch: Any) -> None:
         return command(image, offset, payload)
 
     patch(active_controller, "replay_command", lenient)
-
-
-__all__ = ["MUTANTS", "broken_by", "fetch_routes", "group_commit", "lifecycle"]

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pysyncobj.pickle
 import pysyncobj.syncobj as core_module
@@ -49,15 +49,6 @@ class _NoPickle:
 pysyncobj.pickle.pickle = _NoPickle()
 _stock_create_journal = core_module.createJournal
 core_module.createJournal = lambda file: file if isinstance(file, Journal) else _stock_create_journal(file)
-
-
-class Wire(Protocol):
-    """The transport, as the engine uses it."""
-
-    @property
-    def nodes(self) -> list[Node]: ...
-
-    def send(self, node: Node, message: Message) -> bool: ...
 
 
 class GuardedWire:
