@@ -94,11 +94,7 @@ class Replica(ReadableReplica):
         return self.log.durable_end_offset if self.config.flush == "batch" else self.log.log_end_offset
 
     def apply(self, assignment: PartitionAssignment) -> None:
-        """Take the role that newer metadata gives; older metadata is ignored.
-
-        Raises:
-            StorageError: the new leader epoch could not be made durable: this replica does not lead.
-        """
+        """Take the role that newer metadata gives; older metadata is ignored."""
         before = self.assignment.state
         newer = assignment.state.partition_epoch > before.partition_epoch
         self.log.config = self._topic_defaults.with_overrides(assignment.configs)
@@ -266,8 +262,6 @@ class Replica(ReadableReplica):
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")
-        # Durable before the first append: no batch may ever be of an epoch that the table does not know.
-        self.log.epochs.assign(self.state.leader_epoch, self.log.log_end_offset)
         self.core = LeaderCore(
             broker_id=self.broker_id,
             state=self.state,
@@ -283,11 +277,7 @@ class Replica(ReadableReplica):
         self._commit.request()
 
     def _follow(self) -> None:
-        if self.core is None:
-            return
         self._resign(f"broker {self.state.leader} leads it now, in epoch {self.state.leader_epoch}")
-        # An epoch that was led without a record must go: the next leader may hold records of the epoch before it.
-        self.log.epochs.truncate_from(self.log.log_end_offset)
 
     def _resign(self, why: str) -> None:
         if self.core is None:

@@ -81,8 +81,6 @@ class ReplicaManager:
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
-        self._unable: dict[TopicIdPartition, StorageError] = {}
-        """Leaders that cannot write down their epoch, where others may lead."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
         self._fetchers = Fetchers(
             broker_id=broker_id,
@@ -123,8 +121,8 @@ class ReplicaManager:
 
     @property
     def offline(self) -> Mapping[TopicIdPartition, StorageError]:
-        """Replicas that can neither lead nor follow, or that should let others lead, and why."""
-        return {key: error for key, (_, error) in self._offline.items()} | self._unable
+        """Replicas that can neither lead nor follow, and why."""
+        return {key: error for key, (_, error) in self._offline.items()}
 
     @property
     def quarantined(self) -> int:
@@ -333,28 +331,16 @@ class ReplicaManager:
     def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
         for key, assignment in wanted.items():
             if (replica := self._replicas.get(key)) is not None:
-                self._apply_one(replica, assignment)
+                replica.apply(assignment)
         self._direct_fetchers()
-
-    def _apply_one(self, replica: Replica, assignment: PartitionAssignment) -> None:
-        key, state = assignment.key, assignment.state
-        try:
-            replica.apply(assignment)
-        except StorageError as error:
-            if key not in self._unable:
-                _log.error("%s cannot take its role: %s", assignment.topic_partition, error.message)
-            if {*state.isr, *state.elr} != {self.broker_id}:
-                self._unable[key] = error
-        else:
-            self._unable.pop(key, None)
 
     def _drop(self, key: TopicIdPartition) -> None:
         replica = self._replicas.pop(key)
-        self._unable.pop(key, None)
         name = (replica.assignment.topic, replica.assignment.partition)
         if self._by_name.get(name) is replica:
             del self._by_name[name]
         replica.close()
+        self._data_dir.release(replica.log.folder)
 
     def _direct_fetchers(self) -> None:
         self._fetchers.direct(self._replicas.values(), self._brokers)
@@ -384,8 +370,6 @@ class ReplicaManager:
                 await asyncio.to_thread(_write_checkpoints, due)
             for replica in list(self._replicas.values()):
                 replica.sync_soon()
-                if replica.core is None and replica.state.leader == self.broker_id:
-                    self._apply_one(replica, replica.assignment)  # There was no room for its leader epoch.
 
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)

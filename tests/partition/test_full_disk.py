@@ -72,7 +72,7 @@ async def test_a_follower_without_room_leaves_the_isr_and_returns(
         assert world.brokers[3].values() == ["before", "while it is full"]
 
 
-async def test_a_new_leader_without_room_for_its_epoch_says_that_others_should_lead(
+async def test_a_new_leader_without_room_for_its_epoch_appends_nothing_until_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     full = True
@@ -88,11 +88,11 @@ async def test_a_new_leader_without_room_for_its_epoch_says_that_others_should_l
         await world.until(lambda: all(b.replica.log.log_end_offset == 1 for b in world.brokers.values()))
         monkeypatch.setattr(os, "replace", replace)
         await world.elect(2, (1, 2, 3))
-        manager = world.brokers[2].manager
-        assert [error.code for error in manager.offline.values()] == [ErrorCode.INSUFFICIENT_STORAGE]
-        assert 'raftlog_offline_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 2)
+        with pytest.raises(DiskFullError):
+            await world.produce("refused", broker=2)
+        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 2)
 
         full = False
-        await world.push()
-        await world.until(lambda: manager.offline == {})
         assert await world.produce("y", broker=2) == (1, False)
+        assert world.brokers[2].replica.log.epochs.entries == ((0, 0), (1, 1))
+        await world.until(lambda: all(b.values() == ["x", "y"] for b in world.brokers.values()))

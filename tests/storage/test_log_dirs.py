@@ -37,6 +37,16 @@ def test_partitions_go_where_fewest_are_and_stay(tmp_path: Path):
     again.close()
 
 
+def test_a_log_that_never_had_a_record_gives_its_place_back(tmp_path: Path):
+    folders = opened(tmp_path, "a", "b")
+    empty = folders.partition_folder("t", 0, TOPIC_ID)
+    assert place(folders, 1) == "b"
+    folders.release(empty)
+    folders.release(folders.partition_folder("t", 1, TOPIC_ID))
+    assert [place(folders, partition) for partition in (2, 3, 1)] == ["a", "a", "b"]
+    folders.close()
+
+
 def test_without_log_dirs_the_data_folder_has_them(tmp_path: Path):
     alone = opened(tmp_path)
     assert place(alone, 0) == "data"

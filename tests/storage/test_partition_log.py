@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from storage_support import batch, fill, open_log, values
@@ -93,6 +94,55 @@ def test_truncation_inside_a_batch_drops_the_batch(tmp_path: Path):
     assert log.log_end_offset == 1
 
 
+def test_a_log_without_a_record_costs_the_disk_nothing(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    assert (log.fsync(), log.read(0, 100, limit_offset=0), list(log.scan_headers())) == (0, b"", [])
+    assert log.offset_for_timestamp(0, limit_offset=0) is None
+    log.checkpoint(0, closing=True)
+    log.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_last_before_anything_in_them_has_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    log = open_log(tmp_path / "p")
+    fill(log, 1)
+    assert synced == ["leader-epochs.json.new", "p"]  # Nobody was promised anything yet, but what epoch it is of.
+
+    log.fsync()
+    assert synced[2:] == ["p", tmp_path.name]
+
+    fill(log, 1)
+    log.fsync()
+    log.checkpoint(1)
+    log.close()
+    assert synced[4:] == ["checkpoint.json.new", "p"]
+
+    del synced[:]
+    log = open_log(tmp_path / "p")
+    fill(log, 1)
+    log.fsync()
+    assert synced == []
+
+
+def test_a_process_that_ended_before_its_first_sync_may_have_left_names_that_do_not_last(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 1)
+    log.close()
+
+    with patch.object(sync_module, "fsync_dir") as fsync_dir:
+        open_log(tmp_path / "p")
+
+    assert [call.args[0] for call in fsync_dir.call_args_list] == [tmp_path / "p", tmp_path]
+
+
 def test_starting_over_at_an_offset(tmp_path: Path):
     log = open_log(tmp_path / "p")
     fill(log, 5, epoch=2)
@@ -115,7 +165,7 @@ def test_leader_epochs_answer_where_histories_part(tmp_path: Path):
     answers = {epoch: log.epochs.end_offset_for(epoch, log.log_end_offset) for epoch in (0, 1, 3, 5, 7, 8, 9)}
 
     assert answers == {0: (-1, 0), 1: (1, 4), 3: (1, 4), 5: (5, 7), 7: (5, 7), 8: (8, 7), 9: (8, 7)}
-    assert (log.last_epoch, log.epochs.last_epoch) == (5, 8)
+    assert log.last_epoch == 5
     assert [log.epochs.epoch_at(offset) for offset in (0, 3, 4, 6)] == [1, 1, 5, 5]
 
 

@@ -117,6 +117,9 @@ class DataDir:
         for gone in (doomed, *_quarantined(folder)):
             shutil.rmtree(gone)
 
+    def release(self, folder: Path) -> None:
+        """Learn that a log is closed: here every log has its place."""
+
     def quarantine(self, folder: Path) -> Path:
         """Put a damaged log aside; see `quarantine`."""
         return quarantine(folder)
@@ -142,6 +145,7 @@ def quarantine(folder: Path) -> Path:
     aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
     try:
         os.rename(folder, aside)
+        folder.mkdir()  # By which what lies aside is found when the topic is deleted.
         fsync_dir(folder.parent)
     except OSError as error:
         raise storage_error(error, f"cannot put {folder} aside") from error

@@ -1,6 +1,7 @@
 """Leader epochs of one log: which epoch wrote which offsets. What divergence is resolved by (KIP-101, KIP-279).
 
 An epoch is durable here before the first batch of that epoch is appended, so that no batch is ever of an unknown epoch.
+A leader that writes nothing leaves nothing here: an entry at the log's end, whose append failed, does not count.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from pathlib import Path
 
-from raftlog.errors import DamagedDataError, StorageError
+from raftlog.errors import DamagedDataError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from raftlog.partition.storage.files import read_json, write_json
 
@@ -39,18 +40,16 @@ class EpochTable:
     def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:
         return tuple(self._entries)
 
-    @property
-    def last_epoch(self) -> LeaderEpoch:
-        return self._entries[-1][0] if self._entries else NO_LEADER_EPOCH
-
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Record, durably, that `epoch` writes from `start_offset` on; epochs that wrote nothing are forgotten."""
-        if epoch == self.last_epoch:
-            return
-        if epoch < self.last_epoch:
-            raise StorageError(f"{self._path}: epoch {epoch} comes after epoch {self.last_epoch}")
+        """Record, durably, that `epoch` writes from `start_offset`, the log's end, on; what wrote nothing is forgotten.
+
+        Raises:
+            StorageError: the disk refused; the table is as it was.
+        """
         kept = [entry for entry in self._entries if entry[1] < start_offset]
-        self._replace([*kept, (epoch, start_offset)])
+        assert not kept or kept[-1][0] < epoch, f"{self._path}: epoch {epoch} at {start_offset}, after {kept[-1]}"
+        if self._entries != (entries := [*kept, (epoch, start_offset)]):
+            self._replace(entries)
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
         """Return the largest epoch at or below `epoch`, and where it ends.

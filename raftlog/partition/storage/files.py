@@ -50,6 +50,18 @@ def make_dir(folder: Path) -> None:
         raise storage_error(error, f"cannot create {folder}") from error
 
 
+def list_names(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; none if there is no such folder.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
 def read_file(path: Path, *, limit: int | None = None) -> bytes | None:
     """Return a file's content, or its first `limit` bytes, or None when there is no such file.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
-from raftlog.model import LeaderEpoch, Offset
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from raftlog.partition.storage.files import storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.pool import FilePool
@@ -49,7 +49,9 @@ class PartitionLog(SegmentedLog):
     @property
     def last_epoch(self) -> LeaderEpoch:
         """The epoch of the last batch; `NO_LEADER_EPOCH` for an empty log."""
-        return self.epochs.epoch_at(self.log_end_offset - 1) if self.log_end_offset > self.log_start_offset else -1
+        if self.log_end_offset == self.log_start_offset:
+            return NO_LEADER_EPOCH
+        return self.epochs.epoch_at(self.log_end_offset - 1)
 
     def append(self, batches: Buffer) -> None:
         """Write stamped batches that continue the log.
@@ -72,13 +74,14 @@ class PartitionLog(SegmentedLog):
             self.refusal = None
 
     def _append(self, view: memoryview) -> None:
-        start, group = 0, list[BatchHeader]()
+        start, group, epoch = 0, list[BatchHeader](), self.last_epoch
         self._require_contiguous(headers := [header for header, _ in iter_batches(view)])
         position = 0
         for header in headers:
-            if header.leader_epoch > self.epochs.last_epoch:
+            self._begin()
+            if header.leader_epoch > epoch:
                 self._write(view[start:position], group)
-                start, group = position, []
+                start, group, epoch = position, [], header.leader_epoch
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             if self._must_roll(position - start, header):
                 self._write(view[start:position], group)
@@ -158,7 +161,7 @@ class PartitionLog(SegmentedLog):
             )
 
     def _require_contiguous(self, headers: list[BatchHeader]) -> None:
-        expected, epoch = self.log_end_offset, self.epochs.last_epoch
+        expected, epoch = self.log_end_offset, self.last_epoch
         for header in headers:
             if header.base_offset != expected or header.leader_epoch < epoch:
                 raise CorruptBatchError(

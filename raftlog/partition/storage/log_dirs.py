@@ -43,6 +43,7 @@ class NodeFolders(Protocol):
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path: ...
     def list_partitions(self) -> Iterator[StoredPartition]: ...
     def delete_partition(self, folder: Path) -> None: ...
+    def release(self, folder: Path) -> None: ...
     def quarantine(self, folder: Path) -> Path: ...
 
 
@@ -140,6 +141,11 @@ class LogDirs:
         """Remove a partition's folder, and what was put aside of it."""
         self._home[folder.name].delete_partition(folder)
         del self._home[folder.name]
+
+    def release(self, folder: Path) -> None:
+        """Learn that a log is closed: one that never had a record has no folder, and no place either."""
+        if not folder.exists():
+            self._home.pop(folder.name, None)
 
     def quarantine(self, folder: Path) -> Path:
         """Put a damaged log aside, on its own disk."""

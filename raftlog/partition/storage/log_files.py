@@ -7,7 +7,6 @@ a checkpoint that a worker thread writes must not say of a cut log what held bef
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.epochs import EpochTable
-from raftlog.partition.storage.files import fsync_dir, make_dir, storage_error, unlink_quietly
+from raftlog.partition.storage.files import fsync_dir, list_names, make_dir, storage_error, unlink_quietly
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.recovery import open_segments
 from raftlog.partition.storage.retention import DelayedDeletes
@@ -48,7 +47,6 @@ class LogFiles:
         self._cuts = 0
         """How often the log was cut: what a worker thread was given before is void."""
         self._checkpointed_end: Offset = -1
-        make_dir(folder)
         self._checkpoint = Checkpoint.load(folder)
         self.epochs = EpochTable(folder)
         recovered = open_segments(
@@ -59,6 +57,8 @@ class LogFiles:
             power_lost=power_lost,
         )
         self._segments = recovered.segments
+        self._begun = not recovered.new
+        """It has a folder and files: a log costs the disk nothing before its first record."""
         # Without a checkpoint, the log starts where its first segment does.
         start = max(self.log_start_offset, self._segments[0].base_offset)
         self._checkpoint = Checkpoint(
@@ -73,7 +73,9 @@ class LogFiles:
             self._doomed.remove_all(folder)
         except OSError as error:
             raise storage_error(error, f"cannot remove old segments of {folder}") from error
-        self._syncer = Syncer(durable_end_offset=self.recovery_point)
+        # A recovery point says that there was a sync; the process before may have ended before its first one.
+        named = self.recovery_point > 0 and self._begun
+        self._syncer = Syncer(folder, durable_end_offset=self.recovery_point, named=named)
         self._sync_unchecked()
 
     @property
@@ -163,6 +165,7 @@ class LogFiles:
         self._require_sound()
         with self._changing:
             self._cuts += 1
+            self._begin()
             self._reset_to(offset)
 
     def _reset_to(self, offset: Offset) -> None:
@@ -179,6 +182,7 @@ class LogFiles:
                 self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)
                 self._segments = [Segment.create(segment_path(self.folder, offset), offset, self._pool)]
                 self._syncer.truncated(offset, self._segments[-1])
+                self._syncer.name()  # Others count on where it starts.
             fsync_dir(self.folder)
         except OSError as error:
             raise self._fail(error, "cannot start over") from error
@@ -190,9 +194,13 @@ class LogFiles:
     @property
     def index_due(self) -> bool:
         """Whether enough was appended, or appending has stopped, since the active segment's index was written."""
-        active = self._segments[-1]
-        grown = active.size - max(active.indexed_size, 0)
+        grown = self._unindexed_bytes
         return grown != 0 and (grown >= INDEX_EVERY_BYTES or self.log_end_offset == self._checkpointed_end)
+
+    @property
+    def _unindexed_bytes(self) -> int:
+        active = self._segments[-1]
+        return active.size - max(active.indexed_size, 0)
 
     def plan_checkpoint(
         self, high_watermark: Offset, *, closing: bool = False, beside: Callable[[], None] | None = None
@@ -206,7 +214,9 @@ class LogFiles:
             beside: writes down what else holds up to the present log end.
         """
         active, cuts = self._segments[-1], self._cuts
-        index = active.copy_index() if self.index_due or (closing and active.indexed_size != active.size) else None
+        if not self._begun:
+            return None
+        index = active.copy_index() if self.index_due or (closing and self._unindexed_bytes != 0) else None
         marks = (self.durable_end_offset, high_watermark)
         self._checkpointed_end = self.log_end_offset
         behind = [full for full in self._segments[:-1] if full.indexed_size != full.size]
@@ -242,6 +252,24 @@ class LogFiles:
                 segment.close()
             self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
 
+    def _begin(self) -> None:
+        """Make the folder and the first file, unless they are there. Their names last once something in them has to.
+
+        Raises:
+            StorageError: the disk refused; nothing was begun.
+        """
+        if self._begun:
+            return
+        try:
+            if not self.folder.parent.is_dir():
+                make_dir(self.folder.parent)
+            self.folder.mkdir(exist_ok=True)
+            first = self._segments[0]
+            self._segments = [Segment.create(first.path, first.base_offset, self._pool)]
+        except OSError as error:
+            raise storage_error(error, f"cannot begin the log in {self.folder}") from error
+        self._begun = True
+
     def _sync_unchecked(self) -> None:
         """Sync what the last process may have left unsynced."""
         unsynced = [segment for segment in self._segments if segment.next_offset > self.recovery_point]
@@ -251,7 +279,7 @@ class LogFiles:
             self.fsync()
 
     def _remove_files(self, suffix: str, *, above: Offset = -1) -> None:
-        for name in sorted(os.listdir(self.folder)):
+        for name in list_names(self.folder):
             if name.endswith(suffix) and (above < 0 or int(name.removesuffix(suffix)) > above):
                 unlink_quietly(self.folder / name)
 

@@ -7,7 +7,6 @@ everything but when a producer was seen. Two are kept, so that cutting a log's t
 from __future__ import annotations
 
 import logging
-import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import orjson
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
-from raftlog.partition.storage.files import atomic_write, read_file, unlink_quietly
+from raftlog.partition.storage.files import atomic_write, list_names, read_file, unlink_quietly
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
 
@@ -70,7 +69,7 @@ def save_producers(folder: Path, offset: Offset, producers: list[Any]) -> None:
 
 def snapshot_offsets(folder: Path) -> list[Offset]:
     """Return the offsets of the snapshots in a log's folder, in order."""
-    stems = (name.removesuffix(SUFFIX) for name in os.listdir(folder) if name.endswith(SUFFIX))
+    stems = (name.removesuffix(SUFFIX) for name in list_names(folder) if name.endswith(SUFFIX))
     return sorted(int(stem) for stem in stems if stem.isdecimal())
 
 

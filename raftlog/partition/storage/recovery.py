@@ -18,7 +18,7 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.files import fsync_dir, storage_error, unlink_quietly
+from raftlog.partition.storage.files import fsync_dir, list_names, storage_error, unlink_quietly
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
 from raftlog.partition.storage.index import SegmentFacts, read_facts, read_index
 from raftlog.partition.storage.pool import FilePool
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The segments of a log, and whether anything on disk was changed."""
+    """The segments of a log; `new`: there was none, so one stands here that has no file yet."""
 
     segments: list[Segment]
-    changed: bool
+    new: bool
 
 
 def open_segments(
@@ -107,13 +107,12 @@ class _Recovery:
             segment.indexed_size = -1
             self._changed = True
         self._changed = remove_unfinished(self._folder) or self._changed
-        segments = segments or [self._create(self._log_start_offset)]
         if self._changed:
             fsync_dir(self._folder)
-        return Recovered(segments, self._changed)
+        return Recovered(segments or [self._segment(self._log_start_offset)], new=not segments)
 
     def _bases(self) -> list[Offset]:
-        return segment_bases(os.listdir(self._folder))
+        return segment_bases(list_names(self._folder))
 
     def _without_old(self, bases: list[Offset]) -> tuple[list[Offset], list[Offset]]:
         """Leave out segments that retention let go, but had not removed yet."""
@@ -234,10 +233,6 @@ class _Recovery:
                 "records are missing",
                 details={"damaged_at": end},
             )
-
-    def _create(self, base: Offset) -> Segment:
-        self._changed = True
-        return Segment.create(segment_path(self._folder, base), base, self._pool)
 
     def _remove(self, bases: Iterable[Offset]) -> None:
         for base in bases:

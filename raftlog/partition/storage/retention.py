@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raftlog.config import TopicConfig
 from raftlog.model import Offset
-from raftlog.partition.storage.files import unlink_quietly
+from raftlog.partition.storage.files import list_names, unlink_quietly
 from raftlog.partition.storage.segment import Segment
 
 DELETED_SUFFIX = ".deleted"
@@ -70,6 +70,6 @@ class DelayedDeletes:
     @staticmethod
     def remove_all(folder: Path) -> None:
         """Remove what an earlier process left."""
-        for name in sorted(os.listdir(folder)):
+        for name in list_names(folder):
             if name.endswith(DELETED_SUFFIX):
                 unlink_quietly(folder / name)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raftlog.model import Offset
-from raftlog.partition.storage.files import fsync_dir, unlink_quietly
+from raftlog.partition.storage.files import fsync_dir, list_names, unlink_quietly
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.segment import Segment, segment_path
 
@@ -75,7 +75,7 @@ def remove_replaced(replaced: Sequence[Segment]) -> None:
 
 def remove_unfinished(folder: Path) -> bool:
     """Remove what a cleaner left that did not come to its end; return whether there was something."""
-    left = [name for name in sorted(os.listdir(folder)) if name.endswith(CLEANED_SUFFIX)]
+    left = [name for name in list_names(folder) if name.endswith(CLEANED_SUFFIX)]
     for name in left:
         unlink_quietly(folder / name)
     return bool(left)

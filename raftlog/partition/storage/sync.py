@@ -1,4 +1,8 @@
-"""Which segments hold unsynced bytes, and how far the log is durable: the one thing that two threads share."""
+"""Which segments hold unsynced bytes, and how far the log is durable: the one thing that two threads share.
+
+What is synced inside a folder whose name is lost is lost with it, so the first sync of a log names its folder and files
+too; until then nothing in them was promised to anybody.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,25 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from raftlog.model import Offset
+from raftlog.partition.storage.files import fsync_dir
 from raftlog.partition.storage.segment import Segment
 
 
 class Syncer:
     """Guards fsync against truncation: a durable end that was computed before a truncation must not count after it."""
 
-    def __init__(self, *, durable_end_offset: Offset) -> None:
+    def __init__(self, folder: Path, *, durable_end_offset: Offset, named: bool) -> None:
+        """Begin.
+
+        Args:
+            named: the folder and its files are known to be found again after a loss of power.
+        """
         self.durable_end_offset = durable_end_offset
+        self._folder = folder
+        self._named = named
         self._busy = threading.Lock()
         """Held while files are synced, or removed."""
         self._unsynced: list[Segment] = []
@@ -33,10 +46,12 @@ class Syncer:
         read here is in the list taken next, or was in an earlier one.
 
         Raises:
-            OSError: from fdatasync.
+            OSError: from fdatasync or fsync.
         """
         with self._busy:
             end = log_end_offset()
+            if self._unsynced or end > self.durable_end_offset:
+                self.name()
             segments, self._unsynced = self._unsynced, []
             for segment in segments:
                 with segment.file.use() as descriptor:
@@ -44,6 +59,17 @@ class Syncer:
                     os.fdatasync(descriptor)
             self.durable_end_offset = max(self.durable_end_offset, end)
             return self.durable_end_offset
+
+    def name(self) -> None:
+        """Have the folder and its files be found again after a loss of power; the caller keeps syncs out.
+
+        Raises:
+            OSError: from fsync.
+        """
+        if not self._named:
+            fsync_dir(self._folder)
+            fsync_dir(self._folder.parent)
+            self._named = True
 
     @contextmanager
     def paused(self) -> Iterator[None]:
