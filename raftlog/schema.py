@@ -7,16 +7,18 @@ configuration files. The type hints of the dataclass are the schema; there is no
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.model import Address
 
 T = TypeVar("T")
+_Reader: TypeAlias = Callable[[Any], Any]
+"""Checks and converts one value; made once for each hint, because hints are slow to look at."""
 
 
 def from_plain(
@@ -26,16 +28,17 @@ def from_plain(
 
     Args:
         cls: a dataclass whose hints use str, int, float, bool, None, Any, Literal, Enum, Address (`"host:port"`),
-            nested dataclasses, tuple[X, ...], Sequence[X], Mapping[str, X] and unions of these.
+            nested dataclasses, NamedTuples (as lists), tuple[X, ...], Sequence[X], Mapping[str, X] and unions of these.
         ignore_unknown: skip unknown names instead of refusing them. For answers and records of newer peers.
 
     Raises:
         error: names the field, what was expected and what was received.
     """
+    hint: Any = cls
     try:
-        return _build(cls, data, "", ignore_unknown)  # type: ignore[no-any-return]
+        return _reader(hint, ignore_unknown)(data)  # type: ignore[no-any-return]
     except _MismatchError as mismatch:
-        raise error(str(mismatch)) from None
+        raise error(mismatch.text) from None
 
 
 def to_plain(value: object) -> object:
@@ -50,12 +53,23 @@ def to_plain(value: object) -> object:
 
 
 class _MismatchError(Exception):
-    """A value does not fit its hint; the text says where."""
+    """A value does not fit its hint. Where it is, is added name by name on the way out."""
+
+    def __init__(self, reason: str, where: str = "") -> None:
+        self.reason, self.where = reason, where
+
+    @property
+    def text(self) -> str:
+        return f"{self.where}: {self.reason}" if self.where else self.reason
+
+    def below(self, name: str) -> _MismatchError:
+        """Return it as seen from one level up; `name` is a field's, a key, or `[index]`."""
+        inner = self.where if not self.where or self.where.startswith("[") else f".{self.where}"
+        return _MismatchError(self.reason, name + inner)
 
 
-def _mismatch(where: str, expected: str, received: object) -> _MismatchError:
-    field = f"{where}: " if where else ""
-    return _MismatchError(f"{field}expected {expected}, received {_shown(received)}")
+def _mismatch(expected: str, received: object) -> _MismatchError:
+    return _MismatchError(f"expected {expected}, received {_shown(received)}")
 
 
 def _shown(value: object) -> str:
@@ -64,91 +78,174 @@ def _shown(value: object) -> str:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
-
-
-def _build(hint: Any, data: Any, where: str, ignore_unknown: bool) -> Any:
+def _reader(hint: Any, ignore_unknown: bool) -> _Reader:
     if hint is Any or hint is object:
-        return data
+        return lambda data: data
     if isinstance(hint, type):
-        if is_dataclass(hint):
-            return _build_dataclass(hint, data, where, ignore_unknown)
-        return _build_scalar(hint, data, where)
-    return _build_generic(hint, data, where, ignore_unknown)
-
-
-def _build_generic(hint: Any, data: Any, where: str, ignore_unknown: bool) -> Any:
+        return _type_reader(hint, ignore_unknown)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        if data in arguments and type(data) in {type(argument) for argument in arguments}:
-            return data
-        raise _mismatch(where, "one of " + ", ".join(map(repr, arguments)), data)
+        return _literal_reader(arguments)
     if origin in (Union, types.UnionType):
-        return _build_union(arguments, data, where, ignore_unknown)
+        return _union_reader(arguments, ignore_unknown)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        if not isinstance(data, Mapping):
-            raise _mismatch(where, "an object", data)
-        return {str(key): _build(arguments[1], item, f"{where}.{key}", ignore_unknown) for key, item in data.items()}
+        return _mapping_reader(_reader(arguments[1], ignore_unknown))
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        if not isinstance(data, list | tuple):
-            raise _mismatch(where, "a list", data)
-        return tuple(_build(arguments[0], item, f"{where}[{i}]", ignore_unknown) for i, item in enumerate(data))
-    raise TypeError(f"{where}: hint {hint!r} is not supported")
+        return _sequence_reader(_reader(arguments[0], ignore_unknown))
+    raise TypeError(f"hint {hint!r} is not supported")
 
 
-def _build_union(arguments: tuple[Any, ...], data: Any, where: str, ignore_unknown: bool) -> Any:
-    if data is None and type(None) in arguments:
-        return None
-    candidates = [argument for argument in arguments if argument is not type(None)]
-    if len(candidates) == 1:
-        return _build(candidates[0], data, where, ignore_unknown)
-    for candidate in candidates:
-        try:
-            return _build(candidate, data, where, ignore_unknown)
-        except _MismatchError:
-            continue
-    names = " or ".join(getattr(candidate, "__name__", str(candidate)) for candidate in candidates)
-    raise _mismatch(where, names, data)
-
-
-_SCALARS: dict[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (int, float)}
-
-
-def _build_scalar(hint: Any, data: Any, where: str) -> Any:
+def _type_reader(hint: type, ignore_unknown: bool) -> _Reader:
     if hint is Address:
-        return _converted(Address.parse, data, where, "host:port")
+        return _text_reader(Address.parse, "host:port")
+    if is_dataclass(hint):
+        return _dataclass_reader(hint, ignore_unknown)
+    return _named_tuple_reader(hint, ignore_unknown) if hasattr(hint, "_fields") else _scalar_reader(hint)
+
+
+def _literal_reader(arguments: tuple[Any, ...]) -> _Reader:
+    kinds = {type(argument) for argument in arguments}
+
+    def read(data: Any) -> Any:
+        if data in arguments and type(data) in kinds:
+            return data
+        raise _mismatch("one of " + ", ".join(map(repr, arguments)), data)
+
+    return read
+
+
+def _union_reader(arguments: tuple[Any, ...], ignore_unknown: bool) -> _Reader:
+    optional = type(None) in arguments
+    candidates = [argument for argument in arguments if argument is not type(None)]
+    readers = [_reader(candidate, ignore_unknown) for candidate in candidates]
+    names = " or ".join(getattr(candidate, "__name__", str(candidate)) for candidate in candidates)
+
+    def read(data: Any) -> Any:
+        if data is None and optional:
+            return None
+        if len(readers) == 1:
+            return readers[0](data)
+        for reader in readers:
+            try:
+                return reader(data)
+            except _MismatchError:
+                continue
+        raise _mismatch(names, data)
+
+    return read
+
+
+def _mapping_reader(read_item: _Reader) -> _Reader:
+    def read(data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise _mismatch("an object", data)
+        built, key = {}, ""
+        try:
+            for key, item in data.items():
+                built[str(key)] = read_item(item)
+        except _MismatchError as mismatch:
+            raise mismatch.below(str(key)) from None
+        return built
+
+    return read
+
+
+def _sequence_reader(read_item: _Reader) -> _Reader:
+    def read(data: Any) -> Any:
+        if not isinstance(data, list | tuple):
+            raise _mismatch("a list", data)
+        built: list[Any] = []
+        try:
+            for item in data:
+                built.append(read_item(item))  # noqa: PERF401  (the error says which item it was)
+        except _MismatchError as mismatch:
+            raise mismatch.below(f"[{len(built)}]") from None
+        return tuple(built)
+
+    return read
+
+
+def _named_tuple_reader(cls: Any, ignore_unknown: bool) -> _Reader:
+    """Read it as it is written: a list of all its fields."""
+    hints = get_type_hints(cls)
+    names: tuple[str, ...] = cls._fields
+    readers = [_reader(hints[name], ignore_unknown) for name in names]
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, list | tuple) or len(data) != len(readers):
+            raise _mismatch(f"a list of {', '.join(names)}", data)
+        values: list[Any] = []
+        try:
+            for reader, item in zip(readers, data, strict=True):
+                values.append(reader(item))  # noqa: PERF401  (the error says which field it was)
+        except _MismatchError as mismatch:
+            raise mismatch.below(names[len(values)]) from None
+        return cls(*values)
+
+    return read
+
+
+_SCALARS: dict[type, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a string"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "an integer"),
+    float: ((int, float), "a number"),
+}
+
+
+def _scalar_reader(hint: Any) -> _Reader:
     if issubclass(hint, Enum):
-        return _converted(hint, data, where, "one of " + ", ".join(str(member.value) for member in hint))
-    accepted = _SCALARS.get(hint)
-    if accepted is None:
-        raise TypeError(f"{where}: hint {hint!r} is not supported")
-    if not isinstance(data, accepted) or (isinstance(data, bool) and hint is not bool):
-        names = {str: "a string", bool: "true or false", int: "an integer", float: "a number"}
-        raise _mismatch(where, names[hint], data)
-    return hint(data)
+        return _text_reader(hint, "one of " + ", ".join(str(member.value) for member in hint))
+    if hint not in _SCALARS:
+        raise TypeError(f"hint {hint!r} is not supported")
+    accepted, name = _SCALARS[hint]
+
+    def read(data: Any) -> Any:
+        if type(data) is hint:
+            return data
+        if not isinstance(data, accepted) or isinstance(data, bool):
+            raise _mismatch(name, data)
+        return hint(data)
+
+    return read
 
 
-def _converted(convert: Any, data: Any, where: str, expected: str) -> Any:
-    if not isinstance(data, str):
-        raise _mismatch(where, expected, data)
-    try:
-        return convert(data)
-    except ValueError:
-        raise _mismatch(where, expected, data) from None
+def _text_reader(convert: _Reader, expected: str) -> _Reader:
+    def read(data: Any) -> Any:
+        if not isinstance(data, str):
+            raise _mismatch(expected, data)
+        try:
+            return convert(data)
+        except ValueError:
+            raise _mismatch(expected, data) from None
+
+    return read
 
 
-def _build_dataclass(cls: Any, data: Any, where: str, ignore_unknown: bool) -> Any:
-    if not isinstance(data, Mapping):
-        raise _mismatch(where, "an object", data)
-    known: dict[str, Field[Any]] = {field.name: field for field in fields(cls) if field.init}
-    prefix = f"{where}." if where else ""
-    if not ignore_unknown and (unknown := [name for name in data if name not in known]):
-        raise _MismatchError(f"{prefix}{unknown[0]}: unknown name; known names are {', '.join(sorted(known))}")
-    hints, values = _hints(cls), {}
-    for name, field in known.items():
-        if name in data:
-            values[name] = _build(hints[name], data[name], prefix + name, ignore_unknown)
-        elif field.default is MISSING and field.default_factory is MISSING:
-            raise _MismatchError(f"{prefix}{name}: missing; it is required")
-    return cls(**values)
+def _dataclass_reader(cls: Any, ignore_unknown: bool) -> _Reader:
+    hints = get_type_hints(cls)
+    readers = {field.name: _reader(hints[field.name], ignore_unknown) for field in fields(cls) if field.init}
+    required = [
+        field.name
+        for field in fields(cls)
+        if field.init and field.default is MISSING and field.default_factory is MISSING
+    ]
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise _mismatch("an object", data)
+        values, name = {}, ""
+        try:
+            for name, item in data.items():
+                if (reader := readers.get(name)) is not None:
+                    values[name] = reader(item)
+                elif not ignore_unknown:
+                    raise _MismatchError(f"unknown name; known names are {', '.join(sorted(readers))}")
+        except _MismatchError as mismatch:
+            raise mismatch.below(name) from None
+        for name in required:
+            if name not in values:
+                raise _MismatchError("missing; it is required", name)
+        return cls(**values)
+
+    return read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -19,6 +19,11 @@ class Inner:
     ratio: float = 1.0
 
 
+class Place(NamedTuple):
+    topic: str
+    partition: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outer:
     name: str
@@ -30,6 +35,7 @@ class Outer:
     either: str | int | bool = 0
     anything: Any = None
     flag: bool = False
+    place: Place | None = None
 
 
 def test_everything_that_fits():
@@ -45,6 +51,7 @@ def test_everything_that_fits():
             "either": True,
             "anything": {"free": ["form"]},
             "flag": True,
+            "place": ["t", 4],
         },
     )
 
@@ -58,6 +65,7 @@ def test_everything_that_fits():
         either=True,
         anything={"free": ["form"]},
         flag=True,
+        place=Place("t", 4),
     )
     assert built.either is True
 
@@ -78,6 +86,8 @@ def test_everything_that_fits():
         ({"name": "n", "address": "nowhere"}, "address: expected host:port, received 'nowhere'"),
         ({"name": "n", "address": 9400}, "address: expected host:port, received 9400"),
         ({"name": "n", "either": None}, "either: expected str or int or bool, received None"),
+        ({"name": "n", "place": ["t"]}, "place: expected a list of topic, partition, received ['t']"),
+        ({"name": "n", "place": ["t", "x"]}, "place.partition: expected an integer, received 'x'"),
         ({"name": "n", "flag": 1}, "flag: expected true or false, received 1"),
     ],
 )

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftlog.errors import InvalidRequestError, RaftlogError
-from raftlog.model import PartitionState
+from raftlog.model import PartitionState, TopicIdPartition
 from raftlog.wire import paths
 from raftlog.wire.codec import decode_frame, decode_json, encode_frame, encode_json, split_parts
 from raftlog.wire.controller import AlterPartitionResult, RegisterBrokerRequest
 from raftlog.wire.data import FetchRequest, ProducePartition, ProduceRequest
 from raftlog.wire.errors import WireError
+from raftlog.wire.replication import ReplicaFetchRequest
 
 REQUEST = ProduceRequest(
     partitions=(ProducePartition(topic="t", partition=0, length=2), ProducePartition(topic="t", partition=1, length=3))
@@ -49,6 +50,14 @@ def test_nested_types_return_as_they_were():
 
     assert decode_json(AlterPartitionResult, encode_json(result)) == result
     assert decode_json(AlterPartitionResult, encode_json(refused)).error is not None
+
+
+def test_partitions_that_a_follower_forgets_return_as_they_were():
+    request = ReplicaFetchRequest(
+        replica_id=1, broker_epoch=2, partitions=(), forgotten=(TopicIdPartition("x", 0), TopicIdPartition("y", 7))
+    )
+
+    assert decode_json(ReplicaFetchRequest, encode_json(request)) == request
 
 
 def test_addresses_travel_as_text():
