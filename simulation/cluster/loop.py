@@ -12,7 +12,6 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +52,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs until a future is done; time passes only when nothing is left to do."""
 
     _ready: deque[asyncio.Handle]
-    _scheduled: list[Any]
+    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
+    """By time, and then in the order of their making."""
     _stopping: bool
 
     def __init__(self, dice: random.Random) -> None:
@@ -63,6 +63,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.network: Any = None
         """Set by whoever makes the network, which needs the loop first."""
         self._now = 1_000.0
+        self._timers_made = 0
         self._graves: list[Any] = []
         """Callbacks of the dead: kept, because collecting a coroutine would run its `finally`."""
         self._selector = None  # The base class reads it when debugging.
@@ -127,39 +128,57 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # What BaseEventLoop asks of those who wait for real files.
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Put a timer where comparing it with others is cheap: most of them are never reached."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_made += 1
+        heapq.heappush(self._scheduled, (when, self._timers_made, timer))
+        return timer
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
     def _run_once(self) -> None:
-        self._wake_sleepers()
-        if not self._ready:
-            if not self._scheduled:
+        ready, timers = self._ready, self._scheduled
+        if not ready:
+            while timers and timers[0][2]._cancelled:
+                heapq.heappop(timers)
+            if not timers:
                 raise RuntimeError("nothing is left to happen: everybody waits for somebody else")
-            self._now = max(self._now, self._scheduled[0]._when)
-            self._wake_sleepers()
-        for _ in range(len(self._ready)):
-            self._run(self._ready.popleft())
+            self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            timer = heapq.heappop(timers)[2]
+            if not timer._cancelled:
+                ready.append(timer)
+        for _ in range(len(ready)):
+            self._run(ready.popleft())
             if self._stopping:
                 return
-
-    def _wake_sleepers(self) -> None:
-        while self._scheduled and (self._scheduled[0]._cancelled or self._scheduled[0]._when <= self._now):
-            handle = heapq.heappop(self._scheduled)
-            handle._scheduled = False
-            if not handle._cancelled:
-                self._ready.append(handle)
 
     def _run(self, handle: asyncio.Handle) -> None:
         if handle._cancelled:
             return
-        process = handle._context.get(CURRENT)  # type: ignore[attr-defined]
-        if process is not None and not process.alive:
-            self._graves.append(handle)
-            return
-        if process is not None and process.paused:
-            process.backlog.append(handle)
-            return
+        process: Process | None = handle._context.get(CURRENT)  # type: ignore[attr-defined]
+        if process is not None:
+            if not process.alive:
+                self._graves.append(handle)
+                return
+            if process.paused:
+                process.backlog.append(handle)
+                return
         self.steps += 1
         self._now += 1e-6  # Two events never happen at quite the same time.
-        with suppress(ProcessDiedError):
+        try:
             handle._run()
+        except ProcessDiedError:
+            self._graves.append(handle)
+            return
         if process is not None and not process.alive:
             self._graves.append(handle)
 
