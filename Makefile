@@ -12,6 +12,7 @@ SCENARIO ?=
 SEEDS ?=
 SEED ?=
 WORLD ?=
+JOBS ?=
 ONLY ?=
 QUICK ?=
 DURATION ?=
@@ -56,10 +57,10 @@ chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one; 
 	@DURATION=$(DURATION) SEED=$(SEED) $(BIN)/python -m chaos $(SCENARIO)
 
 sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n of them, or one SEED=s).
-	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m simulation
+	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m simulation
 
-mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most).
-	@SEEDS=$(SEEDS) PYTHONPATH=. $(BIN)/python tests/simulation/mutants.py
+mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most; ONLY="name name").
+	@SEEDS=$(SEEDS) JOBS=$(JOBS) PYTHONPATH=. $(BIN)/python tests/simulation/mutants.py $(ONLY)
 
 bench: install ## Measure the metadata quorum against its targets (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
 	@$(BIN)/python -m benchmarks quorum $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)

@@ -177,7 +177,7 @@ def _named_tuple_reader(cls: Any, ignore_unknown: bool) -> _Reader:
         values: list[Any] = []
         try:
             for reader, item in zip(readers, data, strict=True):
-                values.append(reader(item))  # noqa: PERF401  (the error says which field it was)
+                values.append(reader(item))
         except _MismatchError as mismatch:
             raise mismatch.below(names[len(values)]) from None
         return cls(*values)

@@ -24,6 +24,8 @@ from rich.console import Console
 from rich.progress import track
 
 DEFAULT_SEEDS = {"quorum": 1_000, "cluster": 100}
+MEMORY = Path("/dev/shm")  # noqa: S108  (each run makes a folder of its own there)
+"""Worlds live in memory, where there is such a place: their disks are simulated anyhow."""
 BUILD = Path("build") / "sim"
 Outcome = tuple[int, Any, str]
 """A seed, and its figures, or what it broke."""
@@ -33,7 +35,7 @@ def play(world: str, seed: int, tell: Callable[[str], None] | None = None) -> Ou
     """Run one schedule, in whichever process this is."""
     simulate = importlib.import_module("simulation.raft" if world == "quorum" else "simulation.cluster").simulate
     logging.disable(logging.CRITICAL)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         try:
             return seed, simulate(seed, Path(folder) / "world", tell=tell), ""
         except Exception as error:  # noqa: BLE001  (whatever ends a schedule early is to be looked at)
@@ -41,8 +43,8 @@ def play(world: str, seed: int, tell: Callable[[str], None] | None = None) -> Ou
 
 
 def play_all(world: str, seeds: range) -> Iterator[Outcome]:
-    """Run many, on every core."""
-    with ProcessPoolExecutor() as pool:
+    """Run many, on every core, or in JOBS processes."""
+    with ProcessPoolExecutor(int(os.environ.get("JOBS") or 0) or None) as pool:
         outcomes = pool.map(partial(play, world), seeds, chunksize=5)
         yield from track(outcomes, description="schedules", total=len(seeds), console=Console(stderr=True))
 

@@ -55,7 +55,7 @@ class Chaos:
         self.seconds = seconds
         chosen = self.dice.sample(FAULTS, self.dice.randint(2, 8))
         self._mix = {name: self.dice.choice((0.3, 1.0, 3.0)) for name in chosen}
-        self._pace = self.dice.choice((0.3, 1.0, 2.0))
+        self._pace = self.dice.choice((0.2, 0.6, 1.5))
         self._undo: list[asyncio.Task[None]] = []
         self._admins = 0
 

@@ -13,6 +13,8 @@ from chaos.workload import seen, send
 from simulation.cluster.loop import Process, SimulatedLoop
 
 TOPIC = "t"
+LONGEST_BURST = 30
+LONGEST_REST_S = 1.5
 
 
 class Clients:
@@ -57,7 +59,8 @@ class Clients:
         return {s.partition for s in reversed(self.history.sends) if s.outcome == "ok" and s.invoked_ns >= when_ns}
 
     async def _produce(self, name: str, partition: int, pause_s: float) -> None:
-        number = 0
+        """Send in bursts: what happens while nobody writes is worth seeing too, and costs less."""
+        number, left = 0, self._dice.randint(1, LONGEST_BURST)
         async with raftlog.Producer(
             self._bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000
         ) as producer:
@@ -77,7 +80,11 @@ class Clients:
                     )
                 )
                 number += 1
+                left -= 1
                 await asyncio.sleep(self._dice.uniform(0, 2 * pause_s))
+                if left <= 0:
+                    left = self._dice.randint(1, LONGEST_BURST)
+                    await asyncio.sleep(self._dice.uniform(0, LONGEST_REST_S))
 
     async def _tail(self, name: str) -> None:
         async with raftlog.Consumer(self._bootstrap, TOPIC, start="earliest") as consumer:

@@ -368,6 +368,8 @@ class World:
     @contextmanager
     def _hooked(self) -> Iterator[None]:
         collecting = gc.isenabled()
+        if not gc.get_freeze_count():
+            gc.freeze()  # Modules stay: looking at them again after each world takes longer than all the rest.
         gc.disable()  # What a collection closes, and when, would be no function of the seed.
         try:
             with machine(self.loop, self.dice, self._on_exit, self._boot_id), self.disks.hooked():

@@ -1,6 +1,7 @@
-"""`make mutants [SEEDS=n]`: break each rule of replication once, and search for a seed that shows it.
+"""`make mutants [SEEDS=n] [ONLY="name name"]`: break each rule of replication once, and search for what shows it.
 
-A seed counts only if a promise was broken. The last line is one JSON object; exit 1 if a mutant survives.
+Random faults first, SEEDS of them at most; then the scenarios. A run counts only if a promise was broken. The last line
+is one JSON object; exit 1 if a mutant survives.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,42 +23,68 @@ from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cluster_mutants import MUTANTS, broken_by
+from stories import STORIES, play
 
+from simulation.__main__ import MEMORY
 from simulation.cluster import simulate
 from simulation.cluster.watch import BrokenPromiseError
 
 MOST_SEEDS = 300
+STORY_SEEDS = 3
 
 
-def search(most: int, name: str) -> tuple[str, int | None, str, float]:
-    """Return the first seed that finds a mutant, what it found, and the seconds that took."""
+@dataclass(frozen=True)
+class Search:
+    """What it took to find a mutant."""
+
+    name: str
+    found_by: str | None
+    """None: it survived."""
+    runs: int
+    broken: str
+    """What it broke."""
+    seconds: float
+
+
+def search(most_seeds: int, name: str) -> Search:
+    """Run seeds and scenarios until one finds the mutant."""
     logging.disable(logging.CRITICAL)
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(most):
+    started, runs = time.perf_counter(), 0
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        for run_name, run in _runs(most_seeds, Path(folder)):
+            runs += 1
             try:
                 with broken_by(name):
-                    simulate(seed, Path(folder) / "world")
+                    run()
             except BrokenPromiseError as found:
-                return name, seed, str(found), time.perf_counter() - started
-    return name, None, "", time.perf_counter() - started
+                return Search(name, run_name, runs, str(found), time.perf_counter() - started)
+    return Search(name, None, runs, "", time.perf_counter() - started)
 
 
-def search_all(most: int, names: list[str]) -> Iterator[tuple[str, int | None, str, float]]:
-    with ProcessPoolExecutor() as pool:
-        yield from track(pool.map(partial(search, most), names), "mutants", len(names), console=Console(stderr=True))
+def _runs(most_seeds: int, folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    for seed in range(most_seeds):
+        yield f"seed {seed}", partial(simulate, seed, folder / "world")
+    for story in STORIES:
+        for seed in range(STORY_SEEDS):
+            yield f"{story}, seed {seed}", partial(play, story, seed, folder)
+
+
+def search_all(most_seeds: int, names: list[str]) -> Iterator[Search]:
+    with ProcessPoolExecutor(int(os.environ.get("JOBS") or 0) or None, max_tasks_per_child=1) as pool:
+        searches = pool.map(partial(search, most_seeds), names)
+        yield from track(searches, "mutants", len(names), console=Console(stderr=True))
 
 
 def main() -> int:
     most = int(os.environ.get("SEEDS") or MOST_SEEDS)
-    found, survivors = {}, []
-    for name, seed, what, seconds in search_all(most, sys.argv[1:] or list(MUTANTS)):
-        sys.stderr.write(f"{name}: {'SURVIVES' if seed is None else f'seed {seed}: {what[:120]}'} ({seconds:.0f} s)\n")
-        if seed is None:
-            survivors.append(name)
-        else:
-            found[name] = seed
-    sys.stdout.write(orjson.dumps({"ok": not survivors, "found": found, "survivors": survivors}).decode() + "\n")
+    searches = []
+    for done in search_all(most, sys.argv[1:] or list(MUTANTS)):
+        how = f"{done.found_by}: {done.broken[:150]}" if done.found_by else "SURVIVES"
+        sys.stderr.write(f"{done.name}: {how} ({done.runs} runs, {done.seconds:.0f} s)\n")
+        searches.append(done)
+    survivors = [done.name for done in searches if done.found_by is None]
+    report = {"ok": not survivors, "survivors": survivors, "searches": [asdict(done) for done in searches]}
+    sys.stdout.write(orjson.dumps(report).decode() + "\n")
     return 1 if survivors else 0
 
 
