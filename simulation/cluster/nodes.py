@@ -38,6 +38,8 @@ class Node:
         self.thread_s = THREAD_S
         self.disk_lost_at = -1.0
         """When its disk was replaced, until all are in sync again."""
+        self.rotten = False
+        """Bytes on its disk have changed by themselves, and may not all have been found yet."""
         self.failure: BaseException | None = None
         """Why it ended by itself."""
         self.on_end: Callable[[Process], None] = lambda process: None

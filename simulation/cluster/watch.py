@@ -1,21 +1,28 @@
-"""What must hold at every moment, looked at from outside: into all nodes at once, as no client can."""
+"""What must hold at every moment, looked at from outside: into all nodes at once, as no client can.
+
+One leader for each epoch. What any leader called committed stays what it is, and each later leader holds it. Whoever
+the quorum counts as in sync holds what any leader calls committed (strong ISR). No high watermark goes back.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chaos.checker import check
 from raftlog.errors import StorageError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
-from raftlog.record import iter_batches
+from simulation.cluster.ledger import Ledger, wrong_epochs
 from simulation.cluster.nodes import Node
 
 if TYPE_CHECKING:
     from simulation.cluster.world import World
 
-EVERY_S = 0.02
+EVERY_S = 0.01
 
 
 class BrokenPromiseError(Exception):
@@ -29,9 +36,12 @@ class Watch:
         self.broken: str | None = None
         self.healing = False
         self._world = world
-        self._leaders: dict[tuple[str, int, int], str] = {}
-        self._committed: dict[tuple[str, int], tuple[int, int]] = {}
-        """By partition: the highest high watermark of any leader, and that leader's epoch."""
+        self._leaders: dict[tuple[TopicIdPartition, LeaderEpoch], str] = {}
+        self._ledgers: dict[TopicIdPartition, Ledger] = defaultdict(Ledger)
+        self._compared: dict[TopicIdPartition, set[tuple[Replica, LeaderEpoch]]] = defaultdict(set)
+        """Leaders whose logs were compared with the ledger."""
+        self._marks: dict[Replica, Offset] = {}
+        self._newest_image = -1
 
     def fail(self, reason: str) -> None:
         self.broken = self.broken or reason
@@ -54,55 +64,99 @@ class Watch:
     def look(self) -> None:
         if self.broken is not None:
             raise BrokenPromiseError(self.broken)
-        for node, replica in self._replicas():
+        image = self._current_image()
+        for node, replica in self.replicas():
+            self._marks_grow(node, replica)
             if replica.core is not None:
                 self._one_leader_per_epoch(node, replica)
-                self._holds_what_was_committed(node, replica)
+                self._committed_stays(node, replica)
+        if image is not None:
+            for node, replica in self.replicas():
+                self._in_sync_replicas_hold_it(image, node, replica)
 
-    def _replicas(self) -> Iterator[tuple[Node, Replica]]:
+    def replicas(self) -> Iterator[tuple[Node, Replica]]:
+        """Walk over every open replica of every broker that runs."""
         for node in self._world.brokers:
             if node.running and node.broker is not None:
                 for replica in list(node.broker.replicas._replicas.values()):
                     yield node, replica
 
-    def _one_leader_per_epoch(self, node: Node, replica: Replica) -> None:
-        assert replica.core is not None
-        partition, epoch = replica.assignment.topic_partition, replica.core.state.leader_epoch
-        key = (partition.topic, partition.partition, epoch)
-        leader = self._leaders.setdefault(key, node.name)
-        if leader != node.name:
-            self.fail(f"{leader} and {node.name} both lead {partition} in epoch {epoch}")
+    def _current_image(self) -> MetadataImage | None:
+        """The newest image that anybody ever had, if a controller that runs has it."""
+        image = next(reversed(self._world.images()), None)
+        if image is None or image.offset < self._newest_image:
+            return None
+        self._newest_image = image.offset
+        return image
 
-    def _holds_what_was_committed(self, node: Node, replica: Replica) -> None:
-        """Leader completeness: a leader's log holds what leaders of earlier epochs called committed."""
-        assert replica.core is not None
-        partition, epoch = replica.assignment.topic_partition, replica.core.state.leader_epoch
-        key = (partition.topic, partition.partition)
-        committed, committed_in = self._committed.get(key, (0, -1))
-        if epoch > committed_in and replica.log.log_end_offset < committed:
-            self.fail(
-                f"{node.name} leads {partition} in epoch {epoch} with a log that ends at {replica.log.log_end_offset}; "
-                f"in epoch {committed_in} everything below {committed} was committed"
-            )
-        mark = replica.core.high_watermark
+    def _marks_grow(self, node: Node, replica: Replica) -> None:
+        mark, before = replica.high_watermark, self._marks.get(replica, 0)
+        if mark < before:
+            self.fail(f"{node.name}: {_name(replica)}'s high watermark went back from {before} to {mark}")
         if mark > replica.log.log_end_offset:
-            self.fail(f"{node.name}: {partition}'s high watermark {mark} is above its log end")
-        if mark >= committed:
-            self._committed[key] = (mark, max(epoch, committed_in))
+            self.fail(f"{node.name}: {_name(replica)}'s high watermark {mark} is above its log end")
+        self._marks[replica] = mark
+
+    def _one_leader_per_epoch(self, node: Node, replica: Replica) -> None:
+        epoch = _epoch(replica)
+        leader = self._leaders.setdefault((replica.assignment.key, epoch), node.name)
+        if leader != node.name:
+            self.fail(f"{leader} and {node.name} both lead {_name(replica)} in epoch {epoch}")
+
+    def _committed_stays(self, node: Node, replica: Replica) -> None:
+        """Leader completeness: a leader's log holds what leaders of earlier epochs called committed, unchanged."""
+        key, epoch, mark = replica.assignment.key, _epoch(replica), replica.high_watermark
+        ledger = self._ledgers[key]
+        try:
+            if (replica, epoch) not in self._compared[key]:
+                self._compared[key].add((replica, epoch))
+                self._holds_ledger(node, replica, ledger)
+            if mark > ledger.end:
+                if epoch < ledger.last_leader_epoch:
+                    self._compared[key].clear()  # A late word of an earlier leader binds later ones too.
+                if wrong := ledger.extend(replica, mark):
+                    self.fail(f"{node.name}, {_name(replica)}: {wrong}")
+        except StorageError:
+            if not node.rotten:
+                raise
+
+    def _holds_ledger(self, node: Node, replica: Replica, ledger: Ledger) -> None:
+        epoch, later = _epoch(replica), _epoch(replica) > ledger.last_leader_epoch
+        if wrong := ledger.differs(replica, ledger.end if later else replica.high_watermark):
+            self.fail(f"{node.name} leads {_name(replica)} in epoch {epoch}, and {wrong}")
+
+    def _in_sync_replicas_hold_it(self, image: MetadataImage, node: Node, replica: Replica) -> None:
+        """Strong ISR: whoever may be elected holds what any leader, whether it still is one or not, calls committed."""
+        state, ledger = image.partition(*replica.assignment.key), self._ledgers[replica.assignment.key]
+        if state is None or state.partition_epoch < ledger.partition_epoch:
+            return  # Nobody who runs knows what that leader was told.
+        if (
+            node.node_id in state.isr
+            and node.disk_lost_at < 0
+            and replica.held_end_offset < ledger.end
+            and self._is_registered(image, node)
+        ):
+            self.fail(
+                f"{node.name} is in sync, and holds of {_name(replica)} everything below {replica.held_end_offset}; "
+                f"in epoch {ledger.last_leader_epoch} everything below {ledger.end} was committed"
+            )
+
+    def _is_registered(self, image: MetadataImage, node: Node) -> bool:
+        """Tell whether it is this incarnation that is in the ISR: a new one leaves it when it registers."""
+        known = image.brokers.get(node.node_id)
+        return (
+            known is not None and node.broker is not None and node.broker.lifecycle.broker_epoch == known.broker_epoch
+        )
 
     # The end.
 
     def replicas_agree(self) -> None:
-        """Every replica holds the same bytes below the high watermark."""
-        logs: dict[tuple[str, int], dict[str, bytes]] = {}
-        for node, replica in self._replicas():
-            partition = replica.assignment.topic_partition
-            mark, _ = self._committed.get((partition.topic, partition.partition), (0, 0))
-            logs.setdefault((partition.topic, partition.partition), {})[node.name] = _bytes_below(replica, mark)
-        for name, copies in logs.items():
-            if len(set(copies.values())) != 1:
-                sizes = {node: len(data) for node, data in copies.items()}
-                self.fail(f"replicas of {name} differ below the high watermark: {sizes}")
+        """Every replica holds what was committed, and knows which epochs wrote it."""
+        for node, replica in self.replicas():
+            ledger = self._ledgers[replica.assignment.key]
+            wrong = ledger.differs(replica, ledger.end) or wrong_epochs(replica)
+            if wrong:
+                self.fail(f"{node.name}, {_name(replica)}, in the end: {wrong}")
 
     def judge(self) -> None:
         """Judge what clients saw."""
@@ -114,12 +168,10 @@ class Watch:
             raise BrokenPromiseError(self.broken)
 
 
-def _bytes_below(replica: Replica, mark: int) -> bytes:
-    data, offset = b"", replica.log.log_start_offset
-    while offset < mark:
-        piece = replica.log.read(offset, 1 << 20, limit_offset=mark)
-        if not piece:
-            break
-        data += piece
-        offset = max(header.last_offset for header, _ in iter_batches(piece)) + 1
-    return data
+def _name(replica: Replica) -> str:
+    return str(replica.assignment.topic_partition)
+
+
+def _epoch(replica: Replica) -> LeaderEpoch:
+    assert replica.core is not None
+    return replica.core.state.leader_epoch

@@ -1,0 +1,99 @@
+"""What one partition has committed, as its leaders said first: it may never become anything else."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from raftlog.model import LeaderEpoch, Offset
+from raftlog.partition.replica import Replica
+from raftlog.record import iter_batches
+from raftlog.record.batch import BatchHeader
+
+PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One committed batch."""
+
+    base_offset: Offset
+    next_offset: Offset
+    leader_epoch: LeaderEpoch
+    payload_crc: int
+
+    def __str__(self) -> str:
+        return f"offsets {self.base_offset} to {self.next_offset - 1} of epoch {self.leader_epoch}"
+
+
+class Ledger:
+    """The committed batches of one partition."""
+
+    def __init__(self) -> None:
+        self.end: Offset = 0
+        self.last_leader_epoch: LeaderEpoch = -1
+        """The latest epoch whose leader called anything committed."""
+        self.partition_epoch = -1
+        """The latest state of the partition that such a leader knew."""
+        self._entries: list[Entry] = []
+
+    def extend(self, leader: Replica, high_watermark: Offset) -> str | None:
+        """Note what a leader calls committed; return what is wrong with it."""
+        assert leader.core is not None
+        state = leader.core.state
+        for entry in entries(leader, self.end, high_watermark):
+            if self._entries and entry.leader_epoch < self._entries[-1].leader_epoch:
+                return f"{entry} come after {self._entries[-1]}"
+            if entry.leader_epoch > state.leader_epoch:
+                return f"the leader of epoch {state.leader_epoch} calls {entry} committed"
+            self._entries.append(entry)
+            self.end = entry.next_offset
+        self.last_leader_epoch = max(state.leader_epoch, self.last_leader_epoch)
+        self.partition_epoch = max(state.partition_epoch, self.partition_epoch)
+        return None
+
+    def differs(self, replica: Replica, end: Offset) -> str | None:
+        """Compare a replica's log below `end` with what was committed; return where they differ."""
+        start = replica.log.log_start_offset
+        position = bisect_left(self._entries, start, key=lambda entry: entry.next_offset - 1)
+        committed = iter(self._entries[position:])
+        for found in entries(replica, start, min(end, self.end)):
+            known = next(committed, None)
+            if known != found:
+                return f"it holds {found} where {known} were committed"
+        missing = next(committed, None)
+        if missing is not None and missing.base_offset < end:
+            return f"it does not hold {missing}, which were committed"
+        return None
+
+
+def headers(replica: Replica, start: Offset, end: Offset) -> Iterator[BatchHeader]:
+    """Walk over the batches of a log from one offset to another.
+
+    Raises:
+        StorageError: the log is damaged there.
+    """
+    offset = start
+    while offset < end:
+        piece = replica.log.read(offset, PIECE_BYTES, limit_offset=end)
+        if not piece:
+            return
+        for header, _ in iter_batches(piece):
+            yield header
+            offset = header.next_offset
+
+
+def entries(replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
+    """Walk over what a ledger notes of them."""
+    for header in headers(replica, start, end):
+        yield Entry(header.base_offset, header.next_offset, header.leader_epoch, header.payload_crc32c)
+
+
+def wrong_epochs(replica: Replica) -> str | None:
+    """Return where a log's leader-epoch table does not say which epoch wrote its batches."""
+    table = replica.log.epochs
+    for header in headers(replica, replica.log.log_start_offset, replica.log.log_end_offset):
+        if (said := table.epoch_at(header.base_offset)) != header.leader_epoch:
+            return f"offset {header.base_offset} is of epoch {header.leader_epoch}, its table says {said}"
+    return None
