@@ -15,6 +15,7 @@ from functools import partial
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import DamagedDataError, DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
+from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.group_commit import GroupCommit
@@ -125,6 +126,13 @@ class Replica(ReadableReplica):
             UnknownOutcomeError: appended, but not acknowledged in time.
         """
         core = self.require_leader()
+        result = self.append_now(batch, acks=acks)
+        await self._wait_for(result, core, acks, timeout_ms)
+        return result
+
+    def append_now(self, batch: Buffer, *, acks: Acks) -> AppendResult:
+        """Append one batch that is not safe yet; see `append` and `until_replicated`."""
+        core = self.require_leader()
         header = validate_batch(batch, max_message_bytes=self.config.max_message_bytes)
         if self.config.compacts:
             require_keys(header, batch)
@@ -145,8 +153,19 @@ class Replica(ReadableReplica):
             self.producers.on_appended(header, self._clock.wall_us() // 1000)
             self._appended(core)
             result = AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
-        await self._wait_for(result, core, acks, timeout_ms)
         return result
+
+    async def until_replicated(self, end_offset: Offset, *, leader_epoch: LeaderEpoch, timeout_ms: int) -> None:
+        """Wait until every record below `end_offset`, all of them held here in `leader_epoch`, is replicated.
+
+        Raises:
+            StaleRouteError, FencedError: this replica does not lead in that epoch any more.
+            UnknownOutcomeError: they are not replicated in time, or the leadership ended meanwhile.
+        """
+        core = self.require_leader()
+        require_same_epoch(self.state.leader_epoch, leader_epoch, self.assignment.topic_partition)
+        if core.high_watermark < end_offset:
+            await self._acknowledged.wait(end_offset - 1, timeout_ms=timeout_ms)
 
     def append_fetched(self, batches: bytes) -> None:
         """Append what the leader sent; it is held once a sync has followed.

@@ -213,6 +213,10 @@ class ReplicaManager:
             )
         return replica
 
+    def find(self, topic: str, partition: int) -> Replica | None:
+        """Return this broker's replica of a partition, if it is open."""
+        return self._by_name.get((topic, partition))
+
     async def produce(
         self, topic: str, partition: int, batch: Buffer, *, acks: Acks, timeout_ms: int, topic_id: TopicId = ""
     ) -> AppendResult:

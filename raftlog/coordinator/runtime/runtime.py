@@ -1,0 +1,135 @@
+"""All shards of one kind of coordinator on this broker: begun and ended with the leadership of their partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from raftlog.coordinator.runtime.core import Coordinator, Decision, Now
+from raftlog.coordinator.runtime.shard import Shard, not_coordinator
+from raftlog.errors import ErrorCode, StaleRouteError
+from raftlog.partition.replica import Replica
+from raftlog.record.partitioner import partition_for_key
+from raftlog.runtime import Clock, Tasks
+
+_log = logging.getLogger(__name__)
+S = TypeVar("S")
+R = TypeVar("R")
+TICK_MS = 200
+RELOAD_MS = 2_000
+"""How long after a failed load the next one begins."""
+
+
+class LocalReplicas(Protocol):
+    """Where this broker's replicas are found: its replica manager."""
+
+    def find(self, topic: str, partition: int) -> Replica | None: ...
+
+
+class CoordinatorRuntime(Generic[S]):
+    """Runs one kind of coordinator.
+
+    Args:
+        topic: the internal compacted topic of its records.
+        partitions: how many that topic has; 0 as long as it does not exist. It never changes after.
+        on_active: called with a partition whose shard has become active: to go on with what was under way.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator[S],
+        *,
+        topic: str,
+        partitions: Callable[[], int],
+        replicas: LocalReplicas,
+        clock: Clock,
+        on_active: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self.topic = topic
+        self._coordinator = coordinator
+        self._partitions = partitions
+        self._replicas = replicas
+        self._clock = clock
+        self._on_active = on_active
+        self._shards: dict[int, Shard[S]] = {}
+        self._tasks = Tasks(f"coordinator of {topic}")
+
+    async def start(self) -> None:
+        """Begin to let time pass for the shards."""
+        self._tasks.spawn(self._tick(), name="ticks")
+
+    async def close(self) -> None:
+        await self._tasks.close()
+        self._shards.clear()
+
+    @property
+    def active(self) -> Mapping[int, S]:
+        """The state of every active shard, by partition. To look at only."""
+        return {number: shard.state for number, shard in self._shards.items() if shard.phase == "active"}
+
+    def partition_of(self, key: str) -> int:
+        """Return the partition whose leader coordinates `key`: where Kafka's partitioner would put it.
+
+        Raises:
+            StaleRouteError: COORDINATOR_NOT_AVAILABLE, the topic does not exist yet.
+        """
+        count = self._partitions()
+        if count == 0:
+            raise StaleRouteError(f"{self.topic} does not exist yet", code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return partition_for_key(key.encode(), count)
+
+    def follow(self) -> None:
+        """Begin and end shards as this broker's leaderships are now. Call it when they may have changed."""
+        for number in range(self._partitions()):
+            replica = self._replicas.find(self.topic, number)
+            shard = self._shards.get(number)
+            if shard is not None and (shard.replica is not replica or not shard.leads):
+                _log.info("%s: no longer coordinated here", shard)
+                del self._shards[number]
+                shard = None
+            leads = replica is not None and replica.core is not None
+            if leads and (shard is None or shard.failed_for_ms >= RELOAD_MS):
+                assert replica is not None
+                self._begin(number, replica)
+
+    async def decide(self, key: str, decide: Callable[[S, Now], Decision[R]], *, timeout_ms: int) -> R:
+        """Have the shard of `key` decide; see `Shard.decide`."""
+        return await self.decide_at(self.partition_of(key), decide, timeout_ms=timeout_ms)
+
+    async def decide_at(self, partition: int, decide: Callable[[S, Now], Decision[R]], *, timeout_ms: int) -> R:
+        """Have the shard of one partition decide; see `Shard.decide`."""
+        return await self._shard(partition).decide(decide, timeout_ms=timeout_ms)
+
+    def _shard(self, partition: int) -> Shard[S]:
+        shard = self._shards.get(partition)
+        if shard is None or not shard.leads:
+            self.follow()  # Roles change in other ways than by metadata, too.
+            shard = self._shards.get(partition)
+        if shard is not None:
+            return shard
+        if (replica := self._replicas.find(self.topic, partition)) is not None:
+            raise not_coordinator(replica)
+        raise StaleRouteError(
+            f"this broker does not coordinate {self.topic}-{partition}", code=ErrorCode.NOT_COORDINATOR
+        )
+
+    def _begin(self, number: int, replica: Replica) -> None:
+        shard = self._shards[number] = Shard(self._coordinator, replica, self._clock)
+        self._tasks.spawn(self._load(number, shard), name=f"load {shard}")
+
+    async def _load(self, number: int, shard: Shard[S]) -> None:
+        if await shard.load() and self._shards.get(number) is shard:
+            self._on_active(number)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_MS / 1000)
+            self.follow()
+            for shard in list(self._shards.values()):
+                try:
+                    shard.tick()
+                except Exception:  # noqa: BLE001  (a bug in one shard must not stop the others)
+                    _log.exception("%s: a tick failed", shard)
+                await asyncio.sleep(0)

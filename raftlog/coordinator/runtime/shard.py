@@ -1,0 +1,183 @@
+"""One shard: the coordinator of one partition's keys, for as long as this broker leads that partition in one epoch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Generic, Literal, TypeVar
+
+from raftlog.coordinator.runtime.codec import LogRecord
+from raftlog.coordinator.runtime.core import Coordinator, Decision, Now
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
+from raftlog.model import ACKS_ALL, NO_LEADER, Offset
+from raftlog.partition.replica import Replica
+from raftlog.record import NewRecord, build_batch, iter_batches, read_records
+from raftlog.runtime import Clock
+
+_log = logging.getLogger(__name__)
+S = TypeVar("S")
+R = TypeVar("R")
+LOAD_CHUNK_BYTES = 1 << 20
+PROGRESS_S = 5.0
+
+
+class Shard(Generic[S]):
+    """Loads its state from the log, then decides. Its decisions never await, so that each sees all before it.
+
+    What a decision wrote takes effect for the next one at once, but no answer is given before everything that it may
+    have seen is replicated: no caller ever learns of a state that a failover could undo.
+    """
+
+    def __init__(self, coordinator: Coordinator[S], replica: Replica, clock: Clock) -> None:
+        self.replica = replica
+        self.epoch = replica.state.leader_epoch
+        self.phase: Literal["loading", "active", "failed"] = "loading"
+        self.state: S = coordinator.new_state()
+        self._coordinator = coordinator
+        self._clock = clock
+        self._failed_at_ms = 0
+
+    @property
+    def failed_for_ms(self) -> int:
+        """How long ago loading failed; -1 if it has not."""
+        return self._clock.monotonic_ms() - self._failed_at_ms if self.phase == "failed" else -1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker still leads the partition, in the epoch that this shard is of."""
+        return self.replica.core is not None and self.replica.state.leader_epoch == self.epoch
+
+    @property
+    def now(self) -> Now:
+        return Now(self._clock.monotonic_ms(), self._clock.wall_us() // 1000)
+
+    async def load(self) -> bool:
+        """Replay the whole log; return whether the shard is active then. Requests are refused until it is.
+
+        Records above the high watermark count too: this leader will never cut them off.
+        """
+        started, told = self._seconds(), self._seconds()
+        position, end, count = self.replica.log.log_start_offset, self.replica.log.log_end_offset, 0
+        try:
+            while position < end:
+                position, read = self._replay_chunk(position, end)
+                count += read
+                if self._seconds() - told >= PROGRESS_S:
+                    told = self._seconds()
+                    _log.info("%s: loading: at offset %d of %d, %d records", self, position, end, count)
+                await asyncio.sleep(0)
+                if not self.leads:
+                    return False
+            self._coordinator.on_loaded(self.state, self.now)
+        except Exception as error:  # whatever it is, the shard must say that it is not there, and try again
+            self._fail()
+            if not isinstance(error, RaftlogError):
+                raise
+            _log.error("%s: cannot load: %s", self, error.message)
+            return False
+        self.phase = "active"
+        taken_ms = int(1000 * (self._seconds() - started))
+        _log.info("%s: active in epoch %d: %d records loaded in %d ms", self, self.epoch, count, taken_ms)
+        return True
+
+    async def decide(self, decide: Callable[[S, Now], Decision[R]], *, timeout_ms: int) -> R:
+        """Decide, write down what was decided, and return the response once it is safe.
+
+        Raises:
+            RaftlogError: what `decide` raises; nothing was changed.
+            StaleRouteError: NOT_COORDINATOR.
+            RetriableError: COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE; nothing was changed.
+            UnknownOutcomeError: written, but maybe not for good; `details` has `appended`.
+        """
+        self._require_active()
+        decision = decide(self.state, self.now)
+        with self._as_coordinator():
+            self._write(decision.records)
+            end = self.replica.log.log_end_offset
+            await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)
+        return decision.response
+
+    def tick(self) -> None:
+        """Let the coordinator act on time that has passed."""
+        if self.phase != "active" or not self.leads:
+            return
+        try:
+            self._write(self._coordinator.on_tick(self.state, self.now))
+        except RaftlogError as error:
+            _log.warning("%s: %s", self, error.message)  # It is decided anew with the next tick.
+
+    def _replay_chunk(self, position: Offset, end: Offset) -> tuple[Offset, int]:
+        data = self.replica.read_sound(position, LOAD_CHUNK_BYTES, limit_offset=end)
+        topic, partition = self.replica.assignment.topic_partition
+        records = read_records(data, topic=topic, partition=partition, from_offset=position)
+        for record in records:
+            where = f"{self} at offset {record.offset}"
+            if (decoded := self._coordinator.codec.read(record.key, record.value, where=where)) is not None:
+                self._coordinator.replay(self.state, decoded)
+        return max(header.next_offset for header, _ in iter_batches(data)), len(records)
+
+    def _write(self, records: Sequence[LogRecord]) -> None:
+        """Append records as one batch, which is in the log as a whole or not at all, and let them take effect."""
+        if not records:
+            return
+        timestamp, encode = self._clock.wall_us(), self._coordinator.codec.encode
+        rows = []
+        for record in records:
+            key, value = encode(record)
+            rows.append(NewRecord(value, key, timestamp))
+        self.replica.append_now(build_batch(rows), acks=ACKS_ALL)
+        try:
+            for record in records:
+                self._coordinator.replay(self.state, record)
+        except Exception:
+            self._fail()  # A bug. The state is half changed: nothing may be decided on it.
+            raise
+
+    def _fail(self) -> None:
+        self.phase, self._failed_at_ms = "failed", self._clock.monotonic_ms()
+
+    def _require_active(self) -> None:
+        if not self.leads:
+            raise not_coordinator(self.replica)
+        if self.phase == "loading":
+            raise RetriableError(
+                f"{self}: the coordinator is still loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+        if self.phase == "failed":
+            raise RetriableError(
+                f"{self}: the coordinator could not load; the broker's log says why",
+                code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            )
+
+    @contextmanager
+    def _as_coordinator(self) -> Iterator[None]:
+        """Say what a replica's refusal means to those who speak to coordinators."""
+        try:
+            yield
+        except UnknownOutcomeError as error:
+            lost = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            code = ErrorCode.NOT_COORDINATOR if lost else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            raise UnknownOutcomeError(error.message, code=code, details={"appended": True}) from error
+        except StaleRouteError as error:
+            raise not_coordinator(self.replica) from error
+        except RetriableError as error:
+            raise RetriableError(error.message, code=ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+
+    def _seconds(self) -> float:
+        return self._clock.monotonic_ms() / 1000
+
+    def __str__(self) -> str:
+        return str(self.replica.assignment.topic_partition)
+
+
+def not_coordinator(replica: Replica) -> StaleRouteError:
+    """Return the error for who asks a broker that does not lead (any more)."""
+    leader = replica.state.leader
+    known = f"broker {leader} does" if leader not in (NO_LEADER, replica.broker_id) else "none is known"
+    return StaleRouteError(
+        f"broker {replica.broker_id} does not coordinate {replica.assignment.topic_partition}: {known}",
+        code=ErrorCode.NOT_COORDINATOR,
+        details={"leader": leader},
+    )

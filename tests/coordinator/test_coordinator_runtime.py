@@ -1,0 +1,213 @@
+"""Shards: loading, deciding, answering only what is replicated, losing leadership, and what can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from coordinator_support import TOPIC, Broker, Changed, add
+
+from raftlog.coordinator.runtime import Decision, RecordCodec, Tombstone, tombstone
+from raftlog.coordinator.runtime.codec import UnreadableRecordError
+from raftlog.coordinator.runtime.runtime import RELOAD_MS
+from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError, StaleRouteError, UnknownOutcomeError
+from raftlog.model import ACKS_ALL
+from raftlog.record import NewRecord, build_batch
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    broker = Broker(tmp_path)
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
+async def loaded(broker: Broker) -> None:
+    before = len(broker.activated)
+    broker.runtime.follow()
+    async with asyncio.timeout(5):
+        while len(broker.activated) == before:
+            await asyncio.sleep(0)
+
+
+def adding(broker: Broker, name: str, amount: int, timeout_ms: int = 5_000) -> asyncio.Task[int]:
+    work = broker.runtime.decide(name, lambda state, _: add(state, name, amount), timeout_ms=timeout_ms)
+    return asyncio.create_task(work)
+
+
+async def test_an_answer_waits_until_its_record_is_replicated_but_the_next_decision_does_not(broker: Broker):
+    await loaded(broker)
+    first, second = adding(broker, "a", 1), adding(broker, "a", 2)
+    await asyncio.sleep(0.01)
+    assert not first.done()
+    assert broker.runtime.active[0] == {"a": 3}
+
+    broker.replicate()
+
+    assert (await first, await second) == (1, 3)
+
+
+async def test_a_read_waits_for_what_it_has_seen(broker: Broker):
+    await loaded(broker)
+    writing = adding(broker, "a", 1)
+    await asyncio.sleep(0)
+    reading = asyncio.create_task(
+        broker.runtime.decide("a", lambda state, _: Decision((), state["a"]), timeout_ms=5_000)
+    )
+    await asyncio.sleep(0.01)
+    assert not reading.done()
+    broker.replicate()
+    assert (await writing, await reading) == (1, 1)
+
+
+async def test_the_next_leader_loads_what_was_written_and_drops_it_when_it_leads_no_longer(broker: Broker):
+    await loaded(broker)
+    for name in ("a", "b"):
+        task = adding(broker, name, 5)
+        await asyncio.sleep(0)
+        broker.replicate()
+        await task
+    broker.elect(2)
+    with pytest.raises(StaleRouteError) as refused:
+        await adding(broker, "a", 1)
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    assert refused.value.details == {"leader": 2}
+    assert not broker.runtime.active
+
+    broker.elect(1)
+    with pytest.raises(RetriableError) as early:
+        await adding(broker, "a", 1)
+    assert early.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await asyncio.sleep(0.01)
+
+    assert broker.runtime.active == {0: {"a": 5, "b": 5}}
+    assert broker.activated == [0, 0]
+    assert broker.counters.loaded == 2
+
+
+async def test_a_lost_leadership_ends_the_waiting(broker: Broker):
+    await loaded(broker)
+    waiting = adding(broker, "a", 1)
+    await asyncio.sleep(0)
+    broker.elect(2)
+
+    with pytest.raises(UnknownOutcomeError) as lost:
+        await waiting
+    assert lost.value.code is ErrorCode.NOT_COORDINATOR
+    assert lost.value.details == {"appended": True}
+
+
+async def test_without_enough_replicas_nothing_is_written(broker: Broker):
+    await loaded(broker)
+    broker.change(isr=(1,))
+
+    with pytest.raises(RetriableError) as refused:
+        await adding(broker, "a", 1)
+
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert broker.runtime.active[0] == {}
+    assert broker.replica.log.log_end_offset == 0
+
+
+async def test_a_late_answer_is_an_unknown_outcome(broker: Broker):
+    await loaded(broker)
+    with pytest.raises(UnknownOutcomeError) as late:
+        await adding(broker, "a", 1, timeout_ms=20)
+    assert late.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_refusal_changes_nothing(broker: Broker):
+    await loaded(broker)
+
+    def refuse(*_: object) -> None:
+        raise InvalidRequestError("no")
+
+    with pytest.raises(InvalidRequestError, match="no"):
+        await broker.runtime.decide("a", refuse, timeout_ms=100)  # type: ignore[arg-type]
+    assert broker.replica.log.log_end_offset == 0
+
+
+async def test_ticks_write_what_time_brings_about(broker: Broker):
+    await loaded(broker)
+    adding(broker, "a", -1)
+    adding(broker, "b", 1)
+    await asyncio.sleep(0)
+    await broker.runtime.start()
+    async with asyncio.timeout(5):
+        while broker.runtime.active[0] != {"b": 1}:
+            await asyncio.sleep(0.01)
+    broker.replicate()
+    broker.elect(2)
+    broker.elect(1)
+    await loaded(broker)
+    assert broker.runtime.active[0] == {"b": 1}
+
+
+async def test_a_bug_in_replay_drops_the_state_and_the_shard_loads_again(broker: Broker):
+    await loaded(broker)
+    broker.counters.fail_on = "bad"
+    with pytest.raises(RuntimeError, match="a bug"):
+        await adding(broker, "bad", 1)
+    with pytest.raises(RetriableError) as failed:
+        await adding(broker, "a", 1)
+    assert failed.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    broker.counters.fail_on = None
+    broker.clock.now_ms += RELOAD_MS
+    await loaded(broker)
+    assert broker.runtime.active[0] == {"bad": 1}
+
+
+async def test_what_cannot_be_read_is_skipped(broker: Broker, caplog: pytest.LogCaptureFixture):
+    rows = [
+        NewRecord(b'{"version":1,"total":4}', b'{"kind":"Changed","name":"a"}'),
+        NewRecord(b'{"version":1,"total":"many"}', b'{"kind":"Changed","name":"a"}'),
+        NewRecord(b'{"version":9}', b'{"kind":"FromTheFuture","name":"a"}'),
+        NewRecord(b"[]", b'{"kind":"Changed","name":"b"}'),
+        NewRecord(None, b"not json"),
+        NewRecord(b'{"version":2,"total":6,"more":1}', b'{"kind":"Changed","name":"c"}'),
+    ]
+    broker.replica.append_now(build_batch(rows), acks=ACKS_ALL)
+    await loaded(broker)
+
+    assert broker.runtime.active[0] == {"a": 4, "c": 6}
+    assert caplog.text.count("skipping a record that cannot be read") == 3
+
+
+async def test_a_restarted_broker_loads_its_log(broker: Broker):
+    await loaded(broker)
+    tasks = [adding(broker, f"n{number}", number) for number in range(500)]
+    await asyncio.sleep(0)
+    broker.replicate()
+    await asyncio.gather(*tasks)
+
+    broker.reopen()
+    await loaded(broker)
+
+    assert broker.runtime.active[0] == {f"n{number}": number for number in range(500)}
+
+
+def test_keys_go_where_kafka_puts_them(broker: Broker):
+    broker.runtime._partitions = lambda: 50  # type: ignore[method-assign]
+    assert [broker.runtime.partition_of(key) for key in ("21", "foobar", "a-little-bit-long-string")] == [
+        (number & 0x7FFFFFFF) % 50 for number in (-973932308, -790332482, -985981536)
+    ]
+    broker.runtime._partitions = lambda: 0  # type: ignore[method-assign]
+    with pytest.raises(StaleRouteError, match=f"{TOPIC} does not exist yet"):
+        broker.runtime.partition_of("a")
+
+
+def test_records_come_back_as_they_were():
+    codec = RecordCodec([Changed])
+    record = Changed(name="é", total=3)
+    key, value = codec.encode(record)
+    assert (key, value) == ('{"kind":"Changed","name":"é"}'.encode(), b'{"version":1,"total":3}')
+    assert codec.decode(key, value) == record
+    assert codec.encode(tombstone(record)) == (key, None)
+    assert codec.decode(key, None) == Tombstone(Changed, ("é",))
+    with pytest.raises(UnreadableRecordError, match="name: expected a string"):
+        codec.decode(b'{"kind":"Changed","name":1}', None)
