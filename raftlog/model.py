@@ -26,6 +26,10 @@ NO_LEADER_EPOCH: LeaderEpoch = -1
 NO_PRODUCER_ID: ProducerId = -1
 NO_PRODUCER_EPOCH: ProducerEpoch = -1
 NO_SEQUENCE = -1
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE))
+"""Where coordinators keep their state: nobody else writes there."""
 MAX_SEQUENCE = 2**31 - 1
 """The base sequence after this one is 0 (Kafka's wrap)."""
 

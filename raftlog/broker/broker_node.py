@@ -10,12 +10,14 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.http import Handler, InflightLimits, errors, plain_bodies, read_json
+from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
+from raftlog.broker.routes.coordinators import CoordinatorRoutes
 from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
@@ -38,6 +40,17 @@ from raftlog.wire.replication import ReplicaFetchRequest
 _log = logging.getLogger(__name__)
 _DRAIN_S = 1.0
 """How long requests under way may take when the broker stops."""
+
+
+_ROUTES = (
+    ClusterRoutes,
+    TopicRoutes,
+    AdminRoutes,
+    ProduceRoutes,
+    FetchRoutes,
+    DeletionRoutes,
+    CoordinatorRoutes,
+)
 
 
 class BrokerNode:
@@ -92,6 +105,9 @@ class BrokerNode:
             channel=channel,
             producer_ids=ProducerIds(
                 broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
+            ),
+            internal_topics=InternalTopics(
+                config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
             ),
             session=self._session,
             clock=SystemClock(),
@@ -151,7 +167,7 @@ class BrokerNode:
         app = web.Application(
             middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
         )
-        for routes in (ClusterRoutes, TopicRoutes, AdminRoutes, ProduceRoutes, FetchRoutes, DeletionRoutes):
+        for routes in _ROUTES:
             routes(self.context).add_to(app)
         return app
 

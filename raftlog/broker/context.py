@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raftlog.broker.controller_channel import ControllerChannel
+from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.config import NodeConfig
-from raftlog.errors import ErrorCode, NotFoundError, RetriableError, StaleRouteError
+from raftlog.errors import ErrorCode, NotFoundError, StaleRouteError
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.model import Address, PartitionState, TopicId
 from raftlog.partition.replica import Replica
@@ -29,6 +30,7 @@ class BrokerContext:
     lifecycle: BrokerLifecycle
     channel: ControllerChannel
     producer_ids: ProducerIds
+    internal_topics: InternalTopics
     session: HttpSession
     clock: Clock
     metrics: Metrics
@@ -40,9 +42,7 @@ class BrokerContext:
         Raises:
             RetriableError: this broker has none yet, so it must not say what exists.
         """
-        if self.listener.offset < 0:
-            raise RetriableError(f"broker {self.config.node_id} has no metadata yet: no controller has answered it")
-        return self.listener.image
+        return self.listener.require_image()
 
     def topic(self, name: str, topic_id: TopicId = "") -> TopicImage:
         """Return a topic.

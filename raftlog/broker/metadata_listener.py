@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from raftlog.broker.controller_channel import ControllerChannel
-from raftlog.errors import RaftlogError
+from raftlog.errors import RaftlogError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.records import FEATURE_LEVEL, record_from_plain
@@ -43,6 +43,16 @@ class MetadataListener:
         self._reachable = True
         self._anew = False
         """Something was missed: ask for a whole image."""
+
+    def require_image(self) -> MetadataImage:
+        """Return the newest image.
+
+        Raises:
+            RetriableError: there is none yet, so nobody must say what exists.
+        """
+        if self.offset < 0:
+            raise RetriableError(f"broker {self._broker_id} has no metadata yet: no controller has answered it")
+        return self.image
 
     async def run(self) -> None:
         """Listen for ever."""

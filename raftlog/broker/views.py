@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
-from raftlog.model import BrokerRegistration
+from raftlog.model import INTERNAL_TOPICS, BrokerRegistration
 from raftlog.wire.metadata import BrokerInfo, PartitionInfo, TopicInfo
 
 
@@ -38,4 +38,10 @@ def topic_info(topic: TopicImage) -> TopicInfo:
         )
         for number, state in sorted(topic.partitions.items())
     )
-    return TopicInfo(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions, configs=topic.configs)
+    return TopicInfo(
+        topic=topic.topic,
+        topic_id=topic.topic_id,
+        partitions=partitions,
+        configs=topic.configs,
+        internal=topic.topic in INTERNAL_TOPICS,
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from raftlog.config.replication import ReplicationConfig
-from raftlog.config.topic import TopicConfig
+from raftlog.config.topic import MIN_SEGMENT_BYTES, TopicConfig
 from raftlog.errors import ConfigError
 from raftlog.model import Address
 from raftlog.schema import from_plain
@@ -118,8 +118,17 @@ class BrokerConfig:
     """Most bytes that the cleaner reads and writes in a second."""
     log_cleaner_dedupe_buffer_bytes: int = 128 << 20
     """Memory for the keys of one log while it is compacted; a log with more takes several passes."""
+    offsets_topic_num_partitions: int = 50
+    """Over how many partitions, and so brokers, the groups are spread; counts when their topic is created."""
+    offsets_topic_replication_factor: int = 3
+    """Fewer only where fewer brokers are registered."""
+    offsets_topic_segment_bytes: int = 32 << 20
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 3
+    transaction_state_log_segment_bytes: int = 32 << 20
 
     def __post_init__(self) -> None:
+        self._require_internal_topics()
         if self.log_cleaner_backoff_ms < 1:
             raise ConfigError(
                 f"broker.log_cleaner_backoff_ms must be at least 1, received {self.log_cleaner_backoff_ms}"
@@ -132,6 +141,13 @@ class BrokerConfig:
                 "broker.log_cleaner_dedupe_buffer_bytes must be at least 1048576 (1 MiB), received "
                 f"{self.log_cleaner_dedupe_buffer_bytes}"
             )
+
+    def _require_internal_topics(self) -> None:
+        for topic in ("offsets_topic", "transaction_state_log"):
+            for name, least in (("num_partitions", 1), ("replication_factor", 1), ("segment_bytes", MIN_SEGMENT_BYTES)):
+                value = getattr(self, f"{topic}_{name}")
+                if value < least:
+                    raise ConfigError(f"broker.{topic}_{name} must be at least {least}, received {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,8 @@ class TopicInfo:
     topic_id: TopicId
     partitions: tuple[PartitionInfo, ...]
     configs: Mapping[str, ConfigValue] = field(default_factory=dict)
+    internal: bool = False
+    """Coordinators keep their state here: it can be read, not written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ TOPIC_RECORDS = "/v1/topics/{topic}/records"
 BATCHES = "/v1/topics/{topic}/partitions/{partition}/batches"
 RECORDS = "/v1/topics/{topic}/partitions/{partition}/records"
 DELETE_RECORDS = "/v1/topics/{topic}/partitions/{partition}/delete-records"
+COORDINATOR = "/v1/coordinators/{kind}/{key}"
 OFFSETS = "/v1/topics/{topic}/partitions/{partition}/offsets"
 
 # Internal listener of brokers.

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, deadline_ms, json_response, path_partition, read_json
+from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS
 from raftlog.errors import InvalidRequestError
@@ -29,6 +30,7 @@ class DeletionRoutes:
         """Move a partition's log start; answer once no in-sync replica has a record below. Others redirect."""
         check_query(request)
         topic, partition = path_partition(request)
+        require_ordinary(topic)
         before = _before((await read_json(request, DeleteRecordsBody)).before_offset)
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)

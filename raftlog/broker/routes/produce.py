@@ -19,6 +19,7 @@ from raftlog.broker.http import (
     read_body,
     read_json,
 )
+from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, UnknownOutcomeError
@@ -173,6 +174,7 @@ class ProduceRoutes:
     async def _append(
         self, topic: str, partition: int, batch: Buffer, acks: Acks, timeout_ms: int, *, topic_id: str = ""
     ) -> ProduceResult:
+        require_ordinary(topic)
         metrics = self._context.metrics
         replica = self._context.leader(topic, partition, topic_id)
         done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms)

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, read_json
+from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.reassignments import moving
 from raftlog.broker.routes.reading import CONSISTENCY, administer, read_image
 from raftlog.broker.views import topic_info
@@ -59,6 +60,7 @@ class TopicRoutes:
         """Create a topic; answer once every broker that is alive knows it, or a second has passed."""
         check_query(request)
         command = await read_json(request, CreateTopicRequest)
+        require_ordinary(command.topic)
         answer = await administer(self._context, paths.CREATE_TOPIC, command, request)
         created = self._changed(answer)
         others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
@@ -69,6 +71,8 @@ class TopicRoutes:
         """Change some of a topic's settings, or add partitions; answer the topic as it is then."""
         check_query(request)
         body = await read_json(request, AlterTopicBody)
+        if body.partitions is not None:
+            require_ordinary(request.match_info["topic"])  # Keys would be coordinated elsewhere than their records are.
         command = AlterTopicRequest(topic=request.match_info["topic"], configs=body.configs, partitions=body.partitions)
         return json_response(self._changed(await administer(self._context, paths.ALTER_TOPIC, command, request)))
 
@@ -76,6 +80,7 @@ class TopicRoutes:
         """Delete a topic; answer once this broker knows it."""
         check_query(request)
         command = DeleteTopicRequest(topic=request.match_info["topic"])
+        require_ordinary(command.topic)
         await administer(self._context, paths.DELETE_TOPIC, command, request)
         return json_response({"topic": command.topic, "deleted": True})
 
