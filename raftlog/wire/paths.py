@@ -33,6 +33,12 @@ BATCHES = "/v1/topics/{topic}/partitions/{partition}/batches"
 RECORDS = "/v1/topics/{topic}/partitions/{partition}/records"
 DELETE_RECORDS = "/v1/topics/{topic}/partitions/{partition}/delete-records"
 COORDINATOR = "/v1/coordinators/{kind}/{key}"
+GROUPS = "/v1/groups"
+GROUP = "/v1/groups/{group}"
+GROUP_HEARTBEAT = "/v1/groups/{group}/heartbeat"
+GROUP_OFFSETS = "/v1/groups/{group}/offsets"
+GROUP_OFFSETS_FETCH = "/v1/groups/{group}/offsets/fetch"
+GROUP_OFFSETS_DELETE = "/v1/groups/{group}/offsets/delete"
 OFFSETS = "/v1/topics/{topic}/partitions/{partition}/offsets"
 
 # Internal listener of brokers.

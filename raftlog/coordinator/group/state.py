@@ -1,0 +1,225 @@
+"""The state of one shard of the group coordinator, and how records change it.
+
+`Group` has no rules of its own: it is what its records say, in whatever order and with whatever gaps compaction left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from raftlog.coordinator.group.records import (
+    CurrentChanged,
+    GroupChanged,
+    MemberChanged,
+    MemberState,
+    OffsetCommitted,
+    OffsetPending,
+    Partitions,
+    TargetChanged,
+    TargetEpochChanged,
+    TopicMetadata,
+)
+from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
+from raftlog.model import ProducerId, TopicPartition
+from raftlog.wire.groups import GroupPhase
+
+
+def to_set(partitions: Partitions) -> frozenset[TopicPartition]:
+    """Return the partitions of a record."""
+    return frozenset(TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers)
+
+
+def to_plain(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """Return partitions as records have them."""
+    grouped: dict[str, tuple[int, ...]] = {}
+    for topic, number in sorted(partitions):
+        grouped[topic] = (*grouped.get(topic, ()), number)
+    return grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What a member has now."""
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = "stable"
+    assigned: frozenset[TopicPartition] = frozenset()
+    revoking: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def held(self) -> frozenset[TopicPartition]:
+        """What nobody else may have."""
+        return self.assigned | self.revoking
+
+
+NOTHING = Current()
+
+
+@dataclass(slots=True)
+class Group:
+    """One consumer group with its members."""
+
+    group_id: str
+    epoch: int = 0
+    assignment_epoch: int = 0
+    empty_since_ms: int = -1
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    members: dict[str, MemberChanged] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)
+    """From instance id to member id."""
+    target: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
+    current: dict[str, Current] = field(default_factory=dict)
+    owners: dict[TopicPartition, str] = field(default_factory=dict)
+    """Who has each partition, or has not given it up yet."""
+
+    def copy(self) -> Group:
+        """Return a group that can be changed apart from this one."""
+        return Group(
+            self.group_id,
+            self.epoch,
+            self.assignment_epoch,
+            self.empty_since_ms,
+            self.topics,
+            dict(self.members),
+            dict(self.static),
+            dict(self.target),
+            dict(self.current),
+            dict(self.owners),
+        )
+
+    @property
+    def phase(self) -> GroupPhase:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        there = all(self._is_there(member) for member in self.members)
+        return "Stable" if there else "Reconciling"
+
+    def _is_there(self, member: str) -> bool:
+        current = self.current.get(member, NOTHING)
+        return current.epoch in (self.assignment_epoch, -2) and current.state == "stable"
+
+    def replay(self, record: LogRecord) -> None:
+        """Let a record about this group take effect."""
+        match record:
+            case GroupChanged():
+                self.epoch, self.topics = record.epoch, record.topics
+                self.empty_since_ms = record.empty_since_ms
+            case MemberChanged():
+                self._forget_instance(record.member_id)
+                self.members[record.member_id] = record
+                if record.instance_id is not None:
+                    self.static[record.instance_id] = record.member_id
+            case TargetChanged():
+                self.target[record.member_id] = to_set(record.partitions)
+            case TargetEpochChanged():
+                self.assignment_epoch = record.assignment_epoch
+            case CurrentChanged():
+                self._set_current(
+                    record.member_id,
+                    Current(
+                        record.member_epoch,
+                        record.previous_epoch,
+                        record.state,
+                        to_set(record.assigned),
+                        to_set(record.revoking),
+                    ),
+                )
+            case Tombstone():
+                self._delete(record)
+
+    def _delete(self, record: Tombstone) -> None:
+        if record.kind is GroupChanged:
+            self.epoch, self.topics, self.empty_since_ms = 0, {}, -1
+        elif record.kind is TargetEpochChanged:
+            self.assignment_epoch = 0
+        elif record.kind is MemberChanged:
+            self._forget_instance(record.key[1])
+            self.members.pop(record.key[1], None)
+        elif record.kind is TargetChanged:
+            self.target.pop(record.key[1], None)
+        elif record.kind is CurrentChanged:
+            self._set_current(record.key[1], NOTHING)
+            del self.current[record.key[1]]
+
+    def _forget_instance(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        if member and member.instance_id is not None and self.static.get(member.instance_id) == member_id:
+            del self.static[member.instance_id]
+
+    def _set_current(self, member_id: str, current: Current) -> None:
+        for partition in self.current.get(member_id, NOTHING).held:
+            if self.owners.get(partition) == member_id:
+                del self.owners[partition]
+        self.current[member_id] = current
+        self.owners |= dict.fromkeys(current.held, member_id)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no record speaks of it any more."""
+        return not (self.epoch or self.assignment_epoch or self.members or self.target or self.current)
+
+
+@dataclass(slots=True)
+class Session:
+    """When a member's time is up, by the monotonic clock. Soft state: no record has it."""
+
+    ends_at_ms: int
+    revoke_by_ms: int | None = None
+
+
+@dataclass(slots=True)
+class GroupsState:
+    """All groups of one shard."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    offsets: dict[str, dict[TopicPartition, OffsetCommitted]] = field(default_factory=dict)
+    """By group, which need not have members, nor a `Group`."""
+    pending: dict[ProducerId, dict[tuple[str, TopicPartition], OffsetPending]] = field(default_factory=dict)
+    """What open transactions will commit."""
+    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    """By group and member."""
+    expiry_due_ms: int = 0
+
+    def replay(self, record: LogRecord) -> str:
+        """Let a record take effect; return the group that it is about."""
+        kind = record.kind if isinstance(record, Tombstone) else type(record)
+        if kind is OffsetCommitted:
+            return self._replay_offset(record)
+        if kind is OffsetPending:
+            return self._replay_pending(record)
+        group_id: str = record.key[0] if isinstance(record, Tombstone) else record.group_id  # type: ignore[attr-defined]
+        group = self.groups.setdefault(group_id, Group(group_id))
+        group.replay(record)
+        if group.is_nothing:
+            del self.groups[group_id]
+        return group_id
+
+    def _replay_offset(self, record: LogRecord) -> str:
+        if isinstance(record, OffsetCommitted):
+            partition = TopicPartition(record.topic, record.partition)
+            self.offsets.setdefault(record.group_id, {})[partition] = record
+            return record.group_id
+        assert isinstance(record, Tombstone)
+        group_id, topic, number = record.key
+        offsets = self.offsets.get(group_id, {})
+        offsets.pop(TopicPartition(topic, number), None)
+        if not offsets:
+            self.offsets.pop(group_id, None)
+        return str(group_id)
+
+    def _replay_pending(self, record: LogRecord) -> str:
+        if isinstance(record, OffsetPending):
+            place = (record.group_id, TopicPartition(record.topic, record.partition))
+            self.pending.setdefault(record.producer_id, {})[place] = record
+            return record.group_id
+        assert isinstance(record, Tombstone)
+        producer_id, group_id, topic, number = record.key
+        pending = self.pending.get(producer_id, {})
+        pending.pop((group_id, TopicPartition(topic, number)), None)
+        if not pending:
+            self.pending.pop(producer_id, None)
+        return str(group_id)

@@ -1,0 +1,201 @@
+"""Consumer groups: what members, administrators and tools say to a group's coordinator (KIP-848, over HTTP)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from raftlog.model import LeaderEpoch, Offset, TopicPartition
+from raftlog.wire.errors import WireError
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+"""A static member goes away for a moment: nobody else gets its partitions before its session ends."""
+NO_MEMBER_EPOCH = -1
+"""Of who commits or fetches offsets without being a member."""
+Assignor: TypeAlias = Literal["uniform", "range", "sticky"]
+GroupPhase: TypeAlias = Literal["Empty", "Assigning", "Reconciling", "Stable"]
+"""Kafka's names: no members; a new target is due; members are on their way to it; all are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartitions:
+    """Some partitions of one topic."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:
+    """Return partitions grouped by topic, all in order."""
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        grouped.setdefault(topic, []).append(partition)
+    return tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in grouped.items())
+
+
+def flat(listed: Iterable[TopicPartitions]) -> frozenset[TopicPartition]:
+    """Return the partitions that `by_topic` grouped."""
+    return frozenset(TopicPartition(item.topic, number) for item in listed for number in item.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHeartbeatRequest:
+    """JSON sent to `POST paths.GROUP_HEARTBEAT`: who the member is, what it wants, and what it has.
+
+    Epoch 0 joins, -1 leaves, -2 leaves statically. What is None has not changed since the last heartbeat; a member
+    that joins says everything.
+    """
+
+    member_id: str
+    """Drawn by the member, at random (KIP-1082)."""
+    member_epoch: int
+    instance_id: str | None = None
+    """Makes it a static member: who comes back under this name within the session gets the same partitions."""
+    rack: str = ""
+    client_id: str = ""
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    """A regular expression (see `coordinator.group.patterns`) that whole topic names match; empty for none."""
+    assignor: Assignor | None = None
+    session_timeout_ms: int | None = None
+    """Silence that ends the membership; None: the broker's setting."""
+    rebalance_timeout_ms: int | None = None
+    """The longest that giving partitions up may take."""
+    owned: tuple[TopicPartitions, ...] | None = None
+    max_wait_ms: int = 0
+    """The answer may wait this long for news; a member that is still giving partitions up says 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHeartbeatResponse:
+    """What the member is from now on. It must give up what it owns and is not assigned, and say so."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: tuple[TopicPartitions, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOffset:
+    """The offset of the next record to read from a partition."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    leader_epoch: LeaderEpoch = -1
+    """Of the last record that was read; -1 if not known."""
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRequest:
+    """JSON sent to `POST paths.GROUP_OFFSETS`. Without a member id: allowed while the group has no members."""
+
+    offsets: tuple[CommitOffset, ...]
+    member_id: str = ""
+    member_epoch: int = NO_MEMBER_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetResult:
+    """What became of one partition's offset."""
+
+    topic: str
+    partition: int
+    error: WireError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetResults:
+    """Answer of a commit or a deletion of offsets, in the order of the request."""
+
+    offsets: tuple[OffsetResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequest:
+    """JSON sent to `POST paths.GROUP_OFFSETS_FETCH`. No partitions: all that have an offset."""
+
+    partitions: tuple[TopicPartitions, ...] | None = None
+    member_id: str = ""
+    member_epoch: int = NO_MEMBER_EPOCH
+    require_stable: bool = False
+    """Refuse partitions whose offset an open transaction is about to change (UNSTABLE_OFFSET_COMMIT)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """One partition's committed offset; -1 if there is none."""
+
+    topic: str
+    partition: int
+    offset: Offset = -1
+    leader_epoch: LeaderEpoch = -1
+    metadata: str = ""
+    committed_at_ms: int = -1
+    error: WireError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponse:
+    """Answer of a fetch of offsets."""
+
+    offsets: tuple[CommittedOffset, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteRequest:
+    """JSON sent to `POST paths.GROUP_OFFSETS_DELETE`."""
+
+    partitions: tuple[TopicPartitions, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """One group in a listing."""
+
+    group_id: str
+    phase: GroupPhase
+    members: int
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsResponse:
+    """Answer of `GET paths.GROUPS`, sorted by id."""
+
+    groups: tuple[GroupListing, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDescription:
+    """One member as its coordinator sees it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    member_epoch: int
+    topics: tuple[str, ...]
+    pattern: str
+    assignment: tuple[TopicPartitions, ...]
+    target: tuple[TopicPartitions, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """Answer of `GET paths.GROUP`."""
+
+    group_id: str
+    phase: GroupPhase
+    epoch: int
+    assignment_epoch: int
+    assignor: Assignor
+    coordinator: int
+    topics: Mapping[str, int]
+    """What its members subscribe to and exists, with the number of partitions."""
+    members: tuple[MemberDescription, ...]
