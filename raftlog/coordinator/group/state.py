@@ -182,6 +182,8 @@ class GroupsState:
     """What open transactions will commit."""
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
     """By group and member."""
+    looked_at: dict[str, int] = field(default_factory=dict)
+    """By group: the version of the metadata that its topics are known to agree with. Soft state, too."""
     expiry_due_ms: int = 0
 
     def replay(self, record: LogRecord) -> str:

@@ -1,0 +1,85 @@
+"""The group coordinator, as the shard runtime runs it: replay, and what time brings about."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from raftlog.coordinator.group.administration import forgotten
+from raftlog.coordinator.group.draft import Draft
+from raftlog.coordinator.group.offsets import expired_offsets
+from raftlog.coordinator.group.records import CODEC, OffsetCommitted, OffsetPending
+from raftlog.coordinator.group.settings import GroupSettings, Topics
+from raftlog.coordinator.group.state import NOTHING, GroupsState, Session
+from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
+from raftlog.coordinator.runtime.core import Now
+
+MAX_EXPIRED = 5_000
+"""Records of one tick."""
+
+
+class GroupCoordinator:
+    """Fits `coordinator.runtime.Coordinator`.
+
+    Args:
+        topics: the newest metadata.
+        on_changed: called with a group that has changed, except in its offsets: members may have news.
+    """
+
+    codec = CODEC
+
+    def __init__(
+        self, settings: GroupSettings, *, topics: Callable[[], Topics], on_changed: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._on_changed = on_changed
+
+    def new_state(self) -> GroupsState:
+        return GroupsState()
+
+    def replay(self, state: GroupsState, record: LogRecord) -> None:
+        group_id = state.replay(record)
+        kind = record.kind if isinstance(record, Tombstone) else type(record)
+        if kind not in (OffsetCommitted, OffsetPending):
+            self._on_changed(group_id)
+
+    def on_loaded(self, state: GroupsState, now: Now) -> None:
+        """Give every member a whole session, and those that must give partitions up the whole time for that."""
+        for group in state.groups.values():
+            for member in group.members.values():
+                session = Session(now.monotonic_ms + member.session_timeout_ms)
+                if group.current.get(member.member_id, NOTHING).state == "unrevoked":
+                    session.revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms
+                state.sessions[group.group_id, member.member_id] = session
+        state.expiry_due_ms = now.monotonic_ms + self._settings.offsets_retention_check_interval_ms
+
+    def on_tick(self, state: GroupsState, now: Now) -> Sequence[LogRecord]:
+        """Expel members whose session has ended or who have not given up in time; forget what is too old."""
+        late: dict[str, list[str]] = defaultdict(list)
+        for (group_id, member_id), session in list(state.sessions.items()):
+            group = state.groups.get(group_id)
+            if group is None or member_id not in group.members:
+                del state.sessions[group_id, member_id]
+            elif now.monotonic_ms >= min(session.ends_at_ms, session.revoke_by_ms or session.ends_at_ms):
+                late[group_id].append(member_id)
+        records: list[LogRecord] = []
+        for group_id, members in late.items():
+            draft = Draft(state.groups[group_id])
+            draft.expel(members, self._topics(), now.wall_ms)
+            records += draft.records
+        return records or self._expired(state, now)
+
+    def _expired(self, state: GroupsState, now: Now) -> list[LogRecord]:
+        if now.monotonic_ms < state.expiry_due_ms:
+            return []
+        topics, settings = self._topics(), self._settings
+        records = expired_offsets(state, now, topics=topics, settings=settings, limit=MAX_EXPIRED)
+        if len(records) < MAX_EXPIRED:
+            state.expiry_due_ms = now.monotonic_ms + settings.offsets_retention_check_interval_ms
+        if not records:
+            for group_id, group in state.groups.items():
+                since = group.empty_since_ms if not group.members else now.wall_ms
+                if group_id not in state.offsets and now.wall_ms - since > settings.offsets_retention_ms:
+                    records += forgotten(state, group_id)
+        return records[:MAX_EXPIRED]

@@ -1,0 +1,118 @@
+"""A decision in the making: records, and the group as it will be once they have taken effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from raftlog.coordinator.group.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Subscriber
+from raftlog.coordinator.group.records import (
+    CurrentChanged,
+    GroupChanged,
+    MemberChanged,
+    TargetChanged,
+    TargetEpochChanged,
+    TopicMetadata,
+)
+from raftlog.coordinator.group.settings import Topics
+from raftlog.coordinator.group.state import NOTHING, Current, Group, to_plain
+from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
+from raftlog.model import TopicPartition
+
+
+class Draft:
+    """Changes one group. The group that it was made from stays as it is."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.records: list[LogRecord] = []
+
+    def put(self, record: LogRecord) -> None:
+        """Add a record, and see its effect."""
+        if not self.records:
+            self.group = self.group.copy()
+        self.records.append(record)
+        self.group.replay(record)
+
+    def set_current(self, member_id: str, current: Current) -> None:
+        if current == self.group.current.get(member_id):
+            return
+        self.put(
+            CurrentChanged(
+                group_id=self.group.group_id,
+                member_id=member_id,
+                member_epoch=current.epoch,
+                previous_epoch=current.previous_epoch,
+                state=current.state,
+                assigned=to_plain(current.assigned),
+                revoking=to_plain(current.revoking),
+            )
+        )
+
+    def set_target(self, member_id: str, target: frozenset[TopicPartition]) -> None:
+        if target != self.group.target.get(member_id):
+            plain = to_plain(target)
+            self.put(TargetChanged(group_id=self.group.group_id, member_id=member_id, partitions=plain))
+
+    def begin_epoch(self, topics: Mapping[str, TopicMetadata], *, empty_since_ms: int = -1) -> None:
+        """Make a new assignment due."""
+        group = self.group
+        self.put(
+            GroupChanged(group_id=group.group_id, epoch=group.epoch + 1, topics=topics, empty_since_ms=empty_since_ms)
+        )
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member; what it had is free. The caller begins an epoch, unless somebody takes its place."""
+        key = (self.group.group_id, member_id)
+        for kind, known in (
+            (CurrentChanged, self.group.current),
+            (TargetChanged, self.group.target),
+            (MemberChanged, self.group.members),
+        ):
+            if member_id in known:
+                self.put(Tombstone(kind, key))
+
+    def expel(self, members: list[str], topics: Topics, wall_ms: int) -> None:
+        """Remove members for good, and make a new assignment due."""
+        for member_id in members:
+            self.remove(member_id)
+        subscribed = subscribed_topics(self.group, topics)
+        self.begin_epoch(subscribed, empty_since_ms=-1 if self.group.members else wall_ms)
+
+    def assign(self, topics: Topics) -> None:
+        """Compute the target assignment of the group's epoch."""
+        group = self.group
+        subscribers = [
+            Subscriber(member.member_id, topics_of(member, topics), member.instance_id or member.member_id)
+            for member in group.members.values()
+        ]
+        counts = {topic: known.partitions for topic, known in group.topics.items()}
+        target = ASSIGNORS[assignor_of(group)](subscribers, counts, group.target)
+        for member_id in sorted(target):
+            self.set_target(member_id, target[member_id])
+        self.put(TargetEpochChanged(group_id=group.group_id, assignment_epoch=group.epoch))
+
+    def current_of(self, member_id: str) -> Current:
+        return self.group.current.get(member_id, NOTHING)
+
+
+def topics_of(member: MemberChanged, topics: Topics) -> frozenset[str]:
+    """Return the names that a member subscribes to; not all of them need exist."""
+    matching = topics.matching(member.pattern) if member.pattern else ()
+    return frozenset((*member.topics, *matching))
+
+
+def subscribed_topics(group: Group, topics: Topics) -> dict[str, TopicMetadata]:
+    """Return what the members subscribe to, as far as it exists."""
+    names: set[str] = set()
+    for member in group.members.values():
+        names |= topics_of(member, topics)
+    return {name: known for name in sorted(names) if (known := topics.get(name)) is not None}
+
+
+def assignor_of(group: Group) -> str:
+    """Return the assignor that most members ask for, the default one if they do not care or do not agree."""
+    votes: dict[str, int] = {}
+    for member in group.members.values():
+        if member.assignor:
+            votes[member.assignor] = votes.get(member.assignor, 0) + 1
+    return max(votes, key=lambda name: (votes[name], name == DEFAULT_ASSIGNOR, name), default=DEFAULT_ASSIGNOR)

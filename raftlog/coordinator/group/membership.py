@@ -1,0 +1,272 @@
+"""Heartbeats: joining, staying, leaving, and what a member is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from raftlog.coordinator.group import patterns
+from raftlog.coordinator.group.assignors import ASSIGNORS
+from raftlog.coordinator.group.draft import Draft, subscribed_topics
+from raftlog.coordinator.group.reconciliation import next_current
+from raftlog.coordinator.group.records import MemberChanged
+from raftlog.coordinator.group.settings import GroupSettings, Topics
+from raftlog.coordinator.group.state import Current, Group, GroupsState, Session
+from raftlog.coordinator.runtime.core import Decision, Now
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
+from raftlog.model import TopicPartition
+from raftlog.wire.groups import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    by_topic,
+    flat,
+)
+
+MAX_NAME = 256
+MAX_TOPICS = 10_000
+DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
+
+
+def decide_heartbeat(
+    state: GroupsState,
+    now: Now,
+    group_id: str,
+    request: GroupHeartbeatRequest,
+    *,
+    topics: Topics,
+    settings: GroupSettings,
+    client_host: str = "",
+) -> Decision[GroupHeartbeatResponse]:
+    """Take a member in, keep it, or let it go; answer its epoch and what it is to read.
+
+    Raises:
+        FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID: it must give everything up and join
+            anew (the last one: stop).
+        InvalidRequestError: GROUP_MAX_SIZE_REACHED, UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR,
+            INVALID_REGULAR_EXPRESSION, INVALID_GROUP_ID, INVALID_REQUEST.
+    """
+    _require_sound(group_id, request, settings)
+    draft = Draft(state.groups.get(group_id) or Group(group_id))
+    if request.member_epoch < 0:
+        return _leave(state, draft, now, request, topics)
+    owned = None if request.owned is None else flat(request.owned)
+    if request.member_epoch == JOIN_EPOCH:
+        _join(draft, request, settings)
+        owned = frozenset()
+        behind = False
+    else:
+        behind = _require_current(draft.group, request, owned)
+    _subscribe(draft, state, _wishes(draft.group, request, settings, client_host), topics)
+    if draft.group.epoch > draft.group.assignment_epoch:
+        draft.assign(topics)
+    current = draft.current_of(request.member_id)
+    if not behind:  # Else it has not heard of the last step yet: one at a time, or it would lose its way.
+        current = next_current(draft.group, request.member_id, current, owned)
+        draft.set_current(request.member_id, current)
+    member = draft.group.members[request.member_id]
+    _let_live(state, now, member, current)
+    interval_ms = min(settings.heartbeat_interval_ms, member.session_timeout_ms // 3)
+    response = GroupHeartbeatResponse(
+        member_id=request.member_id,
+        member_epoch=current.epoch,
+        heartbeat_interval_ms=interval_ms,
+        assignment=by_topic(current.assigned),
+    )
+    return Decision(draft.records, response)
+
+
+def is_news(request: GroupHeartbeatRequest, response: GroupHeartbeatResponse) -> bool:
+    """Tell whether a member learns anything from its answer, so that it should have it at once."""
+    owned = None if request.owned is None else flat(request.owned)
+    return response.member_epoch != request.member_epoch or flat(response.assignment) != owned
+
+
+def _let_live(state: GroupsState, now: Now, member: MemberChanged, current: Current) -> None:
+    """Begin the session anew; and the time that a member has for giving up, when it is first told to."""
+    known = state.sessions.get((member.group_id, member.member_id))
+    revoke_by_ms = None
+    if current.state == "unrevoked":
+        revoke_by_ms = known.revoke_by_ms if known else None
+        revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms if revoke_by_ms is None else revoke_by_ms
+    ends_at_ms = now.monotonic_ms + member.session_timeout_ms
+    state.sessions[member.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms)
+
+
+def _join(draft: Draft, request: GroupHeartbeatRequest, settings: GroupSettings) -> None:
+    group, member_id = draft.group, request.member_id
+    known = member_id in group.members
+    holder = group.static.get(request.instance_id) if request.instance_id is not None else None
+    if holder is not None and holder != member_id:
+        if draft.current_of(holder).epoch != LEAVE_STATIC_EPOCH:
+            raise InvalidRequestError(
+                f"instance {request.instance_id!r} of group {group.group_id!r} is in use by another member; it is free "
+                "once that one has left or its session has ended",
+                code=ErrorCode.UNRELEASED_INSTANCE_ID,
+            )
+        _replace(draft, holder, member_id)
+        return
+    if not known and len(group.members) >= settings.max_size:
+        raise InvalidRequestError(
+            f"group {group.group_id!r} has {len(group.members)} members, which is as many as may be",
+            code=ErrorCode.GROUP_MAX_SIZE_REACHED,
+        )
+    if known:
+        draft.set_current(member_id, Current())  # It has lost its way, or starts again: it owns nothing.
+
+
+def _replace(draft: Draft, before: str, member_id: str) -> None:
+    """Let a new process take a static member's place: same wishes, same target, and nobody else notices."""
+    member, target = draft.group.members[before], draft.group.target.get(before)
+    draft.remove(before)
+    draft.put(replace(member, member_id=member_id))
+    if target is not None:
+        draft.set_target(member_id, target)
+
+
+def _require_current(group: Group, request: GroupHeartbeatRequest, owned: frozenset[TopicPartition] | None) -> bool:
+    """Check a member's identity and epoch; return whether it has not heard of its newest epoch yet."""
+    require_member(group, request.member_id, request.instance_id)
+    current, epoch = group.current[request.member_id], request.member_epoch
+    if epoch == current.epoch:
+        return False
+    if epoch == current.previous_epoch and owned is not None and owned <= current.assigned:
+        return True  # The answer that told it of the newest epoch was lost.
+    raise FencedError(
+        f"member {request.member_id} of group {group.group_id!r} is in epoch {current.epoch}, received {epoch}: give "
+        "every partition up, and join anew",
+        code=ErrorCode.FENCED_MEMBER_EPOCH,
+        details={"member_epoch": current.epoch},
+    )
+
+
+def require_member(group: Group, member_id: str, instance_id: str | None = None) -> None:
+    """Refuse who is no member.
+
+    Raises:
+        FencedError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    """
+    holder = group.static.get(instance_id) if instance_id is not None else None
+    if holder is not None and holder != member_id:
+        raise FencedError(
+            f"instance {instance_id!r} of group {group.group_id!r} is another process by now",
+            code=ErrorCode.FENCED_INSTANCE_ID,
+        )
+    if member_id not in group.members or member_id not in group.current:
+        raise FencedError(
+            f"group {group.group_id!r} has no member {member_id!r}: it has left, or was silent for too long",
+            code=ErrorCode.UNKNOWN_MEMBER_ID,
+        )
+
+
+def _subscribe(draft: Draft, state: GroupsState, member: MemberChanged, topics: Topics) -> None:
+    """Write down what the member wants; begin an epoch if that, or what exists of it, has changed."""
+    group_id, before = draft.group.group_id, draft.group.members.get(member.member_id)
+    if member != before:
+        draft.put(member)
+    changed = before is None or (member.topics, member.pattern, member.assignor) != (
+        before.topics,
+        before.pattern,
+        before.assignor,
+    )
+    if not changed and state.looked_at.get(group_id) == topics.version:
+        return
+    subscribed = subscribed_topics(draft.group, topics)
+    if changed or subscribed != draft.group.topics:
+        draft.begin_epoch(subscribed)
+    else:
+        state.looked_at[group_id] = topics.version
+
+
+def _wishes(group: Group, request: GroupHeartbeatRequest, settings: GroupSettings, client_host: str) -> MemberChanged:
+    before = group.members.get(request.member_id)
+    if before is None:
+        before = MemberChanged(
+            group_id=group.group_id,
+            member_id=request.member_id,
+            instance_id=request.instance_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=DEFAULT_REBALANCE_TIMEOUT_MS,
+        )
+    said: dict[str, Any] = {
+        "topics": None if request.topics is None else tuple(sorted(set(request.topics))),
+        "pattern": request.pattern,
+        "assignor": request.assignor,
+        "session_timeout_ms": request.session_timeout_ms,
+        "rebalance_timeout_ms": request.rebalance_timeout_ms,
+        "rack": request.rack or None,
+        "client_id": request.client_id or None,
+        "client_host": client_host or None,
+    }
+    return replace(before, **{name: value for name, value in said.items() if value is not None})
+
+
+def _leave(
+    state: GroupsState, draft: Draft, now: Now, request: GroupHeartbeatRequest, topics: Topics
+) -> Decision[GroupHeartbeatResponse]:
+    group, member_id = draft.group, request.member_id
+    require_member(group, member_id, request.instance_id)
+    static = group.members[member_id].instance_id is not None
+    if request.member_epoch == LEAVE_STATIC_EPOCH and static:
+        # What it was about to give up is given up; the rest waits for it, until its session ends.
+        draft.set_current(member_id, Current(LEAVE_STATIC_EPOCH, assigned=group.current[member_id].assigned))
+        if (session := state.sessions.get((group.group_id, member_id))) is not None:
+            session.revoke_by_ms = None
+    else:
+        draft.expel([member_id], topics, now.wall_ms)
+        state.sessions.pop((group.group_id, member_id), None)
+    answer = GroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0)
+    return Decision(draft.records, answer)
+
+
+def _require_sound(group_id: str, request: GroupHeartbeatRequest, settings: GroupSettings) -> None:
+    require_group_id(group_id)
+    _require(1 <= len(request.member_id) <= MAX_NAME, "member_id", f"1 to {MAX_NAME} characters", request.member_id)
+    for name in ("instance_id", "rack", "client_id"):
+        value = getattr(request, name)
+        _require(value is None or len(value) <= MAX_NAME, name, f"at most {MAX_NAME} characters", value)
+    _require(request.instance_id != "", "instance_id", "at least one character", "")
+    _require(request.member_epoch >= LEAVE_STATIC_EPOCH, "member_epoch", "-2 or more", request.member_epoch)
+    if request.topics is not None:
+        _require(len(request.topics) <= MAX_TOPICS, "topics", f"at most {MAX_TOPICS}", len(request.topics))
+    if request.pattern:
+        patterns.compiled(request.pattern)
+    if request.assignor is not None and request.assignor not in ASSIGNORS:
+        raise InvalidRequestError(
+            f"assignor: expected {', '.join(ASSIGNORS)}, received {request.assignor!r}",
+            code=ErrorCode.UNSUPPORTED_ASSIGNOR,
+        )
+    _require_times(request, settings)
+    if request.member_epoch == JOIN_EPOCH:
+        _require(bool(request.topics or request.pattern), "topics", "topics or a pattern to join with", "neither")
+
+
+def _require_times(request: GroupHeartbeatRequest, settings: GroupSettings) -> None:
+    if (session_ms := request.session_timeout_ms) is not None:
+        least, most = settings.min_session_timeout_ms, settings.max_session_timeout_ms
+        _require(least <= session_ms <= most, "session_timeout_ms", f"{least} to {most}", session_ms)
+    if (rebalance_ms := request.rebalance_timeout_ms) is not None:
+        _require(1 <= rebalance_ms <= 2**31 - 1, "rebalance_timeout_ms", f"1 to {2**31 - 1}", rebalance_ms)
+    _require(
+        request.member_epoch >= LEAVE_EPOCH or request.instance_id is not None, "instance_id", "one, with -2", None
+    )
+
+
+def require_group_id(group_id: str) -> None:
+    """Refuse what is no name of a group.
+
+    Raises:
+        InvalidRequestError: INVALID_GROUP_ID.
+    """
+    if not 1 <= len(group_id) <= MAX_NAME:
+        raise InvalidRequestError(
+            f"a group's id has 1 to {MAX_NAME} characters, received {group_id[: MAX_NAME + 50]!r}",
+            code=ErrorCode.INVALID_GROUP_ID,
+        )
+
+
+def _require(holds: bool, name: str, expected: str, received: object) -> None:
+    if not holds:
+        raise InvalidRequestError(f"{name}: expected {expected}, received {received!r:.300}")

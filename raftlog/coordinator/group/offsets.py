@@ -1,0 +1,315 @@
+"""Offsets: committing, fetching and deleting them, and what transactions do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from raftlog.coordinator.group.membership import require_group_id, require_member
+from raftlog.coordinator.group.records import OffsetCommitted, OffsetPending
+from raftlog.coordinator.group.settings import GroupSettings, Topics
+from raftlog.coordinator.group.state import Group, GroupsState
+from raftlog.coordinator.runtime.codec import LogRecord, Tombstone, tombstone
+from raftlog.coordinator.runtime.core import Decision, Now
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError, RetriableError
+from raftlog.model import ProducerEpoch, ProducerId, TopicPartition
+from raftlog.wire.errors import WireError
+from raftlog.wire.groups import (
+    CommitOffset,
+    CommittedOffset,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetResult,
+    OffsetResults,
+    flat,
+)
+
+MAX_OFFSETS = 10_000
+"""In one request."""
+
+
+def decide_commit(
+    state: GroupsState,
+    now: Now,
+    group_id: str,
+    request: OffsetCommitRequest,
+    *,
+    topics: Topics,
+    settings: GroupSettings,
+) -> Decision[OffsetResults]:
+    """Commit offsets; a partition that is refused says why in its own result.
+
+    Raises:
+        FencedError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (heartbeat first), FENCED_MEMBER_EPOCH; nothing was done.
+    """
+    require_group_id(group_id)
+    _require_few(request.offsets)
+    group = state.groups.get(group_id) or Group(group_id)
+    require_committer(group, request.member_id, request.member_epoch)
+    records: list[LogRecord] = []
+    results = []
+    for asked in request.offsets:
+        try:
+            _require_owner(group, asked, request.member_id)
+            records.append(_committed(group_id, asked, now, topics, settings))
+            error = None
+        except RaftlogError as refused:
+            error = WireError.of(refused)
+        results.append(OffsetResult(topic=asked.topic, partition=asked.partition, error=error))
+    return Decision(records, OffsetResults(offsets=tuple(results)))
+
+
+def require_committer(group: Group, member_id: str, member_epoch: int) -> None:
+    """Refuse who may not commit now.
+
+    Raises:
+        FencedError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or FENCED_MEMBER_EPOCH.
+    """
+    if not member_id and member_epoch < 0:
+        if group.members:
+            raise FencedError(
+                f"group {group.group_id!r} has {len(group.members)} members: only they may commit",
+                code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+        return
+    require_member(group, member_id)
+    epoch = group.current[member_id].epoch
+    if member_epoch == epoch:
+        return
+    code = ErrorCode.STALE_MEMBER_EPOCH if 0 <= member_epoch < epoch else ErrorCode.FENCED_MEMBER_EPOCH
+    raise FencedError(
+        f"member {member_id} of group {group.group_id!r} is in epoch {epoch}, received {member_epoch}",
+        code=code,
+        details={"member_epoch": epoch},
+    )
+
+
+def _require_owner(group: Group, asked: CommitOffset, member_id: str) -> None:
+    """Refuse a commit that comes so late that the next owner reads already: it would move the group back."""
+    owner = group.owners.get(TopicPartition(asked.topic, asked.partition), member_id)
+    if owner != member_id:
+        raise FencedError(
+            f"{asked.topic}-{asked.partition} is another member's by now", code=ErrorCode.STALE_MEMBER_EPOCH
+        )
+
+
+def _committed(
+    group_id: str, asked: CommitOffset, now: Now, topics: Topics, settings: GroupSettings
+) -> OffsetCommitted:
+    topic = topics.get(asked.topic)
+    if topic is None or not 0 <= asked.partition < topic.partitions:
+        raise NotFoundError(f"there is no partition {asked.topic}-{asked.partition}")
+    if asked.offset < 0:
+        raise InvalidRequestError(f"offset: expected 0 or more, received {asked.offset}")
+    if len(asked.metadata.encode()) > settings.offset_metadata_max_bytes:
+        raise InvalidRequestError(
+            f"metadata: at most {settings.offset_metadata_max_bytes} bytes, received {len(asked.metadata.encode())}",
+            code=ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        )
+    return OffsetCommitted(
+        group_id=group_id,
+        topic=asked.topic,
+        partition=asked.partition,
+        offset=asked.offset,
+        topic_id=topic.topic_id,
+        leader_epoch=asked.leader_epoch,
+        metadata=asked.metadata,
+        committed_at_ms=now.wall_ms,
+    )
+
+
+def decide_fetch(
+    state: GroupsState, _: Now, group_id: str, request: OffsetFetchRequest, *, topics: Topics
+) -> Decision[OffsetFetchResponse]:
+    """Read offsets; what a deleted and recreated topic of that name had does not count.
+
+    Raises:
+        FencedError: the member that asks is none, or in another epoch.
+    """
+    require_group_id(group_id)
+    if request.member_id:
+        group = state.groups.get(group_id) or Group(group_id)
+        require_committer(group, request.member_id, request.member_epoch)
+    known = state.offsets.get(group_id, {})
+    wanted = sorted(known) if request.partitions is None else sorted(flat(request.partitions))
+    _require_few(wanted)
+    unstable = _unstable(state, group_id) if request.require_stable else frozenset()
+    return Decision(
+        (),
+        OffsetFetchResponse(offsets=tuple(_shown(p, known.get(p), topics, unstable=p in unstable) for p in wanted)),
+    )
+
+
+def _shown(
+    partition: TopicPartition, committed: OffsetCommitted | None, topics: Topics, *, unstable: bool
+) -> CommittedOffset:
+    topic, number = partition
+    if unstable:
+        error = RetriableError(
+            f"an open transaction is about to commit an offset of {partition}", code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+        )
+        return CommittedOffset(topic=topic, partition=number, error=WireError.of(error))
+    exists = topics.get(topic)
+    if committed is None or (exists is not None and committed.topic_id not in ("", exists.topic_id)):
+        return CommittedOffset(topic=topic, partition=number)
+    return CommittedOffset(
+        topic=topic,
+        partition=number,
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        committed_at_ms=committed.committed_at_ms,
+    )
+
+
+def _unstable(state: GroupsState, group_id: str) -> frozenset[TopicPartition]:
+    places = (place for pending in state.pending.values() for place in pending)
+    return frozenset(partition for group, partition in places if group == group_id)
+
+
+def decide_offset_deletion(
+    state: GroupsState, _: Now, group_id: str, request: OffsetDeleteRequest
+) -> Decision[OffsetResults]:
+    """Forget offsets; those of topics that members read now are refused (GROUP_SUBSCRIBED_TO_TOPIC).
+
+    Raises:
+        NotFoundError: GROUP_ID_NOT_FOUND.
+    """
+    group, known = state.groups.get(group_id), state.offsets.get(group_id, {})
+    if group is None and not known:
+        raise NotFoundError(f"there is no group {group_id!r}", code=ErrorCode.GROUP_ID_NOT_FOUND)
+    wanted = sorted(flat(request.partitions))
+    _require_few(wanted)
+    read = group.topics if group is not None and group.members else {}
+    records, results = list[LogRecord](), []
+    for partition in wanted:
+        error = None
+        if partition.topic in read:
+            refused = InvalidRequestError(
+                f"members of group {group_id!r} read {partition.topic} now", code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            )
+            error = WireError.of(refused)
+        elif partition in known:
+            records.append(tombstone(known[partition]))
+        results.append(OffsetResult(topic=partition.topic, partition=partition.partition, error=error))
+    return Decision(records, OffsetResults(offsets=tuple(results)))
+
+
+def decide_transactional_commit(
+    state: GroupsState,
+    now: Now,
+    group_id: str,
+    request: OffsetCommitRequest,
+    *,
+    producer_id: ProducerId,
+    producer_epoch: ProducerEpoch,
+    topics: Topics,
+    settings: GroupSettings,
+) -> Decision[OffsetResults]:
+    """Keep offsets that take effect when the producer's transaction commits (Kafka's TxnOffsetCommit).
+
+    The caller has made sure that the transaction is open and knows of this group. A request without a member id is
+    from a producer that has not told its consumer's membership: the producer epoch alone fences it.
+
+    Raises:
+        FencedError: INVALID_PRODUCER_EPOCH, or the member's; see `decide_commit`.
+    """
+    require_group_id(group_id)
+    _require_few(request.offsets)
+    pending = state.pending.get(producer_id, {})
+    if any(other.producer_epoch > producer_epoch for other in pending.values()):
+        raise FencedError(
+            f"producer {producer_id} goes on in a later epoch, received {producer_epoch}",
+            code=ErrorCode.INVALID_PRODUCER_EPOCH,
+        )
+    group = state.groups.get(group_id) or Group(group_id)
+    if request.member_id:
+        require_committer(group, request.member_id, request.member_epoch)
+    records: list[LogRecord] = []
+    for asked in request.offsets:  # All or nothing: a transaction with some of its offsets is a wrong one.
+        if request.member_id:
+            _require_owner(group, asked, request.member_id)
+        committed = _committed(group_id, asked, now, topics, settings)
+        records.append(_pending(committed, producer_id, producer_epoch))
+    results = tuple(OffsetResult(topic=asked.topic, partition=asked.partition) for asked in request.offsets)
+    return Decision(records, OffsetResults(offsets=results))
+
+
+def _pending(committed: OffsetCommitted, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> OffsetPending:
+    return OffsetPending(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        group_id=committed.group_id,
+        topic=committed.topic,
+        partition=committed.partition,
+        offset=committed.offset,
+        topic_id=committed.topic_id,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        committed_at_ms=committed.committed_at_ms,
+    )
+
+
+def decide_end_of_transaction(
+    state: GroupsState, _: Now, *, producer_id: ProducerId, producer_epoch: ProducerEpoch, commit: bool
+) -> Decision[int]:
+    """Let a producer's pending offsets take effect, or forget them; return how many there were. May be repeated.
+
+    It is one batch, so all of one shard's offsets change at once. What a later epoch of the producer has pending stays:
+    a marker that comes late never touches the next transaction (KIP-890).
+    """
+    records: list[LogRecord] = []
+    ended = [other for other in state.pending.get(producer_id, {}).values() if other.producer_epoch <= producer_epoch]
+    for pending in ended:
+        if commit:
+            records.append(
+                OffsetCommitted(
+                    group_id=pending.group_id,
+                    topic=pending.topic,
+                    partition=pending.partition,
+                    offset=pending.offset,
+                    topic_id=pending.topic_id,
+                    leader_epoch=pending.leader_epoch,
+                    metadata=pending.metadata,
+                    committed_at_ms=pending.committed_at_ms,
+                )
+            )
+        records.append(tombstone(pending))
+    return Decision(records, len(ended))
+
+
+def expired_offsets(
+    state: GroupsState, now: Now, *, topics: Topics, settings: GroupSettings, limit: int
+) -> list[LogRecord]:
+    """Return tombstones of offsets that nobody has needed for the retention time, or whose topic is gone.
+
+    What members read does not expire; what an empty group has read counts from when its last member left. A group
+    without members and offsets goes with them.
+    """
+    records: list[LogRecord] = []
+    for group_id, known in state.offsets.items():
+        group = state.groups.get(group_id)
+        pending = _unstable(state, group_id)
+        for partition, committed in known.items():
+            if len(records) >= limit:
+                return records
+            exists = topics.get(partition.topic)
+            gone = exists is None or committed.topic_id not in ("", exists.topic_id)
+            if partition not in pending and (gone or _is_old(group, committed, now, settings)):
+                records.append(Tombstone(OffsetCommitted, (group_id, *partition)))
+    return records
+
+
+def _is_old(group: Group | None, committed: OffsetCommitted, now: Now, settings: GroupSettings) -> bool:
+    since = committed.committed_at_ms
+    if group is not None:
+        if group.members and committed.topic in group.topics:
+            return False
+        since = max(since, group.empty_since_ms)
+    return now.wall_ms - since > settings.offsets_retention_ms
+
+
+def _require_few(asked: Sequence[object] | Iterable[object]) -> None:
+    if len(list(asked)) > MAX_OFFSETS:
+        raise InvalidRequestError(f"at most {MAX_OFFSETS} partitions at once, received {len(list(asked))}")
