@@ -1,0 +1,112 @@
+"""What each assignor promises, for any members, topics and histories."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raftlog.coordinator.group.assignors import ASSIGNORS, Assignment, Subscriber
+from raftlog.model import TopicPartition
+
+NAMES = "abcdef"
+TOPICS = st.dictionaries(st.sampled_from(["t", "u", "v"]), st.integers(1, 7), min_size=1)
+
+
+@st.composite
+def members(draw: st.DrawFn, *, alike: bool = False) -> list[Subscriber]:
+    names = draw(st.sets(st.sampled_from(NAMES), min_size=1))
+    everything = frozenset("tuv")
+    topics = st.just(everything) if alike else st.frozensets(st.sampled_from("tuv"))
+    return [Subscriber(name, draw(topics), name) for name in sorted(names)]
+
+
+def moved(before: Assignment, after: Assignment) -> int:
+    """How many partitions somebody still there has lost."""
+    return sum(len(before[member] - after[member]) for member in before if member in after)
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@given(first=members(), then=members(), topics=TOPICS, later=TOPICS)
+def test_everything_that_has_a_reader_is_read_by_one(name: str, first, then, topics, later):
+    assign = ASSIGNORS[name]
+    for group, counts, before in ((first, topics, {}), (then, later, assign(first, topics, {}))):
+        given_ = assign(group, counts, before)
+        assert set(given_) == {member.member_id for member in group}
+        read = [partition for partitions in given_.values() for partition in partitions]
+        wanted = {topic for member in group for topic in member.topics}
+        assert sorted(read) == sorted(
+            TopicPartition(topic, number)
+            for topic, count in counts.items()
+            if topic in wanted
+            for number in range(count)
+        )
+        for member in group:
+            assert {partition.topic for partition in given_[member.member_id]} <= member.topics
+
+
+@pytest.mark.parametrize("name", ["uniform", "sticky"])
+@given(group=members(), topics=TOPICS, history=members(), old=TOPICS)
+def test_nothing_moves_without_a_reason(name: str, group, topics, history, old):
+    assign = ASSIGNORS[name]
+    once = assign(group, topics, assign(history, old, {}))
+    assert assign(group, topics, once) == once
+
+
+@pytest.mark.parametrize("name", ["uniform", "sticky"])
+@given(group=members(alike=True), history=members(alike=True), topics=TOPICS)
+def test_members_that_want_the_same_get_as_much(name: str, group, history, topics):
+    after = ASSIGNORS[name](group, topics, ASSIGNORS[name](history, topics, {}))
+    sizes = [len(partitions) for partitions in after.values()]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(group=members(alike=True), history=members(alike=True), topics=TOPICS)
+def test_uniform_spreads_every_topic(group, history, topics):
+    after = ASSIGNORS["uniform"](group, topics, ASSIGNORS["uniform"](history, topics, {}))
+    for topic in topics:
+        sizes = [sum(partition.topic == topic for partition in partitions) for partitions in after.values()]
+        assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("name", ["uniform", "sticky"])
+@given(group=members(alike=True), history=members(alike=True), count=st.integers(1, 20))
+def test_no_more_moves_than_evenness_asks_for(name: str, group, history, count: int):
+    """Of one topic: who stays loses only what exceeds the share that it must come down to."""
+    topics = {"t": count}
+    before = ASSIGNORS[name](history, topics, {})
+    after = ASSIGNORS[name](group, topics, before)
+    staying = sorted((len(before[m.member_id]) for m in group if m.member_id in before), reverse=True)
+    share, more = divmod(count, len(group))
+    least = sum(max(0, had - (share + (position < more))) for position, had in enumerate(staying))
+    assert moved(before, after) == least
+
+
+@given(first=members(), topics=TOPICS, leaver=st.sampled_from(NAMES))
+def test_sticky_moves_nothing_of_those_who_stay_when_somebody_leaves(first, topics, leaver):
+    before = ASSIGNORS["sticky"](first, topics, {})
+    staying = [member for member in first if member.member_id != leaver]
+    if len({member.topics for member in first}) == 1 and staying:
+        assert moved(before, ASSIGNORS["sticky"](staying, topics, before)) == 0
+
+
+def test_ranges_are_read_together():
+    group = [Subscriber(name, frozenset("tu"), order) for name, order in (("x", "2"), ("y", "1"), ("z", "3"))]
+    given_ = ASSIGNORS["range"](group, {"t": 5, "u": 5}, {})
+    assert {name: sorted(p.partition for p in given_[name] if p.topic == "t") for name in given_} == {
+        "y": [0, 1],
+        "x": [2, 3],
+        "z": [4],
+    }
+    for partitions in given_.values():
+        assert {p.partition for p in partitions if p.topic == "t"} == {
+            p.partition for p in partitions if p.topic == "u"
+        }
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_large_groups_are_assigned_in_time(name: str):
+    group = [Subscriber(f"m{number}", frozenset("t"), str(number)) for number in range(100)]
+    before = ASSIGNORS[name](group[:1], {"t": 1_000}, {})
+    after = ASSIGNORS[name](group, {"t": 1_000}, before)
+    assert {len(partitions) for partitions in after.values()} == {10}
