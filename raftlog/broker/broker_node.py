@@ -9,6 +9,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
+from raftlog.broker.groups import GroupService
 from raftlog.broker.http import Handler, InflightLimits, errors, plain_bodies, read_json
 from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lifecycle import BrokerLifecycle
@@ -20,6 +21,7 @@ from raftlog.broker.routes.cluster import ClusterRoutes
 from raftlog.broker.routes.coordinators import CoordinatorRoutes
 from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
+from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
@@ -50,6 +52,7 @@ _ROUTES = (
     FetchRoutes,
     DeletionRoutes,
     CoordinatorRoutes,
+    GroupRoutes,
 )
 
 
@@ -97,6 +100,16 @@ class BrokerNode:
             on_disk_failure=self.lifecycle.refuse,
             damage_port=channel,
         )
+        internal_topics = InternalTopics(
+            config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
+        )
+        self.groups = GroupService(
+            broker_id=config.node_id,
+            config=config.group,
+            replicas=self.replicas,
+            clock=SystemClock(),
+            max_parked=config.broker.max_inflight_requests // 4,
+        )
         self.context = BrokerContext(
             config=config,
             replicas=self.replicas,
@@ -106,9 +119,8 @@ class BrokerNode:
             producer_ids=ProducerIds(
                 broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
             ),
-            internal_topics=InternalTopics(
-                config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
-            ),
+            internal_topics=internal_topics,
+            groups=self.groups,
             session=self._session,
             clock=SystemClock(),
             metrics=Metrics(),
@@ -135,6 +147,7 @@ class BrokerNode:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
         await self._serve(inner, listeners.internal, "internal")
         await self.replicas.start()
+        await self.groups.runtime.start()
         self._tasks.spawn(self._vital(self.listener.run()), name="metadata")
         self._tasks.spawn(self._vital(self.lifecycle.run()), name="life cycle")
         _log.info("broker %d serves clients at %s", self._config.node_id, listeners.public)
@@ -153,6 +166,7 @@ class BrokerNode:
         for runner in self._runners:
             await runner.cleanup()
         await self._tasks.close()
+        await self.groups.runtime.close()
         if await self.replicas.close():
             self._data_dir.mark_clean()
         await self._session.close()
@@ -215,5 +229,6 @@ class BrokerNode:
         self.replicas.limit_reassignments(int(throttle))
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
         self._replicas_open = True
+        self.groups.on_image(image)
         if self.lifecycle.fenced:
             self.lifecycle.hasten()

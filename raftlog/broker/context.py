@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raftlog.broker.controller_channel import ControllerChannel
+from raftlog.broker.groups import GroupService
 from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.metadata_listener import MetadataListener
@@ -31,6 +32,7 @@ class BrokerContext:
     channel: ControllerChannel
     producer_ids: ProducerIds
     internal_topics: InternalTopics
+    groups: GroupService
     session: HttpSession
     clock: Clock
     metrics: Metrics

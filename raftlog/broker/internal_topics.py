@@ -72,11 +72,6 @@ class InternalTopics:
             ),
         }
 
-    def partitions(self, topic: str) -> int:
-        """Return how many partitions an internal topic has; 0 if it does not exist."""
-        found = self._listener.image.topic(topic)
-        return len(found.partitions) if found else 0
-
     async def coordinator(self, kind: CoordinatorKind, key: str, *, timeout_ms: int) -> CoordinatorInfo:
         """Return who coordinates `key`; the topic is created if need be.
 

@@ -1,6 +1,7 @@
 """Settings: typed, frozen, validated on construction, with Kafka's names in snake case and the unit last."""
 
 from raftlog.config.dynamic import REASSIGNMENT_THROTTLE, validate_broker_configs
+from raftlog.config.group import GroupConfig
 from raftlog.config.node import (
     AdvertisedConfig,
     BrokerConfig,
@@ -18,6 +19,7 @@ __all__ = [
     "AdvertisedConfig",
     "BrokerConfig",
     "ControllerConfig",
+    "GroupConfig",
     "ListenersConfig",
     "NodeConfig",
     "QuorumConfig",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from raftlog.config.group import GroupConfig
 from raftlog.config.replication import ReplicationConfig
 from raftlog.config.topic import MIN_SEGMENT_BYTES, TopicConfig
 from raftlog.errors import ConfigError
@@ -170,6 +171,7 @@ class NodeConfig:
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    group: GroupConfig = field(default_factory=GroupConfig)
     topic: TopicConfig = field(default_factory=TopicConfig)
     """Defaults of topics on this cluster."""
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from raftlog.config import GroupConfig
 from raftlog.coordinator.group.coordinator import GroupCoordinator
 from raftlog.coordinator.group.membership import decide_heartbeat
 from raftlog.coordinator.group.offsets import decide_commit, decide_fetch
 from raftlog.coordinator.group.patterns import compiled
 from raftlog.coordinator.group.records import TopicMetadata
-from raftlog.coordinator.group.settings import GroupSettings
 from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import Decision, LogRecord, Now
 from raftlog.errors import RaftlogError
@@ -66,7 +66,7 @@ class Shard:
 
     def __init__(self, topics: FakeTopics | None = None, **settings: int) -> None:
         self.topics = topics or FakeTopics(t=4)
-        self.settings = GroupSettings(**settings)
+        self.settings = GroupConfig(**settings)
         self.changed: list[str] = []
         self.coordinator = GroupCoordinator(self.settings, topics=lambda: self.topics, on_changed=self.changed.append)
         self.state: GroupsState = self.coordinator.new_state()

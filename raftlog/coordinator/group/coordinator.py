@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from raftlog.config import GroupConfig
 from raftlog.coordinator.group.administration import forgotten
 from raftlog.coordinator.group.draft import Draft
 from raftlog.coordinator.group.offsets import expired_offsets
 from raftlog.coordinator.group.records import CODEC, OffsetCommitted, OffsetPending
-from raftlog.coordinator.group.settings import GroupSettings, Topics
 from raftlog.coordinator.group.state import NOTHING, GroupsState, Session
+from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
 from raftlog.coordinator.runtime.core import Now
 
@@ -29,7 +30,7 @@ class GroupCoordinator:
     codec = CODEC
 
     def __init__(
-        self, settings: GroupSettings, *, topics: Callable[[], Topics], on_changed: Callable[[str], None]
+        self, settings: GroupConfig, *, topics: Callable[[], Topics], on_changed: Callable[[str], None]
     ) -> None:
         self._settings = settings
         self._topics = topics

@@ -13,8 +13,8 @@ from raftlog.coordinator.group.records import (
     TargetEpochChanged,
     TopicMetadata,
 )
-from raftlog.coordinator.group.settings import Topics
 from raftlog.coordinator.group.state import NOTHING, Current, Group, to_plain
+from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
 from raftlog.model import TopicPartition
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from raftlog.config import GroupConfig
 from raftlog.coordinator.group import patterns
 from raftlog.coordinator.group.assignors import ASSIGNORS
 from raftlog.coordinator.group.draft import Draft, subscribed_topics
 from raftlog.coordinator.group.reconciliation import next_current
 from raftlog.coordinator.group.records import MemberChanged
-from raftlog.coordinator.group.settings import GroupSettings, Topics
 from raftlog.coordinator.group.state import Current, Group, GroupsState, Session
+from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
 from raftlog.model import TopicPartition
@@ -37,7 +38,7 @@ def decide_heartbeat(
     request: GroupHeartbeatRequest,
     *,
     topics: Topics,
-    settings: GroupSettings,
+    settings: GroupConfig,
     client_host: str = "",
 ) -> Decision[GroupHeartbeatResponse]:
     """Take a member in, keep it, or let it go; answer its epoch and what it is to read.
@@ -95,7 +96,7 @@ def _let_live(state: GroupsState, now: Now, member: MemberChanged, current: Curr
     state.sessions[member.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms)
 
 
-def _join(draft: Draft, request: GroupHeartbeatRequest, settings: GroupSettings) -> None:
+def _join(draft: Draft, request: GroupHeartbeatRequest, settings: GroupConfig) -> None:
     group, member_id = draft.group, request.member_id
     known = member_id in group.members
     holder = group.static.get(request.instance_id) if request.instance_id is not None else None
@@ -180,7 +181,7 @@ def _subscribe(draft: Draft, state: GroupsState, member: MemberChanged, topics: 
         state.looked_at[group_id] = topics.version
 
 
-def _wishes(group: Group, request: GroupHeartbeatRequest, settings: GroupSettings, client_host: str) -> MemberChanged:
+def _wishes(group: Group, request: GroupHeartbeatRequest, settings: GroupConfig, client_host: str) -> MemberChanged:
     before = group.members.get(request.member_id)
     if before is None:
         before = MemberChanged(
@@ -221,7 +222,7 @@ def _leave(
     return Decision(draft.records, answer)
 
 
-def _require_sound(group_id: str, request: GroupHeartbeatRequest, settings: GroupSettings) -> None:
+def _require_sound(group_id: str, request: GroupHeartbeatRequest, settings: GroupConfig) -> None:
     require_group_id(group_id)
     _require(1 <= len(request.member_id) <= MAX_NAME, "member_id", f"1 to {MAX_NAME} characters", request.member_id)
     for name in ("instance_id", "rack", "client_id"):
@@ -243,7 +244,7 @@ def _require_sound(group_id: str, request: GroupHeartbeatRequest, settings: Grou
         _require(bool(request.topics or request.pattern), "topics", "topics or a pattern to join with", "neither")
 
 
-def _require_times(request: GroupHeartbeatRequest, settings: GroupSettings) -> None:
+def _require_times(request: GroupHeartbeatRequest, settings: GroupConfig) -> None:
     if (session_ms := request.session_timeout_ms) is not None:
         least, most = settings.min_session_timeout_ms, settings.max_session_timeout_ms
         _require(least <= session_ms <= most, "session_timeout_ms", f"{least} to {most}", session_ms)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from raftlog.config import GroupConfig
 from raftlog.coordinator.group.membership import require_group_id, require_member
 from raftlog.coordinator.group.records import OffsetCommitted, OffsetPending
-from raftlog.coordinator.group.settings import GroupSettings, Topics
 from raftlog.coordinator.group.state import Group, GroupsState
+from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone, tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError, RetriableError
@@ -36,7 +37,7 @@ def decide_commit(
     request: OffsetCommitRequest,
     *,
     topics: Topics,
-    settings: GroupSettings,
+    settings: GroupConfig,
 ) -> Decision[OffsetResults]:
     """Commit offsets; a partition that is refused says why in its own result.
 
@@ -94,9 +95,7 @@ def _require_owner(group: Group, asked: CommitOffset, member_id: str) -> None:
         )
 
 
-def _committed(
-    group_id: str, asked: CommitOffset, now: Now, topics: Topics, settings: GroupSettings
-) -> OffsetCommitted:
+def _committed(group_id: str, asked: CommitOffset, now: Now, topics: Topics, settings: GroupConfig) -> OffsetCommitted:
     topic = topics.get(asked.topic)
     if topic is None or not 0 <= asked.partition < topic.partitions:
         raise NotFoundError(f"there is no partition {asked.topic}-{asked.partition}")
@@ -205,7 +204,7 @@ def decide_transactional_commit(
     producer_id: ProducerId,
     producer_epoch: ProducerEpoch,
     topics: Topics,
-    settings: GroupSettings,
+    settings: GroupConfig,
 ) -> Decision[OffsetResults]:
     """Keep offsets that take effect when the producer's transaction commits (Kafka's TxnOffsetCommit).
 
@@ -280,7 +279,7 @@ def decide_end_of_transaction(
 
 
 def expired_offsets(
-    state: GroupsState, now: Now, *, topics: Topics, settings: GroupSettings, limit: int
+    state: GroupsState, now: Now, *, topics: Topics, settings: GroupConfig, limit: int
 ) -> list[LogRecord]:
     """Return tombstones of offsets that nobody has needed for the retention time, or whose topic is gone.
 
@@ -301,7 +300,7 @@ def expired_offsets(
     return records
 
 
-def _is_old(group: Group | None, committed: OffsetCommitted, now: Now, settings: GroupSettings) -> bool:
+def _is_old(group: Group | None, committed: OffsetCommitted, now: Now, settings: GroupConfig) -> bool:
     since = committed.committed_at_ms
     if group is not None:
         if group.members and committed.topic in group.topics:

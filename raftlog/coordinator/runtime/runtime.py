@@ -69,6 +69,11 @@ class CoordinatorRuntime(Generic[S]):
         """The state of every active shard, by partition. To look at only."""
         return {number: shard.state for number, shard in self._shards.items() if shard.phase == "active"}
 
+    @property
+    def loading(self) -> bool:
+        """Whether a shard that this broker has is not active yet."""
+        return any(shard.phase != "active" for shard in self._shards.values())
+
     def partition_of(self, key: str) -> int:
         """Return the partition whose leader coordinates `key`: where Kafka's partitioner would put it.
 

@@ -1,0 +1,204 @@
+"""A broker's part of consumer groups: its shards, and heartbeats that wait for news."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
+
+from raftlog.config import GroupConfig
+from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
+from raftlog.coordinator.group.coordinator import GroupCoordinator
+from raftlog.coordinator.group.membership import decide_heartbeat, is_news
+from raftlog.coordinator.group.offsets import decide_commit, decide_fetch, decide_offset_deletion
+from raftlog.coordinator.group.patterns import compiled
+from raftlog.coordinator.group.records import TopicMetadata
+from raftlog.coordinator.group.state import GroupsState
+from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
+from raftlog.errors import ErrorCode, RetriableError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import CONSUMER_OFFSETS, INTERNAL_TOPICS, BrokerId
+from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.partition.waiters import Pulse, listening, wait_until
+from raftlog.runtime import Clock
+from raftlog.wire.groups import (
+    GroupDescription,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    GroupListing,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetResults,
+)
+
+
+class ImageTopics:
+    """One metadata image, as groups see it: ordinary topics only."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._matching: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def version(self) -> int:
+        return self._image.offset
+
+    def get(self, topic: str) -> TopicMetadata | None:
+        found = None if topic in INTERNAL_TOPICS else self._image.topic(topic)
+        return None if found is None else TopicMetadata(topic_id=found.topic_id, partitions=len(found.partitions))
+
+    def matching(self, pattern: str) -> Iterable[str]:
+        if pattern not in self._matching:
+            fits = compiled(pattern).matches
+            self._matching[pattern] = tuple(
+                name for name in self._image.names if name not in INTERNAL_TOPICS and fits(name)
+            )
+        return self._matching[pattern]
+
+
+class GroupService:
+    """Answers members and administrators of the groups that this broker coordinates.
+
+    Args:
+        max_parked: how many heartbeats may wait at once; more are answered without news.
+
+    Every method raises `StaleRouteError` NOT_COORDINATOR for the others, and what `Shard.decide` raises.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        config: GroupConfig,
+        replicas: ReplicaManager,
+        clock: Clock,
+        max_parked: int,
+    ) -> None:
+        self._broker_id = broker_id
+        self._config = config
+        self._topics = ImageTopics(MetadataImage())
+        self._max_parked = max_parked
+        self._parked = 0
+        self._partitions = 0
+        self._news: dict[str, Pulse] = defaultdict(Pulse)
+        """Of groups that somebody waits for news of."""
+        self._waiting: dict[str, int] = defaultdict(int)
+        self.runtime: CoordinatorRuntime[GroupsState] = CoordinatorRuntime(
+            GroupCoordinator(config, topics=lambda: self._topics, on_changed=self._tell),
+            topic=CONSUMER_OFFSETS,
+            partitions=lambda: self._partitions,
+            replicas=replicas,
+            clock=clock,
+        )
+
+    def on_image(self, image: MetadataImage) -> None:
+        """Take in newer metadata: this broker's roles may have changed, and what members subscribe to."""
+        topic = image.topic(CONSUMER_OFFSETS)
+        self._topics, self._partitions = ImageTopics(image), len(topic.partitions) if topic else 0
+        self.runtime.follow()
+        for pulse in self._news.values():
+            pulse.fire()
+
+    async def heartbeat(
+        self, group_id: str, request: GroupHeartbeatRequest, *, client_host: str, timeout_ms: int
+    ) -> GroupHeartbeatResponse:
+        """Answer a member: at once if there is news for it, else when there is or `max_wait_ms` has passed."""
+        loop = asyncio.get_running_loop()
+        wait_ms = min(request.max_wait_ms, self._config.heartbeat_interval_ms, timeout_ms)
+        if self._parked >= self._max_parked:
+            wait_ms = 0  # Members at rest must not shut other requests out: they come again after the interval.
+        deadline = loop.time() + wait_ms / 1000
+        with listening([self._listen(group_id)]) as event:
+            try:
+                while True:
+                    event.clear()
+                    decide = partial(self._decide_heartbeat, group_id, request, client_host)
+                    response = await self.runtime.decide(group_id, decide, timeout_ms=timeout_ms)
+                    if is_news(request, response) or request.member_epoch <= 0:
+                        return response
+                    if not await wait_until(event, deadline):
+                        return response
+            finally:
+                self._unlisten(group_id)
+
+    async def commit(self, group_id: str, request: OffsetCommitRequest, *, timeout_ms: int) -> OffsetResults:
+        """Commit offsets; answered once they are replicated."""
+        return await self.runtime.decide(
+            group_id,
+            lambda state, now: decide_commit(state, now, group_id, request, topics=self._topics, settings=self._config),
+            timeout_ms=timeout_ms,
+        )
+
+    async def fetch_offsets(
+        self, group_id: str, request: OffsetFetchRequest, *, timeout_ms: int
+    ) -> OffsetFetchResponse:
+        """Read offsets that are replicated."""
+        return await self.runtime.decide(
+            group_id,
+            lambda state, now: decide_fetch(state, now, group_id, request, topics=self._topics),
+            timeout_ms=timeout_ms,
+        )
+
+    async def delete_offsets(self, group_id: str, request: OffsetDeleteRequest, *, timeout_ms: int) -> OffsetResults:
+        """Forget offsets."""
+        return await self.runtime.decide(
+            group_id,
+            lambda state, now: decide_offset_deletion(state, now, group_id, request),
+            timeout_ms=timeout_ms,
+        )
+
+    async def describe(self, group_id: str, *, timeout_ms: int) -> GroupDescription:
+        """Describe one group."""
+        return await self.runtime.decide(
+            group_id,
+            lambda state, now: decide_description(state, now, group_id, self._broker_id),
+            timeout_ms=timeout_ms,
+        )
+
+    async def delete(self, group_id: str, *, timeout_ms: int) -> None:
+        """Delete a group without members."""
+        await self.runtime.decide(
+            group_id, lambda state, now: decide_deletion(state, now, group_id), timeout_ms=timeout_ms
+        )
+
+    def listed(self) -> list[GroupListing]:
+        """Return the groups that this broker coordinates.
+
+        Raises:
+            RetriableError: COORDINATOR_LOAD_IN_PROGRESS: it does not know all of them yet.
+        """
+        self.runtime.follow()
+        if self.runtime.loading:
+            raise RetriableError("this broker is still loading groups", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [group for state in self.runtime.active.values() for group in list_groups(state, self._broker_id)]
+
+    def _decide_heartbeat(
+        self, group_id: str, request: GroupHeartbeatRequest, client_host: str, state: GroupsState, now: Now
+    ) -> Decision[GroupHeartbeatResponse]:
+        return decide_heartbeat(
+            state,
+            now,
+            group_id,
+            request,
+            topics=self._topics,
+            settings=self._config,
+            client_host=client_host,
+        )
+
+    def _listen(self, group_id: str) -> Pulse:
+        self._parked += 1
+        self._waiting[group_id] += 1
+        return self._news[group_id]
+
+    def _unlisten(self, group_id: str) -> None:
+        self._parked -= 1
+        self._waiting[group_id] -= 1
+        if not self._waiting[group_id]:
+            del self._waiting[group_id], self._news[group_id]
+
+    def _tell(self, group_id: str) -> None:
+        if group_id in self._news:
+            self._news[group_id].fire()

@@ -1,0 +1,152 @@
+"""Consumer groups: heartbeats, offsets, listings. Only a group's coordinator answers; others redirect there."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
+from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS
+from raftlog.errors import ErrorCode, InvalidRequestError, StaleRouteError
+from raftlog.model import BrokerRegistration
+from raftlog.wire import paths
+from raftlog.wire.coordinators import CoordinatorInfo
+from raftlog.wire.groups import (
+    GroupHeartbeatRequest,
+    GroupListing,
+    GroupsResponse,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
+
+SCOPE = "scope"
+
+
+class GroupRoutes:
+    """Handlers of groups."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._groups = context.groups
+
+    def add_to(self, app: web.Application) -> None:
+        """Register every path."""
+        app.router.add_get(paths.GROUPS, self.groups)
+        app.router.add_get(paths.GROUP, self.describe)
+        app.router.add_delete(paths.GROUP, self.delete)
+        app.router.add_post(paths.GROUP_HEARTBEAT, self.heartbeat)
+        app.router.add_get(paths.GROUP_OFFSETS, self.offsets)
+        app.router.add_post(paths.GROUP_OFFSETS, self.commit)
+        app.router.add_post(paths.GROUP_OFFSETS_FETCH, self.fetch_offsets)
+        app.router.add_post(paths.GROUP_OFFSETS_DELETE, self.delete_offsets)
+
+    async def groups(self, request: web.Request) -> web.Response:
+        """List every group of the cluster, or with `?scope=broker` those that this broker coordinates."""
+        check_query(request, SCOPE)
+        scope = request.query.get(SCOPE, "cluster")
+        if scope not in ("cluster", "broker"):
+            raise InvalidRequestError(f"{SCOPE}: expected cluster or broker, received {scope!r:.80}")
+        listed = self._groups.listed()
+        if scope == "cluster":
+            timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
+            mine = self._context.config.node_id
+            others = [b for b in self._context.image.brokers.values() if b.broker_id != mine and not b.fenced]
+            for more in await asyncio.gather(*(self._listed_by(broker, timeout_ms) for broker in others)):
+                listed += more
+        return json_response(GroupsResponse(groups=tuple(sorted(listed, key=lambda group: group.group_id))))
+
+    async def describe(self, request: web.Request) -> web.Response:
+        check_query(request)
+        if (answer := await self._elsewhere(request)) is not None:
+            return answer
+        group_id = request.match_info["group"]
+        return json_response(await self._groups.describe(group_id, timeout_ms=self._timeout_ms(request)))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete a group that has no members, with its offsets."""
+        check_query(request)
+        if (answer := await self._elsewhere(request)) is not None:
+            return answer
+        group_id = request.match_info["group"]
+        await self._groups.delete(group_id, timeout_ms=self._timeout_ms(request))
+        return json_response({"group": group_id, "deleted": True})
+
+    async def heartbeat(self, request: web.Request) -> web.Response:
+        """Join, stay, or leave; answered when there is news for the member, or its `max_wait_ms` has passed."""
+        check_query(request)
+        command = await read_json(request, GroupHeartbeatRequest)
+        if (answer := await self._elsewhere(request)) is not None:
+            return answer
+        return json_response(
+            await self._groups.heartbeat(
+                request.match_info["group"],
+                command,
+                client_host=request.remote or "",
+                timeout_ms=self._timeout_ms(request),
+            )
+        )
+
+    async def commit(self, request: web.Request) -> web.Response:
+        check_query(request)
+        command = await read_json(request, OffsetCommitRequest)
+        if (answer := await self._elsewhere(request)) is not None:
+            return answer
+        group_id = request.match_info["group"]
+        return json_response(await self._groups.commit(group_id, command, timeout_ms=self._timeout_ms(request)))
+
+    async def offsets(self, request: web.Request) -> web.Response:
+        """Answer all offsets that a group has committed."""
+        check_query(request)
+        return await self._fetch(request, OffsetFetchRequest())
+
+    async def fetch_offsets(self, request: web.Request) -> web.Response:
+        """Answer some offsets of a group, fenced by the member's epoch if it says so."""
+        check_query(request)
+        return await self._fetch(request, await read_json(request, OffsetFetchRequest))
+
+    async def delete_offsets(self, request: web.Request) -> web.Response:
+        check_query(request)
+        command = await read_json(request, OffsetDeleteRequest)
+        if (answer := await self._elsewhere(request)) is not None:
+            return answer
+        group_id = request.match_info["group"]
+        timeout_ms = self._timeout_ms(request)
+        return json_response(await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms))
+
+    async def _fetch(self, request: web.Request, command: OffsetFetchRequest) -> web.Response:
+        if (answer := await self._elsewhere(request)) is not None:
+            return answer
+        group_id = request.match_info["group"]
+        timeout_ms = self._timeout_ms(request)
+        return json_response(await self._groups.fetch_offsets(group_id, command, timeout_ms=timeout_ms))
+
+    async def _elsewhere(self, request: web.Request) -> web.Response | None:
+        """Answer 307 if another broker coordinates the group."""
+        coordinator = await self._context.internal_topics.coordinator(
+            "group", request.match_info["group"], timeout_ms=self._timeout_ms(request)
+        )
+        if coordinator.broker_id == self._context.config.node_id:
+            return None
+        return _redirect(request, coordinator, self._context.config.node_id)
+
+    async def _listed_by(self, broker: BrokerRegistration, timeout_ms: int) -> tuple[GroupListing, ...]:
+        path = f"{paths.GROUPS}?{SCOPE}=broker"
+        answer = await self._context.session.call(GroupsResponse, "GET", broker.public, path, timeout_ms=timeout_ms)
+        return answer.groups
+
+    def _timeout_ms(self, request: web.Request) -> int:
+        return deadline_ms(request, self._context.config.broker.request_timeout_ms)
+
+
+def _redirect(request: web.Request, coordinator: CoordinatorInfo, broker_id: int) -> web.Response:
+    error = StaleRouteError(
+        f"broker {broker_id} does not coordinate group {coordinator.key!r}: broker {coordinator.broker_id} at "
+        f"{coordinator.url} does",
+        code=ErrorCode.NOT_COORDINATOR,
+        details={"leader": coordinator.broker_id, "url": coordinator.url},
+    )
+    location = {"Location": f"{coordinator.url}{request.rel_url.raw_path_qs}"}
+    return json_response({"error": error.to_wire()}, status=307, headers=location)
