@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftlog.client.admin_security import SecurityAdmin
+from raftlog.client.admin_groups import GroupAdmin
 from raftlog.model import BrokerId, Offset
 from raftlog.wire import paths
 from raftlog.wire.admin import (
@@ -35,7 +35,7 @@ from raftlog.wire.metadata import (
 )
 
 
-class Admin(SecurityAdmin):
+class Admin(GroupAdmin):
     """Administers a cluster. Use as an async context manager.
 
     Reads are linearizable: they show everything that was acknowledged before, to anybody, and need the metadata quorum.

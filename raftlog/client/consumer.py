@@ -1,38 +1,62 @@
-"""The consumer: reads partitions in order, again and again, at its own pace."""
+"""The consumer: reads partitions in order, again and again, at its own pace, alone or in a group."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Literal, Self, TypeAlias
 
 import pyarrow as pa
 
 from raftlog.client.connection import Connection
-from raftlog.client.fetching import Chunk, Failure, Fetcher
-from raftlog.errors import ConfigError, CorruptBatchError, ErrorCode, InvalidRequestError, NotFoundError
+from raftlog.client.core.membership import Membership, Wishes
+from raftlog.client.fetching import Chunk, Fetcher
+from raftlog.client.group_session import GroupOptions, GroupSession, OffsetAndMetadata, OnRebalance
+from raftlog.client.reader import TABLE_SCHEMA, PartitionReader
+from raftlog.client.starts import Start
+from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError
 from raftlog.model import Offset, TopicPartition
-from raftlog.record import READ_SCHEMA, Record
-from raftlog.wire import paths
-from raftlog.wire.data import OffsetResponse
+from raftlog.record import Record
+from raftlog.wire.groups import Assignor
 
-Start: TypeAlias = Literal["earliest", "latest"] | int | datetime
+__all__ = ["TABLE_SCHEMA", "Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
+
 OutOfRange: TypeAlias = Literal["error", "earliest", "latest"]
-TABLE_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("partition", pa.int32()), *READ_SCHEMA])
+Reset: TypeAlias = Literal["earliest", "latest", "none"] | timedelta
+ITERATION_WAIT_MS = 60_000
 
 
 class Consumer:
     """Reads topics. Use as an async context manager.
 
+    With a `group_id` it is a member of a consumer group: the group's members share the partitions, and go on where the
+    group has committed. Heartbeats run in the background, whatever the application does. It gives partitions up, takes
+    them and commits only while the application asks for records, never between two calls.
+
     Args:
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
         topics: what to read.
-        partitions: of each topic, only these; None means all, those that are added later too.
-        start: `earliest`, `latest`, or a time (a datetime, or milliseconds since 1970 UTC).
-        on_out_of_range: what to do when the position is no longer (or not yet) in the log.
+        partitions: of each topic, only these; None means all, those that are added later too. Not in a group.
+        start: `earliest`, `latest`, or a time (a datetime, a timedelta ago, or ms since 1970 UTC). Not in a group.
+        on_out_of_range: what to do when the position is no longer (or not yet) in the log. Not in a group.
         fetch_max_wait_ms: how long a broker parks a fetch that finds nothing.
         client_rack: where this consumer is: in-sync replicas in that rack are read rather than leaders elsewhere.
+        pattern: in a group, read every topic whose whole name matches this regular expression, now or later.
+        group_instance_id: makes this a static member: who comes back under this name within the session gets the same
+            partitions, and nobody else stops.
+        auto_offset_reset: where a group begins that has committed nothing, or whose position is out of the log; a
+            timedelta is so long ago, `none` raises.
+        enable_auto_commit: commit what was returned, when the next records are asked for, each
+            `auto_commit_interval_ms`, and at the end.
+        session_timeout_ms: silence after which the group goes on without this member; None: the cluster's setting.
+        max_poll_interval_ms: the longest that the application may take between two calls for records; after it, others
+            get its partitions, and the next call tells (`on_lost`).
+        assignor: `uniform`, `sticky` or `range`; the group goes by what most members say.
+        on_assigned, on_revoked, on_lost: called with partitions, maybe async: after they were taken, before they are
+            given up, and when others may read them already (None: `on_revoked`).
     """
 
     def __init__(
@@ -42,6 +66,18 @@ class Consumer:
         partitions: Iterable[int] | None = None,
         start: Start = "latest",
         group_id: str | None = None,
+        pattern: str | None = None,
+        group_instance_id: str | None = None,
+        auto_offset_reset: Reset = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        session_timeout_ms: int | None = None,
+        max_poll_interval_ms: int = 300_000,
+        assignor: Assignor | None = None,
+        on_assigned: OnRebalance | None = None,
+        on_revoked: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+        client_id: str = "",
         on_out_of_range: OutOfRange = "error",
         fetch_max_wait_ms: int = 500,
         fetch_min_bytes: int = 1,
@@ -51,16 +87,18 @@ class Consumer:
         client_rack: str = "",
         dial: Mapping[str, str] | None = None,
     ) -> None:
-        if not topics:
+        if not topics and pattern is None:
             raise ConfigError("topics: expected at least one, received none")
-        if group_id is not None:
-            raise ConfigError("group_id: consumer groups are not supported yet; read partitions without one")
+        if group_id is None and (pattern is not None or group_instance_id is not None):
+            raise ConfigError("group_id: missing; pattern and group_instance_id are for members of a group")
+        if group_id is not None and partitions is not None:
+            raise ConfigError("partitions: not with a group_id, whose coordinator assigns them")
+        _require_reset(auto_offset_reset)
         self._topics = topics
         self._partitions = None if partitions is None else tuple(partitions)
         self._start: Start = start
-        self._on_out_of_range = on_out_of_range
         self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
-        self._fetcher = Fetcher(
+        fetcher = Fetcher(
             self._connection,
             max_wait_ms=fetch_max_wait_ms,
             min_bytes=fetch_min_bytes,
@@ -68,7 +106,37 @@ class Consumer:
             partition_max_bytes=partition_max_bytes,
             rack=client_rack,
         )
-        self._positions: dict[TopicPartition, Offset] = {}
+        reset: Start | None = None if auto_offset_reset == "none" else auto_offset_reset
+        if group_id is None:
+            reset = None if on_out_of_range == "error" else on_out_of_range
+        self._reader = PartitionReader(self._connection, fetcher, on_out_of_range=reset)
+        self._group: GroupSession | None = None
+        if group_id is not None:
+            wishes = Wishes(
+                topics=topics,
+                pattern=pattern or "",
+                instance_id=group_instance_id,
+                assignor=assignor,
+                rack=client_rack,
+                client_id=client_id,
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=max_poll_interval_ms,
+            )
+            self._group = GroupSession(
+                self._connection,
+                self._reader,
+                Membership(uuid.uuid4().hex, wishes),
+                group_id=group_id,
+                max_poll_interval_ms=max_poll_interval_ms,
+                options=GroupOptions(
+                    reset=reset,
+                    auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
+                    timeout_ms=request_timeout_ms,
+                    on_assigned=on_assigned,
+                    on_revoked=on_revoked,
+                    on_lost=on_lost,
+                ),
+            )
         self._started = False
 
     async def __aenter__(self) -> Self:
@@ -79,109 +147,156 @@ class Consumer:
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
+        # What an error has interrupted was not processed: it must be read again, so it is not committed.
+        await self._close(commit=error is None)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
+        reader = self._reader
         while True:
-            for record in await self.fetch(max_wait_ms=60_000):
-                yield record
+            if self._group is None and not reader.ready:
+                for record in await self.fetch(max_wait_ms=ITERATION_WAIT_MS):
+                    yield record
+                continue
+            if not reader.ready and (records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS)):
+                reader.keep_ready(records)
+            elif self._group is not None:
+                with self._group.polling():  # The application asks for the next record: it is done with the last.
+                    if self._group.needs_care:
+                        await self._group.care()
+            if reader.ready:
+                yield reader.next_ready()
 
     async def close(self) -> None:
-        """Stop fetching, and close every connection."""
-        await self._fetcher.close()
-        await self._connection.close()
+        """Commit (if that is automatic), leave the group, stop fetching, and close every connection."""
+        await self._close(commit=True)
+
+    async def _close(self, *, commit: bool) -> None:
+        try:
+            if self._group is not None:
+                await self._group.close(commit=commit)
+        finally:
+            await self._reader.fetcher.close()
+            await self._connection.close()
 
     async def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
         """Return the next records of one partition; none if none came within `max_wait_ms`.
 
         Raises:
-            OffsetOutOfRangeError: the position is not in the log, and `on_out_of_range` is `error`.
+            OffsetOutOfRangeError: the position is not in the log, and nothing says where to go on.
             CorruptBatchError: a checksum is wrong.
+            RaftlogError: the membership has failed for good.
         """
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
-        while (chunk := await self._next_chunk(max_wait_ms)) is not None:
-            if (records := self._take(chunk, max_records)) or max_records == 0:
-                return records
-            # Compaction left nothing of it. What is ready is taken without a wait, even when time is up.
-            max_wait_ms = max(0, int(1000 * (deadline - asyncio.get_running_loop().time())))
-        return []
-
-    def _take(self, chunk: Chunk, max_records: int | None) -> list[Record]:
-        try:
-            records = chunk.take(len(chunk.records()) if max_records is None else max_records)
-        except CorruptBatchError:
-            self._fetcher.seek(chunk.partition, chunk.position)  # Nothing is skipped: the next call fetches it anew.
-            raise
-        self._positions[chunk.partition] = chunk.position
-        if chunk.position == chunk.next_position:
-            self._fetcher.chunks.popleft()
-        return records
+        with self._polling():
+            while True:
+                chunk = await self._next_chunk(max_wait_ms)
+                if self._reader.ready:
+                    return self._reader.take_ready(max_records)
+                if chunk is None:
+                    return []
+                if (records := self._reader.take(chunk, max_records)) or max_records == 0:
+                    return records
+                # Compaction left nothing of it. What is ready is taken without a wait, even when time is up.
+                max_wait_ms = max(0, int(1000 * (deadline - asyncio.get_running_loop().time())))
 
     async def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
         """Return everything that is ready as one table; an empty one if nothing came within `max_wait_ms`.
 
         Columns: topic, partition, offset, timestamp, key, value, headers. Keys, values and headers are not copied.
         """
-        tables: list[pa.Table] = []
-        chunk = await self._next_chunk(max_wait_ms)
-        while chunk is not None:
-            try:
-                batches = chunk.arrow()
-            except CorruptBatchError:
-                self._fetcher.seek(chunk.partition, chunk.position)  # Nothing is skipped: it is fetched anew.
-                if tables:
-                    break
-                raise
-            self._fetcher.chunks.popleft()
-            tables += [_with_names(rows, chunk.partition) for rows in batches]
-            self._positions[chunk.partition] = chunk.next_position
-            chunk = self._fetcher.chunks[0] if self._fetcher.chunks else None
-        return pa.concat_tables(tables) if tables else TABLE_SCHEMA.empty_table()
+        with self._polling():
+            chunk = await self._next_chunk(max_wait_ms)
+            if self._reader.ready:  # An iteration was left: what it had not handed out yet is fetched anew.
+                first = self._reader.ready[0]
+                self._reader.begin({TopicPartition(first.topic, first.partition): first.offset})
+                chunk = await self._next_chunk(max_wait_ms)
+            return self._reader.take_arrow(chunk)
 
     @property
     def assignment(self) -> list[TopicPartition]:
         """Return the partitions that are read."""
-        return list(self._positions)
+        return list(self._reader.positions)
 
     def position(self, topic: str, partition: int) -> Offset:
         """Return the offset of the next record that will be returned."""
-        return self._positions[self._require_assigned(topic, partition)]
+        return self._reader.positions[self._require_assigned(topic, partition)]
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """Return how many offsets there are still to read; None as long as no broker has said where the end is."""
+        return self._reader.lag(self._require_assigned(topic, partition))
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no records of some partitions (none named: of all), until `resume`. They stay assigned."""
+        self._reader.pause([self._require_assigned(*partition) for partition in partitions or self.assignment])
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on with paused partitions (none named: all)."""
+        self._reader.resume([self._require_assigned(*partition) for partition in partitions or self.assignment])
 
     async def seek(self, topic: str, partition: int, offset: Offset) -> None:
         """Go on at `offset`."""
         await self._ensure_started()
-        assigned = self._require_assigned(topic, partition)
-        self._positions[assigned] = offset
-        self._fetcher.seek(assigned, offset)
+        self._reader.begin({self._require_assigned(topic, partition): offset})
 
-    async def seek_to(self, start: Start) -> None:
-        """Go on at the earliest or latest offset, or at a time, in every partition."""
+    async def seek_to(self, start: Start, *partitions: tuple[str, int]) -> None:
+        """Go on at the earliest or latest offset, or at a time, in some partitions (none named: in every one)."""
         await self._ensure_started()
-        for partition, offset in (await self._offsets(self._positions, start)).items():
-            await self.seek(*partition, offset)
+        chosen = [self._require_assigned(*partition) for partition in partitions] or self.assignment
+        self._reader.begin(await self._reader.offsets(chosen, start))
 
     async def beginning_offsets(self) -> dict[TopicPartition, Offset]:
         """Return the log start offset of each partition that is read."""
         await self._ensure_started()
-        return await self._offsets(self._positions, "earliest")
+        return await self._reader.offsets(self._reader.positions, "earliest")
 
     async def end_offsets(self) -> dict[TopicPartition, Offset]:
         """Return the high watermark of each partition that is read."""
         await self._ensure_started()
-        return await self._offsets(self._positions, "latest")
+        return await self._reader.offsets(self._reader.positions, "latest")
+
+    async def commit(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None) -> None:
+        """Commit what was returned so far, or these offsets (of the next record to read); return once it is safe.
+
+        Raises:
+            FencedError: the membership has ended, or a partition is another member's by now: whoever has it reads on
+                from the commit before. Nothing of that partition was committed.
+            RetriableError: the coordinator cannot be reached; the next commit will do.
+        """
+        group = self._require_group()
+        await group.commit(self._to_commit(offsets))
+
+    def commit_nowait(
+        self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None
+    ) -> asyncio.Task[None]:
+        """Commit as `commit` does, in the background and after the commits before. Await the task, or drop it."""
+        return self._require_group().commit_soon(self._to_commit(offsets))
+
+    async def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets of some partitions (none named: of those that are read)."""
+        wanted = [TopicPartition(*partition) for partition in partitions] or self.assignment
+        answer = await self._require_group().committed(wanted)
+        return {
+            TopicPartition(item.topic, item.partition): OffsetAndMetadata(
+                offset=item.offset, metadata=item.metadata, leader_epoch=item.leader_epoch
+            )
+            if item.offset >= 0
+            else None
+            for item in answer
+        }
 
     async def _ensure_started(self) -> None:
         if not self._started:
-            await self._assign(self._start)
+            if self._group is not None:
+                await self._group.start()
+            else:
+                await self._assign(self._start)
             self._started = True
 
     async def _assign(self, start: Start) -> None:
         """Start reading every wanted partition that is not read yet."""
-        new = [partition for partition in await self._wanted() if partition not in self._positions]
-        for partition, offset in (await self._offsets(new, start)).items():
-            self._positions[partition] = offset
-            self._fetcher.seek(partition, offset)
+        new = [partition for partition in await self._wanted() if partition not in self._reader.positions]
+        self._reader.begin(await self._reader.offsets(new, start))
 
     async def _wanted(self) -> list[TopicPartition]:
         wanted = []
@@ -193,50 +308,60 @@ class Consumer:
             wanted += [TopicPartition(topic, partition) for partition in chosen]
         return wanted
 
-    async def _offsets(self, partitions: Iterable[TopicPartition], at: Start) -> dict[TopicPartition, Offset]:
-        listed = list(partitions)
-        answers = await asyncio.gather(*(self._offset(partition, at) for partition in listed))
-        return dict(zip(listed, answers, strict=True))
-
-    async def _offset(self, partition: TopicPartition, at: Start) -> Offset:
-        path = paths.fill(paths.OFFSETS, topic=partition.topic, partition=partition.partition)
-        answer = await self._connection.at_leader(OffsetResponse, "GET", *partition, path, query={"at": _at_text(at)})
-        return answer.offset
-
     async def _next_chunk(self, max_wait_ms: int) -> Chunk | None:
         await self._ensure_started()
+        if self._group is not None:
+            return await self._next_chunk_of_group(self._group, max_wait_ms)
         if self._partitions is None and any(self._connection.is_stale(topic) for topic in self._topics):
             await self._assign("earliest")  # A partition that appears later is read from its first record.
-        await self._fetcher.wait(max_wait_ms)
-        while self._fetcher.failures:
-            await self._decide(self._fetcher.failures.popleft())
-        return self._fetcher.chunks[0] if self._fetcher.chunks else None
+        return await self._reader.next_chunk(max_wait_ms)
 
-    async def _decide(self, failure: Failure) -> None:
-        out_of_range = failure.error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-        if not out_of_range or self._on_out_of_range == "error":
-            raise failure.error
-        offset = await self._offset(failure.partition, self._on_out_of_range)
-        await self.seek(*failure.partition, offset)
+    async def _next_chunk_of_group(self, group: GroupSession, max_wait_ms: int) -> Chunk | None:
+        """Bring the group's business in order, then wait; and again if there is news meanwhile."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max_wait_ms / 1000
+        while True:
+            await group.care()
+            if self._reader.ready:
+                return None
+            left_ms = max(0, int(1000 * (deadline - loop.time())))
+            chunk = await self._reader.next_chunk(left_ms)
+            if not group.must_rebalance and (chunk is not None or loop.time() >= deadline):
+                return chunk
+            if loop.time() >= deadline:
+                return None
+
+    @contextmanager
+    def _polling(self) -> Iterator[None]:
+        if self._group is None:
+            yield
+        else:
+            with self._group.polling():
+                yield
+
+    def _require_group(self) -> GroupSession:
+        if self._group is None:
+            raise InvalidRequestError("group_id: missing; only members of a group commit")
+        return self._group
+
+    def _to_commit(
+        self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        if offsets is None:
+            return self._require_group().positions(self._reader.positions)
+        return {
+            TopicPartition(*partition): OffsetAndMetadata(offset=chosen) if isinstance(chosen, int) else chosen
+            for partition, chosen in offsets.items()
+        }
 
     def _require_assigned(self, topic: str, partition: int) -> TopicPartition:
         wanted = TopicPartition(topic, partition)
-        if wanted not in self._positions:
-            read = ", ".join(map(str, self._positions)) or "none yet"
+        if wanted not in self._reader.positions:
+            read = ", ".join(map(str, self._reader.positions)) or "none yet"
             raise InvalidRequestError(f"{wanted} is not read by this consumer, which reads {read}")
         return wanted
 
 
-def _with_names(rows: pa.RecordBatch, partition: TopicPartition) -> pa.Table:
-    names = pa.repeat(pa.scalar(partition.topic), rows.num_rows)
-    numbers = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows.num_rows)
-    return pa.Table.from_arrays([names, numbers, *rows.columns], schema=TABLE_SCHEMA)
-
-
-def _at_text(at: Start) -> str:
-    if isinstance(at, datetime):
-        moment = at if at.tzinfo else at.replace(tzinfo=UTC)
-        return str(int(moment.timestamp() * 1000))
-    if isinstance(at, int) or at in ("earliest", "latest"):
-        return str(at)
-    raise ConfigError(f"start: expected earliest, latest, a datetime or milliseconds since 1970, received {at!r}")
+def _require_reset(reset: Reset) -> None:
+    if not isinstance(reset, timedelta) and reset not in ("earliest", "latest", "none"):
+        raise ConfigError(f"auto_offset_reset: expected earliest, latest, none or a timedelta, received {reset!r}")

@@ -97,6 +97,9 @@ class Fetcher:
     chunks: deque[Chunk] = field(default_factory=deque)
     failures: deque[Failure] = field(default_factory=deque)
     positions: dict[TopicPartition, _Position] = field(default_factory=dict)
+    paused: set[TopicPartition] = field(default_factory=set)
+    """They keep their positions, but nothing is fetched."""
+    _interrupted: bool = False
     _asked: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: Tasks = field(default_factory=lambda: Tasks("consumer"))
@@ -109,10 +112,23 @@ class Fetcher:
         self.positions[partition] = _Position(offset)
         self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
 
+    def forget(self, partition: TopicPartition) -> None:
+        """Read a partition no longer; what was fetched ahead, and what is under way, is dropped."""
+        self.positions.pop(partition, None)
+        self.paused.discard(partition)
+        self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
+        self.failures = deque(failure for failure in self.failures if failure.partition != partition)
+
+    def interrupt(self) -> None:
+        """End the wait: whoever waits has something else to do first."""
+        self._interrupted = True
+        self._arrived.set()
+
     async def wait(self, max_wait_ms: int) -> None:
-        """Start what can be started, and wait until something has arrived or time is up."""
+        """Start what can be started, and wait until something has arrived, time is up, or `interrupt` is called."""
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
-        while not self.chunks and not self.failures:
+        self._interrupted = False
+        while not self.chunks and not self.failures and not self._interrupted:
             self._arrived.clear()
             await self._start_fetches()
             left = deadline - asyncio.get_running_loop().time()
@@ -134,7 +150,7 @@ class Fetcher:
             address = self._replica(position) or self.connection.leader(*partition)
             if address is None:
                 self.connection.forget_leader_of([partition.topic])
-            elif partition not in ready and address not in self._asked:
+            elif partition not in ready and partition not in self.paused and address not in self._asked:
                 wanted[address].append(partition)
         for address, partitions in wanted.items():
             self._asked[address] = self._tasks.spawn(self._ask(address, partitions), name=f"fetch from {address}")
@@ -186,7 +202,7 @@ class Fetcher:
         except RaftlogError as error:
             led = [partition for partition, position in asked.items() if not self._leave_replica(position)]
             if not error.retriable:
-                self.failures.extend(Failure(partition, error) for partition in led)
+                self.failures.extend(Failure(partition, error) for partition in led if partition in self.positions)
                 return
             self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
             await asyncio.sleep(0.05)

@@ -1,0 +1,159 @@
+"""Administering consumer groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from raftlog.client.admin_security import SecurityAdmin
+from raftlog.client.coordinator_link import CoordinatorLink
+from raftlog.client.starts import Start, ask_offset
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
+from raftlog.model import Offset, TopicPartition
+from raftlog.wire import paths
+from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
+from raftlog.wire.groups import (
+    CommitOffset,
+    GroupDescription,
+    GroupListing,
+    GroupsResponse,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchResponse,
+    OffsetResults,
+    by_topic,
+)
+
+
+class GroupAdmin(SecurityAdmin):
+    """The part of `Admin` that is about consumer groups."""
+
+    async def find_coordinator(self, kind: CoordinatorKind, key: str) -> CoordinatorInfo:
+        """Return which broker coordinates a group or a transactional id."""
+        return await self._connection.ask_any(CoordinatorInfo, "GET", paths.fill(paths.COORDINATOR, kind=kind, key=key))
+
+    async def list_groups(self) -> list[GroupListing]:
+        """Return every group, sorted by id: those with members, and those that only have offsets."""
+        return list((await self._connection.ask_any(GroupsResponse, "GET", paths.GROUPS)).groups)
+
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """Return a group's members, and what they read.
+
+        Raises:
+            NotFoundError: GROUP_ID_NOT_FOUND.
+        """
+        return await self._link(group_id).persist(GroupDescription, "GET", paths.GROUP, timeout_ms=self._timeout_ms)
+
+    async def delete_group(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets.
+
+        Raises:
+            NotFoundError: GROUP_ID_NOT_FOUND.
+            InvalidRequestError: NON_EMPTY_GROUP.
+            UnknownOutcomeError: no answer came; it may be deleted.
+        """
+        await self._link(group_id).persist(
+            dict[str, Any], "DELETE", paths.GROUP, timeout_ms=self._timeout_ms, repeatable=False
+        )
+
+    async def group_offsets(self, group_id: str) -> dict[TopicPartition, Offset]:
+        """Return every offset that a group has committed; none if there is no such group."""
+        answer = await self._link(group_id).persist(
+            OffsetFetchResponse, "GET", paths.GROUP_OFFSETS, timeout_ms=self._timeout_ms
+        )
+        return {TopicPartition(item.topic, item.partition): item.offset for item in answer.offsets if item.offset >= 0}
+
+    async def group_lag(self, group_id: str) -> dict[TopicPartition, int]:
+        """Return how many offsets a group has still to read, of each partition that it has committed an offset of."""
+        offsets = await self.group_offsets(group_id)
+        ends = await asyncio.gather(*(ask_offset(self._connection, partition, "latest") for partition in offsets))
+        return {
+            partition: max(0, end.offset - offset)
+            for (partition, offset), end in zip(offsets.items(), ends, strict=True)
+        }
+
+    async def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], Offset]) -> None:
+        """Let a group without members go on elsewhere.
+
+        Raises:
+            InvalidRequestError: NON_EMPTY_GROUP, or an offset is below 0.
+            NotFoundError: there is no such partition.
+        """
+        asked = tuple(CommitOffset(topic=topic, partition=number, offset=at) for (topic, number), at in offsets.items())
+        try:
+            answer = await self._link(group_id).persist(
+                OffsetResults,
+                "POST",
+                paths.GROUP_OFFSETS,
+                timeout_ms=self._timeout_ms,
+                message=lambda: OffsetCommitRequest(offsets=asked),
+            )
+        except FencedError as error:
+            raise InvalidRequestError(
+                f"group {group_id!r} has members; end them first", code=ErrorCode.NON_EMPTY_GROUP
+            ) from error
+        _require_done(answer)
+
+    async def reset_group_offsets(
+        self,
+        group_id: str,
+        *,
+        to: Start | None = None,
+        shift_by: int = 0,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, Offset]:
+        """Let a group without members go on at `to`, or so much later (or earlier) than it would; return where.
+
+        Args:
+            to: `earliest`, `latest`, or a time; see `Consumer`. None: where it has committed.
+            shift_by: added, within what the log holds.
+            partitions: None means all that it has committed offsets of.
+            dry_run: only say what would be done.
+
+        Raises:
+            InvalidRequestError: NON_EMPTY_GROUP; or nothing was committed of a partition that is to be shifted.
+        """
+        before = await self.group_offsets(group_id)
+        chosen = list(before) if partitions is None else [TopicPartition(*partition) for partition in partitions]
+        if to is None and (unknown := [partition for partition in chosen if partition not in before]):
+            raise InvalidRequestError(f"group {group_id!r} has committed no offset of {unknown[0]} to shift")
+        answers = await asyncio.gather(*(ask_offset(self._connection, p, to or "latest") for p in chosen))
+        after = {}
+        for partition, answer in zip(chosen, answers, strict=True):
+            base = before[partition] if to is None else answer.offset
+            after[partition] = min(max(base + shift_by, answer.log_start_offset), answer.high_watermark)
+        if after and not dry_run:
+            await self.alter_group_offsets(group_id, {(topic, number): at for (topic, number), at in after.items()})
+        return after
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
+        """Forget how far a group has read some partitions.
+
+        Raises:
+            NotFoundError: GROUP_ID_NOT_FOUND.
+            InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC.
+        """
+        wanted = by_topic(TopicPartition(*partition) for partition in partitions)
+        answer = await self._link(group_id).persist(
+            OffsetResults,
+            "POST",
+            paths.GROUP_OFFSETS_DELETE,
+            timeout_ms=self._timeout_ms,
+            message=lambda: OffsetDeleteRequest(partitions=wanted),
+        )
+        _require_done(answer)
+
+    def _link(self, group_id: str) -> CoordinatorLink:
+        return CoordinatorLink(self._connection, group_id)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._connection.timeout_ms
+
+
+def _require_done(answer: OffsetResults) -> None:
+    for result in answer.offsets:
+        if result.error is not None:
+            raise result.error.to_error()

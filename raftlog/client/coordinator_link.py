@@ -1,0 +1,89 @@
+"""The way to the broker that coordinates a group."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from raftlog.client.connection import Connection, parse_bootstrap
+from raftlog.client.core.backoff import backoff_ms
+from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError
+from raftlog.model import Address
+from raftlog.wire import paths
+from raftlog.wire.coordinators import CoordinatorInfo
+
+T = TypeVar("T")
+ANSWER_MARGIN_MS = 3_000
+"""How much later than it may an answer comes before the coordinator counts as hung."""
+
+
+class CoordinatorLink:
+    """The way to the broker that coordinates one group; found by asking, and again when it moves."""
+
+    def __init__(self, connection: Connection, group_id: str) -> None:
+        self.group_id = group_id
+        self._connection = connection
+        self._address: Address | None = None
+
+    async def call(self, cls: type[T], method: str, path: str, *, timeout_ms: int, message: object = None) -> T:
+        """Ask the coordinator once.
+
+        Raises:
+            RetriableError: it is another one by now, or not there; the next call looks for it.
+        """
+        if self._address is None:
+            self._address = await self._find()
+        address = self._address
+        try:
+            return await self._connection.session.call(
+                cls,
+                method,
+                address,
+                paths.fill(path, group=self.group_id),
+                timeout_ms=timeout_ms,
+                **({} if message is None else {"message": message}),
+            )
+        except RetriableError as error:
+            if error.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self._address == address:
+                self._address = None
+            raise
+
+    async def persist(
+        self,
+        cls: type[T],
+        method: str,
+        path: str,
+        *,
+        timeout_ms: int,
+        message: Callable[[], object] = lambda: None,
+        repeatable: bool = True,
+    ) -> T:
+        """Ask until there is an answer, or time is up.
+
+        Args:
+            message: makes each attempt's own.
+            repeatable: it may be sent again although an earlier one may have taken effect.
+        """
+        loop = asyncio.get_running_loop()
+        deadline, attempt = loop.time() + timeout_ms / 1000, 0
+        while True:
+            left_ms = int((deadline - loop.time()) * 1000)
+            try:
+                return await self.call(
+                    cls, method, path, timeout_ms=max(1, min(left_ms, ANSWER_MARGIN_MS)), message=message()
+                )
+            except RetriableError as error:
+                if isinstance(error, UnknownOutcomeError) and not repeatable:
+                    raise
+                attempt += 1
+                wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
+                if left_ms <= wait_ms:
+                    raise error from None
+                await asyncio.sleep(wait_ms / 1000)
+
+    async def _find(self) -> Address:
+        path = paths.fill(paths.COORDINATOR, kind="group", key=self.group_id)
+        found = await self._connection.ask_any(CoordinatorInfo, "GET", path)
+        return parse_bootstrap(found.url)[0]

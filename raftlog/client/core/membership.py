@@ -1,0 +1,135 @@
+"""What a member of a consumer group knows of its membership, and what it says next (KIP-848). No IO.
+
+    joining -> member -> (left | lost) -> joining ...        failed: for good
+
+`target` is what the coordinator wants it to read, `owned` what it reads. Its consumer brings them together when the
+application asks for records: it gives up first, says so, and takes what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.model import TopicPartition
+from raftlog.wire.groups import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    Assignor,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    by_topic,
+    flat,
+)
+
+Phase: TypeAlias = Literal["joining", "member", "lost", "failed"]
+FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+FIRST_INTERVAL_MS = 1_000
+"""Until the coordinator says how often it wants to hear of a member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a member joins with."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    instance_id: str | None = None
+    assignor: Assignor | None = None
+    rack: str = ""
+    client_id: str = ""
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Membership:
+    """One member."""
+
+    member_id: str
+    wishes: Wishes
+    phase: Phase = "joining"
+    epoch: int = JOIN_EPOCH
+    owned: frozenset[TopicPartition] = frozenset()
+    target: frozenset[TopicPartition] = frozenset()
+    interval_ms: int = FIRST_INTERVAL_MS
+    error: RaftlogError | None = None
+    """Why it is lost, or has failed."""
+
+    @property
+    def reconciling(self) -> bool:
+        """Whether it must give up or take partitions."""
+        return self.phase == "member" and self.owned != self.target
+
+    def request(self) -> GroupHeartbeatRequest:
+        """Return the next heartbeat. It may wait for news, unless the member has something to do first."""
+        joining: dict[str, Any] = {}
+        if self.phase == "joining":
+            joining = {
+                "topics": self.wishes.topics,
+                "pattern": self.wishes.pattern,
+                "assignor": self.wishes.assignor,
+                "rack": self.wishes.rack,
+                "client_id": self.wishes.client_id,
+                "session_timeout_ms": self.wishes.session_timeout_ms,
+                "rebalance_timeout_ms": self.wishes.rebalance_timeout_ms,
+            }
+        return GroupHeartbeatRequest(
+            member_id=self.member_id,
+            member_epoch=self.epoch if self.phase == "member" else JOIN_EPOCH,
+            instance_id=self.wishes.instance_id,
+            owned=by_topic(self.owned),
+            max_wait_ms=self.interval_ms if self.phase == "member" and not self.reconciling else 0,
+            **joining,
+        )
+
+    def farewell(self, *, for_good: bool) -> GroupHeartbeatRequest:
+        """Return the last heartbeat.
+
+        Args:
+            for_good: a static member's partitions go to others at once, rather than wait for it.
+        """
+        stays = self.wishes.instance_id is not None and not for_good
+        return GroupHeartbeatRequest(
+            member_id=self.member_id,
+            member_epoch=LEAVE_STATIC_EPOCH if stays else LEAVE_EPOCH,
+            instance_id=self.wishes.instance_id,
+        )
+
+    def on_response(self, response: GroupHeartbeatResponse) -> bool:
+        """Learn what the coordinator says; return whether it is news."""
+        if self.phase not in ("joining", "member"):
+            return False  # Too late: it has left meanwhile.
+        target = flat(response.assignment)
+        news = self.phase == "joining" or response.member_epoch != self.epoch or target != self.target
+        self.phase, self.epoch, self.target = "member", response.member_epoch, target
+        self.interval_ms = max(1, response.heartbeat_interval_ms)
+        return news
+
+    def on_refusal(self, error: RaftlogError) -> None:
+        """Learn that the coordinator does not know it (any more), or does not want it."""
+        if error.code in FENCED:
+            self.lose(error)
+        else:
+            self.phase, self.error, self.target = "failed", error, frozenset()
+
+    def lose(self, error: RaftlogError) -> None:
+        """End the membership: others may read its partitions already."""
+        if self.phase != "failed":
+            self.phase, self.error, self.target, self.epoch = "lost", error, frozenset(), JOIN_EPOCH
+
+    def rejoin(self) -> None:
+        """Begin anew, owning nothing: the application knows what it has lost."""
+        assert self.phase == "lost"
+        self.phase, self.error, self.owned = "joining", None, frozenset()
+
+    def released(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note that some partitions are not read any more."""
+        self.owned -= frozenset(partitions)
+
+    def acquired(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note that some partitions are read from now on."""
+        self.owned |= frozenset(partitions)

@@ -1,0 +1,217 @@
+"""The member's part in the background: heartbeats, whatever the application does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
+from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.core.membership import Membership
+from raftlog.errors import ErrorCode, FencedError, RaftlogError, RetriableError
+from raftlog.runtime import Tasks
+from raftlog.wire import paths
+from raftlog.wire.groups import GroupHeartbeatResponse
+
+_log = logging.getLogger(__name__)
+LEAVE_TIMEOUT_MS = 3_000
+
+
+class GroupMember:
+    """Keeps the membership alive, and ends it when the application does not ask for records any more.
+
+    Args:
+        on_news: called when the consumer should bring what it reads in line, or look at an error.
+    """
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        membership: Membership,
+        *,
+        max_poll_interval_ms: int,
+        on_news: Callable[[], None],
+    ) -> None:
+        self.membership = membership
+        self.link = link
+        self._max_poll_interval_s = max_poll_interval_ms / 1000
+        self._on_news = on_news
+        self._polling = 0
+        self._polled_at = 0.0
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._refusal: RaftlogError | None = None
+        """Why the last heartbeat did not get through."""
+        self._tasks = Tasks("group member")
+
+    async def start(self, *, timeout_ms: int) -> None:
+        """Join; return once the coordinator has answered.
+
+        Raises:
+            RetriableError: no coordinator answers in time.
+            RaftlogError: it does not want this member.
+        """
+        self._polled_at = asyncio.get_running_loop().time()
+        self._tasks.spawn(self._run(), name="heartbeats")
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while self.membership.phase == "joining":
+                    await self.changed()
+        except TimeoutError:
+            why = self._refusal.message if self._refusal is not None else "it does not answer"
+            raise RetriableError(
+                f"cannot join group {self.link.group_id!r} within {timeout_ms} ms: {why}",
+                code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ) from self._refusal
+        self.raise_failure()
+
+    async def close(self, *, for_good: bool = False) -> None:
+        """Stop the heartbeats, and tell the coordinator; if it cannot be told, the session ends by itself."""
+        await self._tasks.close()
+        if self.membership.phase == "member":
+            await self._say_farewell(for_good=for_good)
+        self._changed.set()
+
+    def begin_poll(self) -> None:
+        """Note that the application asks for records."""
+        self._polling += 1
+
+    def end_poll(self) -> None:
+        """Note that it has got some, and processes them."""
+        self._polling -= 1
+        self._polled_at = asyncio.get_running_loop().time()
+
+    def hasten(self) -> None:
+        """Send a heartbeat now: there is something to say."""
+        self._wake.set()
+
+    def raise_failure(self) -> None:
+        """Raise what ended the membership for good, if something did."""
+        if self.membership.phase == "failed":
+            assert self.membership.error is not None
+            raise self.membership.error
+
+    async def changed(self) -> None:
+        """Wait until the coordinator has said something new."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _run(self) -> None:
+        attempt = 0
+        while self.membership.phase != "failed":
+            if self.membership.phase == "lost":
+                await self._wait(None)
+                continue
+            if self._time_to_poll_s() <= 0:
+                await self._leave()
+                continue
+            try:
+                attempt = 0 if await self._beat() else attempt
+            except RaftlogError as error:
+                attempt += 1
+                await self._on_error(error, attempt)
+
+    async def _beat(self) -> bool:
+        """Send one heartbeat, and wait until the next is due; return whether it was answered."""
+        loop = asyncio.get_running_loop()
+        started, request = loop.time(), self.membership.request()
+        self._wake.clear()
+        call = asyncio.ensure_future(
+            self.link.call(
+                GroupHeartbeatResponse,
+                "POST",
+                paths.GROUP_HEARTBEAT,
+                timeout_ms=request.max_wait_ms + ANSWER_MARGIN_MS,
+                message=request,
+            )
+        )
+        try:
+            if not await self._answered(call, may_interrupt=request.max_wait_ms > 0):
+                return False
+            response = await call
+        finally:
+            call.cancel()
+            with suppress(asyncio.CancelledError, RaftlogError):
+                await call
+        if self.membership.on_response(response):
+            self._tell()
+        elif (rest_s := self.membership.interval_ms / 1000 - (loop.time() - started)) > 0:
+            await self._wait(rest_s)
+        return True
+
+    async def _answered(self, call: asyncio.Future[GroupHeartbeatResponse], *, may_interrupt: bool) -> bool:
+        """Wait for an answer; give up on one that waits for news when there is something else to say."""
+        wake = asyncio.ensure_future(self._wake.wait())
+        try:
+            awaited: list[asyncio.Future[Any]] = [call, wake] if may_interrupt else [call]
+            await asyncio.wait(
+                awaited,
+                timeout=max(0.0, self._time_to_poll_s()),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            wake.cancel()
+        return call.done()
+
+    async def _on_error(self, error: RaftlogError, attempt: int) -> None:
+        self._refusal = error
+        held = error.code is ErrorCode.UNRELEASED_INSTANCE_ID  # By a process that ended: until its session does.
+        if error.retriable or held:
+            if attempt % 10 == 3 or (held and attempt == 1):
+                _log.warning("group %s: no heartbeat gets through: %s", self.link.group_id, error.message)
+            await self._wait(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
+            return
+        _log.warning("group %s: %s: %s", self.link.group_id, error.code, error.message)
+        self.membership.on_refusal(error)
+        self._tell()
+
+    async def _leave(self) -> None:
+        """Give everything up: the application has not asked for records for too long."""
+        error = FencedError(
+            f"group {self.link.group_id!r}: nothing was asked for within max_poll_interval_ms "
+            f"({int(self._max_poll_interval_s * 1000)} ms), so the partitions went to others; process less between two "
+            "calls, or allow more time",
+            code=ErrorCode.UNKNOWN_MEMBER_ID,
+        )
+        _log.warning("%s", error.message)
+        was_member = self.membership.phase == "member"
+        self.membership.lose(error)
+        self._tell()
+        if was_member:
+            await self._say_farewell(for_good=True)
+
+    async def _say_farewell(self, *, for_good: bool) -> None:
+        message = self.membership.farewell(for_good=for_good)
+        try:
+            await self.link.persist(
+                GroupHeartbeatResponse,
+                "POST",
+                paths.GROUP_HEARTBEAT,
+                timeout_ms=LEAVE_TIMEOUT_MS,
+                message=lambda: message,
+            )
+        except RaftlogError as error:
+            _log.info("group %s: could not say that this member leaves: %s", self.link.group_id, error.message)
+
+    def _time_to_poll_s(self) -> float:
+        """How long the application may still go without asking for records."""
+        if self._polling:
+            return self._max_poll_interval_s
+        return self._polled_at + self._max_poll_interval_s - asyncio.get_running_loop().time()
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Wait until there is something to say, or time is up."""
+        if seconds is not None:
+            seconds = min(seconds, max(0.0, self._time_to_poll_s()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._on_news()

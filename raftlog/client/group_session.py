@@ -1,0 +1,313 @@
+"""A consumer in a group: brings what is read in line with what was assigned, and commits how far it has read."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from raftlog.client.connection import Connection
+from raftlog.client.coordinator_link import CoordinatorLink
+from raftlog.client.core.membership import FENCED, Membership
+from raftlog.client.group_member import GroupMember
+from raftlog.client.reader import PartitionReader
+from raftlog.client.starts import Start
+from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, RaftlogError, RetriableError
+from raftlog.model import LeaderEpoch, Offset, TopicPartition
+from raftlog.runtime import Tasks
+from raftlog.wire import paths
+from raftlog.wire.groups import (
+    CommitOffset,
+    CommittedOffset,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetResults,
+    by_topic,
+)
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+OnRebalance = Callable[[list[TopicPartition]], Awaitable[None] | None]
+EPOCH_WAIT_S = 1.0
+"""How long a commit waits for the heartbeat that brings the epoch it lacks, before it asks again."""
+RETRY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAndMetadata:
+    """An offset to commit: of the next record to read, with a text of the application's own."""
+
+    offset: Offset
+    metadata: str = ""
+    leader_epoch: LeaderEpoch = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOptions:
+    """How a consumer behaves in its group; see `Consumer`."""
+
+    reset: Start | None
+    """Where to begin without a committed offset; None raises."""
+    auto_commit_interval_ms: int | None
+    """None: the application commits."""
+    timeout_ms: int
+    on_assigned: OnRebalance | None = None
+    on_revoked: OnRebalance | None = None
+    on_lost: OnRebalance | None = None
+
+
+class GroupSession:
+    """One consumer's part in its group."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        reader: PartitionReader,
+        membership: Membership,
+        *,
+        group_id: str,
+        max_poll_interval_ms: int,
+        options: GroupOptions,
+    ) -> None:
+        self.group_id = group_id
+        self.membership = membership
+        self._reader = reader
+        self._options = options
+        self._link = CoordinatorLink(connection, group_id)
+        self.member = GroupMember(
+            self._link, membership, max_poll_interval_ms=max_poll_interval_ms, on_news=reader.fetcher.interrupt
+        )
+        self._committed: dict[TopicPartition, Offset] = {}
+        self._committing = asyncio.Lock()
+        self._commit_due_s = 0.0
+        self._tasks = Tasks("group commits")
+
+    async def start(self) -> None:
+        """Join the group."""
+        self._note_commit()
+        await self.member.start(timeout_ms=self._options.timeout_ms)
+
+    async def close(self, *, commit: bool) -> None:
+        """Commit if that is this consumer's way, and leave. What cannot be told is told by time."""
+        try:
+            automatic = commit and self._options.auto_commit_interval_ms is not None
+            if automatic and self.membership.phase == "member":
+                await self._commit_quietly(self.positions(self.membership.owned))
+        finally:
+            await self._tasks.close()
+            await self.member.close()
+
+    @contextmanager
+    def polling(self) -> Iterator[None]:
+        """Let the member know for how long the application asks for records."""
+        self.member.begin_poll()
+        try:
+            yield
+        finally:
+            self.member.end_poll()
+
+    @property
+    def must_rebalance(self) -> bool:
+        """Whether partitions must be given up or taken, or an error be told."""
+        return self.membership.phase in ("lost", "failed") or self.membership.reconciling
+
+    @property
+    def needs_care(self) -> bool:
+        """Whether `care` has something to do before the next record is returned."""
+        if self.must_rebalance:
+            return True
+        return self._options.auto_commit_interval_ms is not None and self._now_s() >= self._commit_due_s
+
+    async def care(self) -> None:
+        """Do what is due between two records: lose, give up and take partitions; commit.
+
+        Raises:
+            RaftlogError: the membership has failed for good, or no starting offset can be found.
+        """
+        self.member.raise_failure()
+        if self.membership.phase == "lost":
+            await self._lose()
+        while self.membership.reconciling:
+            if revoked := self.membership.owned - self.membership.target:
+                await self._give_up(revoked)
+            else:
+                await self._take(self.membership.target - self.membership.owned)
+        if self.needs_care and self.membership.phase == "member":
+            self._note_commit()
+            if offsets := self.positions(self.membership.owned):
+                self._tasks.spawn(self._commit_quietly(offsets), name="commit")
+
+    def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return how far partitions were read, as far as that was not committed yet."""
+        known = self._reader.positions
+        return {
+            partition: OffsetAndMetadata(offset=known[partition])
+            for partition in partitions
+            if partition in known and self._committed.get(partition) != known[partition]
+        }
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit offsets, one commit after another; see `Consumer.commit`."""
+        if not offsets:
+            return
+        async with self._committing:
+            answer = await self._commit(offsets)
+            for result in answer.offsets:
+                if result.error is None:
+                    partition = TopicPartition(result.topic, result.partition)
+                    self._committed[partition] = offsets[partition].offset
+        for result in answer.offsets:
+            if result.error is not None:
+                raise result.error.to_error()
+
+    def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
+        """Commit in the background, after the commits before."""
+        return self._tasks.spawn(self.commit(offsets), name="commit", awaited=True)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> list[CommittedOffset]:
+        """Return the group's offsets of some partitions, once no open transaction is about to change them."""
+        wanted = by_topic(partitions)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.timeout_ms / 1000
+        while True:
+            answer = await self._persist(
+                OffsetFetchResponse,
+                paths.GROUP_OFFSETS_FETCH,
+                lambda: OffsetFetchRequest(
+                    partitions=wanted,
+                    member_id=self.membership.member_id,
+                    member_epoch=self.membership.epoch,
+                    require_stable=True,
+                ),
+            )
+            unstable = [item.error.to_error() for item in answer.offsets if item.error is not None]
+            if not unstable:
+                return list(answer.offsets)
+            if not unstable[0].retriable or loop.time() >= deadline:
+                raise unstable[0]
+            await asyncio.sleep(RETRY_S)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetResults:
+        if self.membership.phase != "member":
+            raise self.membership.error or FencedError("not a member yet", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        asked = tuple(
+            CommitOffset(
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=chosen.offset,
+                metadata=chosen.metadata,
+                leader_epoch=chosen.leader_epoch,
+            )
+            for partition, chosen in offsets.items()
+        )
+        return await self._persist(
+            OffsetResults,
+            paths.GROUP_OFFSETS,
+            lambda: OffsetCommitRequest(
+                offsets=asked, member_id=self.membership.member_id, member_epoch=self.membership.epoch
+            ),
+        )
+
+    async def _persist(self, cls: type[T], path: str, message: Callable[[], object]) -> T:
+        """Ask the coordinator as a member, in the epoch that it has moved us to."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.timeout_ms / 1000
+        while True:
+            left_ms = max(1, int((deadline - loop.time()) * 1000))
+            try:
+                return await self._link.persist(cls, "POST", path, timeout_ms=left_ms, message=message)
+            except FencedError as error:
+                # Ahead of us: the heartbeat that moved us has not been answered yet.
+                if error.code is not ErrorCode.STALE_MEMBER_EPOCH or loop.time() >= deadline:
+                    raise
+                if error.details.get("member_epoch") != self.membership.epoch:
+                    await self._until_changed()
+
+    async def _until_changed(self) -> None:
+        self.member.hasten()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EPOCH_WAIT_S):
+                await self.member.changed()
+        if self.membership.phase != "member":
+            raise self.membership.error or FencedError("not a member any more", code=ErrorCode.UNKNOWN_MEMBER_ID)
+
+    async def _lose(self) -> None:
+        """Tell the application that others may read its partitions already, and join anew."""
+        lost = self.membership.owned
+        self._forget(lost)
+        if lost:
+            await _call(self._options.on_lost or self._options.on_revoked, lost)
+        self.membership.rejoin()
+        self.member.hasten()
+
+    async def _give_up(self, revoked: frozenset[TopicPartition]) -> None:
+        """Let partitions go: commit, tell the application, and only then the coordinator."""
+        if self._options.auto_commit_interval_ms is not None:
+            await self._commit_quietly(self.positions(revoked))
+        await _call(self._options.on_revoked, revoked)
+        self._forget(revoked)
+        self.membership.released(revoked)
+        self.member.hasten()
+
+    async def _take(self, added: frozenset[TopicPartition]) -> None:
+        """Begin with new partitions where the group has left off."""
+        try:
+            offsets = await self._starting_offsets(added)
+        except FencedError as error:
+            if error.code not in FENCED:
+                raise
+            self.membership.lose(error)  # As the next heartbeat would hear.
+            return
+        still = {partition: offset for partition, offset in offsets.items() if partition in self.membership.target}
+        self._reader.begin(still)
+        self.membership.acquired(still)
+        if still:
+            await _call(self._options.on_assigned, still)
+            self.member.hasten()
+
+    async def _starting_offsets(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Offset]:
+        offsets = {}
+        for item in await self.committed(partitions):
+            if item.offset >= 0:
+                offsets[TopicPartition(item.topic, item.partition)] = item.offset
+        self._committed |= offsets
+        missing = partitions - offsets.keys()
+        if not missing:
+            return offsets
+        if self._options.reset is None:
+            raise OffsetOutOfRangeError(
+                f"group {self.group_id!r} has committed no offset of {', '.join(map(str, sorted(missing)))}, and "
+                "auto_offset_reset is none: commit one, or choose where to begin"
+            )
+        return offsets | await self._reader.offsets(missing, self._options.reset)
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        listed = list(partitions)
+        self._reader.end(listed)
+        for partition in listed:
+            self._committed.pop(partition, None)
+
+    async def _commit_quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            await self.commit(offsets)
+        except RaftlogError as error:
+            # Not lost: the next commit has it, or whoever gets the partition reads it again.
+            level = logging.INFO if isinstance(error, RetriableError) else logging.WARNING
+            _log.log(level, "group %s: not committed: %s: %s", self.group_id, error.code, error.message)
+
+    def _note_commit(self) -> None:
+        self._commit_due_s = self._now_s() + (self._options.auto_commit_interval_ms or 0) / 1000
+
+    @staticmethod
+    def _now_s() -> float:
+        return asyncio.get_running_loop().time()
+
+
+async def _call(callback: OnRebalance | None, partitions: Iterable[TopicPartition]) -> None:
+    if callback is not None and inspect.isawaitable(result := callback(sorted(partitions))):
+        await result

@@ -1,0 +1,148 @@
+"""What every consumer does, in a group or not: reads partitions from positions, and finds offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from raftlog.client.connection import Connection
+from raftlog.client.fetching import Chunk, Failure, Fetcher
+from raftlog.client.starts import Start, offset_at
+from raftlog.errors import CorruptBatchError, ErrorCode
+from raftlog.model import Offset, TopicPartition
+from raftlog.record import READ_SCHEMA, Record
+
+TABLE_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("partition", pa.int32()), *READ_SCHEMA])
+
+
+class PartitionReader:
+    """Reads the partitions that it was given.
+
+    Args:
+        on_out_of_range: where to go on when a position is not in the log; None raises.
+    """
+
+    def __init__(self, connection: Connection, fetcher: Fetcher, *, on_out_of_range: Start | None) -> None:
+        self.connection = connection
+        self.fetcher = fetcher
+        self.positions: dict[TopicPartition, Offset] = {}
+        """Of the next record that will be returned."""
+        self.ready: deque[Record] = deque()
+        """What an iteration has not handed out yet: records of one partition, without gaps."""
+        self._ready_end: Offset = 0
+        self._on_out_of_range = on_out_of_range
+
+    def begin(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Read more partitions, or go on elsewhere in some."""
+        for partition, offset in offsets.items():
+            self._drop_ready(partition)
+            self.positions[partition] = offset
+            self.fetcher.seek(partition, offset)
+
+    def end(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading some partitions; what was fetched of them is dropped."""
+        for partition in partitions:
+            self._drop_ready(partition)
+            self.positions.pop(partition, None)
+            self.fetcher.forget(partition)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Keep some partitions, but return no records of them."""
+        for partition in partitions:
+            self._drop_ready(partition)
+            self.fetcher.paused.add(partition)
+            self.fetcher.seek(partition, self.positions[partition])
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with paused partitions."""
+        self.fetcher.paused.difference_update(partitions)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Return how many offsets below the high watermark are still to be read; None: nothing was heard of it yet."""
+        known = self.fetcher.positions[partition].high_watermark
+        return None if known < 0 else max(0, known - self.positions[partition])
+
+    async def next_chunk(self, max_wait_ms: int) -> Chunk | None:
+        """Return what is ready, or None: nothing came in time, or something else has to be done first."""
+        await self.fetcher.wait(max_wait_ms)
+        while self.fetcher.failures:
+            await self._decide(self.fetcher.failures.popleft())
+        return self.fetcher.chunks[0] if self.fetcher.chunks else None
+
+    def take(self, chunk: Chunk, max_records: int | None) -> list[Record]:
+        """Remove and return records of a chunk.
+
+        Raises:
+            CorruptBatchError: a checksum is wrong. Nothing is skipped: it is fetched anew.
+        """
+        try:
+            records = chunk.take(len(chunk.records()) if max_records is None else max_records)
+        except CorruptBatchError:
+            self.fetcher.seek(chunk.partition, chunk.position)
+            raise
+        self.positions[chunk.partition] = chunk.position
+        if chunk.position == chunk.next_position:
+            self.fetcher.chunks.popleft()
+        return records
+
+    def take_arrow(self, chunk: Chunk | None) -> pa.Table:
+        """Remove and return everything that is ready, beginning with `chunk`; see `take`."""
+        tables: list[pa.Table] = []
+        while chunk is not None:
+            try:
+                batches = chunk.arrow()
+            except CorruptBatchError:
+                self.fetcher.seek(chunk.partition, chunk.position)
+                if tables:
+                    break
+                raise
+            self.fetcher.chunks.popleft()
+            tables += [_with_names(rows, chunk.partition) for rows in batches]
+            self.positions[chunk.partition] = chunk.next_position
+            chunk = self.fetcher.chunks[0] if self.fetcher.chunks else None
+        return pa.concat_tables(tables) if tables else TABLE_SCHEMA.empty_table()
+
+    def keep_ready(self, records: list[Record]) -> None:
+        """Hand records out one by one: a record counts as returned once it is."""
+        first = TopicPartition(records[0].topic, records[0].partition)
+        self.ready.extend(records)
+        self._ready_end, self.positions[first] = self.positions[first], records[0].offset
+
+    def next_ready(self) -> Record:
+        """Return the next of the records kept."""
+        record = self.ready.popleft()
+        end = record.offset + 1 if self.ready else self._ready_end
+        self.positions[TopicPartition(record.topic, record.partition)] = end
+        return record
+
+    def take_ready(self, max_records: int | None) -> list[Record]:
+        """Return the rest of an iteration that was left."""
+        count = len(self.ready) if max_records is None else min(max_records, len(self.ready))
+        return [self.next_ready() for _ in range(count)]
+
+    async def offsets(self, partitions: Iterable[TopicPartition], at: Start) -> dict[TopicPartition, Offset]:
+        """Return where each partition begins, ends, or was at a time."""
+        listed = list(partitions)
+        answers = await asyncio.gather(*(offset_at(self.connection, partition, at) for partition in listed))
+        return dict(zip(listed, answers, strict=True))
+
+    async def _decide(self, failure: Failure) -> None:
+        out_of_range = failure.error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        if not out_of_range or self._on_out_of_range is None:
+            raise failure.error
+        offset = await offset_at(self.connection, failure.partition, self._on_out_of_range)
+        if failure.partition in self.positions:
+            self.begin({failure.partition: offset})
+
+    def _drop_ready(self, partition: TopicPartition) -> None:
+        if self.ready and (self.ready[0].topic, self.ready[0].partition) == partition:
+            self.ready.clear()
+
+
+def _with_names(rows: pa.RecordBatch, partition: TopicPartition) -> pa.Table:
+    names = pa.repeat(pa.scalar(partition.topic), rows.num_rows)
+    numbers = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows.num_rows)
+    return pa.Table.from_arrays([names, numbers, *rows.columns], schema=TABLE_SCHEMA)

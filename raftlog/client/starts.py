@@ -1,0 +1,44 @@
+"""Where to begin reading: an end of the log, or a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeAlias
+
+from raftlog.client.connection import Connection
+from raftlog.errors import ConfigError
+from raftlog.model import Offset, TopicPartition
+from raftlog.wire import paths
+from raftlog.wire.data import OffsetResponse
+
+Start: TypeAlias = Literal["earliest", "latest"] | int | datetime | timedelta
+"""A number is milliseconds since 1970 UTC, a timedelta so long ago."""
+
+
+async def offset_at(connection: Connection, partition: TopicPartition, at: Start) -> Offset:
+    """Ask a partition's leader for the first offset at or after `at`; its high watermark if there is none."""
+    return (await ask_offset(connection, partition, at)).offset
+
+
+async def ask_offset(connection: Connection, partition: TopicPartition, at: Start) -> OffsetResponse:
+    """Ask a partition's leader for an offset, and for both ends of the log."""
+    path = paths.fill(paths.OFFSETS, topic=partition.topic, partition=partition.partition)
+    return await connection.at_leader(OffsetResponse, "GET", *partition, path, query={"at": at_text(at)})
+
+
+def at_text(at: Start) -> str:
+    """Return a start as the query of `paths.OFFSETS` has it.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(at, timedelta):
+        at = datetime.now(UTC) - at
+    if isinstance(at, datetime):
+        moment = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return str(int(moment.timestamp() * 1000))
+    if isinstance(at, int) or at in ("earliest", "latest"):
+        return str(at)
+    raise ConfigError(
+        f"start: expected earliest, latest, a datetime, a timedelta or milliseconds since 1970, received {at!r}"
+    )

@@ -1,0 +1,307 @@
+"""Consumers in groups on a real cluster: sharing, going on, rebalancing, slow applications, commits, failovers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from raftlog import Admin, Consumer, Producer
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.client.consumer import OffsetAndMetadata
+from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, OffsetOutOfRangeError, RaftlogError
+from raftlog.model import TopicPartition
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def url(shared_cluster: LocalCluster) -> str:
+    return shared_cluster.bootstrap
+
+
+@pytest.fixture
+def group(topic_name: str) -> str:
+    return topic_name.replace("topic", "group")
+
+
+async def fill(url: str, topic: str, count: int, *, partitions: int = 4, first: int = 0) -> None:
+    async with Admin(url) as admin:
+        await admin.create_topic(topic, partitions=partitions, replication_factor=3, if_not_exists=True)
+    async with Producer(url) as producer:
+        sent = [
+            producer.send_nowait(topic, b"%d" % number, partition=number % partitions)
+            for number in range(first, first + count)
+        ]
+        await asyncio.gather(*sent)
+
+
+async def until(holds: Callable[[], bool], *consumers: Consumer, into: list[int] | None = None) -> None:
+    """Let consumers poll until something holds; offsets of what they got meanwhile go into a list."""
+    async with asyncio.timeout(20):
+        while not holds():
+            for records in await asyncio.gather(*(consumer.fetch(max_wait_ms=50) for consumer in consumers)):
+                if into is not None:
+                    into += [record.offset for record in records]
+
+
+async def numbers(consumer: Consumer, count: int, seconds: float = 20) -> list[int]:
+    seen: list[int] = []
+    async with asyncio.timeout(seconds):
+        while len(seen) < count:
+            seen += [int(record.value or b"") for record in await consumer.fetch()]
+    return seen
+
+
+async def test_a_group_goes_on_where_it_has_committed(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 40)
+    async with Consumer(url, topic_name, group_id=group, auto_offset_reset="earliest") as consumer:
+        assert sorted(await numbers(consumer, 40)) == list(range(40))
+    await fill(url, topic_name, 8, first=40)
+    async with Consumer(url, topic_name, group_id=group) as consumer:
+        assert sorted(await numbers(consumer, 8)) == list(range(40, 48))
+        assert {consumer.lag(*partition) for partition in consumer.assignment} == {0}
+
+
+async def test_members_share_the_partitions_and_only_moved_ones_stop(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 0, partitions=6)
+    events: list[tuple[str, str, int]] = []
+
+    def noting(name: str) -> dict[str, Callable[[list[TopicPartition]], Awaitable[None]]]:
+        async def note(kind: str, partitions: list[TopicPartition]) -> None:
+            events.append((name, kind, len(partitions)))
+
+        return {f"on_{kind}": lambda p, kind=kind: note(kind, p) for kind in ("assigned", "revoked", "lost")}
+
+    async with (
+        Consumer(url, topic_name, group_id=group, **noting("a")) as a,
+        Consumer(url, topic_name, group_id=group, **noting("b")) as b,
+    ):
+        await until(lambda: len(a.assignment) == len(b.assignment) == 3, a, b)
+        kept = set(a.assignment)
+        async with Consumer(url, topic_name, group_id=group, **noting("c")) as c:
+            await until(lambda: len(a.assignment) == len(b.assignment) == len(c.assignment) == 2, a, b, c)
+            assert set(a.assignment) < kept
+        await until(lambda: len(a.assignment) == len(b.assignment) == 3, a, b)
+    assert events.count(("c", "assigned", 1)) + 2 * events.count(("c", "assigned", 2)) == 2
+    assert ("a", "revoked", 1) in events
+    assert not [event for event in events if event[1] == "lost"]
+
+
+async def test_iterating_commits_what_was_processed_and_not_what_an_error_interrupted(
+    url: str, topic_name: str, group: str
+):
+    await fill(url, topic_name, 10, partitions=1)
+
+    async def process() -> None:
+        options = {"group_id": group, "auto_offset_reset": "earliest", "auto_commit_interval_ms": 1}
+        async with Consumer(url, topic_name, **options) as consumer:
+            async for record in consumer:
+                if record.value == b"5":
+                    raise RuntimeError("cannot process 5")
+                await asyncio.sleep(0.005)
+
+    with pytest.raises(RuntimeError, match="cannot process 5"):
+        await process()
+    async with Consumer(url, topic_name, group_id=group) as consumer:
+        async for record in consumer:
+            first = int(record.value or b"")
+            break
+        assert first <= 5  # Nothing was skipped.
+        assert first >= 1  # What was processed is committed, as far as a commit got through.
+        assert consumer.position(topic_name, 0) == first + 1
+        assert sorted(await numbers(consumer, 9 - first)) == list(range(first + 1, 10))
+
+
+async def test_explicit_commits(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 9, partitions=1)
+    options = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    async with Consumer(url, topic_name, **options) as consumer:
+        assert len(await consumer.fetch(max_records=3, max_wait_ms=10_000)) == 3
+        await consumer.commit()
+        await consumer.fetch(max_records=2, max_wait_ms=10_000)
+        first = consumer.commit_nowait()
+        second = consumer.commit_nowait({(topic_name, 0): OffsetAndMetadata(offset=4, metadata="mine")})
+        await asyncio.gather(first, second)
+        assert await consumer.committed() == {
+            TopicPartition(topic_name, 0): OffsetAndMetadata(offset=4, metadata="mine")
+        }
+        with pytest.raises(RaftlogError, match="there is no partition"):
+            await consumer.commit({("nowhere", 0): 1})
+    async with Consumer(url, topic_name, **options) as consumer:
+        assert (await numbers(consumer, 5))[0] == 4
+
+
+async def test_where_a_group_begins(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 4, partitions=1)
+
+    async def begins(reset, suffix: str) -> int:
+        async with Consumer(url, topic_name, group_id=group + suffix, auto_offset_reset=reset) as consumer:
+            consumed: list[int] = []
+            await until(lambda: bool(consumer.assignment), consumer, into=consumed)
+            return consumed[0] if consumed else consumer.position(topic_name, 0)
+
+    async with Consumer(url, topic_name, group_id=group, auto_offset_reset="none") as consumer:
+        with pytest.raises(OffsetOutOfRangeError, match="auto_offset_reset is none"):
+            await consumer.fetch(max_wait_ms=10_000)
+    assert await begins("latest", "l") == 4
+    assert await begins(timedelta(seconds=0), "z") == 4
+    assert await begins(timedelta(hours=1), "h") == 0
+    assert await begins("earliest", "e") == 0
+    with pytest.raises(ConfigError, match="auto_offset_reset: expected earliest"):
+        Consumer(url, topic_name, group_id=group, auto_offset_reset="first")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="partitions: not with a group_id"):
+        Consumer(url, topic_name, group_id=group, partitions=[0])
+    async with Consumer(url, topic_name) as alone:
+        with pytest.raises(InvalidRequestError, match="group_id: missing"):
+            await alone.commit()
+
+
+async def test_pausing_seeking_and_resuming(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 20, partitions=2)
+    async with Consumer(url, topic_name, group_id=group, auto_offset_reset="earliest") as consumer:
+        assert len(await numbers(consumer, 20)) == 20
+        await consumer.seek_to("earliest")
+        consumer.pause((topic_name, 0))
+        assert sorted(await numbers(consumer, 10)) == list(range(1, 20, 2))
+        assert await consumer.fetch(max_wait_ms=200) == []
+        consumer.resume()
+        assert sorted(await numbers(consumer, 10)) == list(range(0, 20, 2))
+        await consumer.seek(topic_name, 1, 8)
+        assert await numbers(consumer, 2) == [17, 19]
+        await consumer.seek_to(timedelta(hours=1), (topic_name, 1))
+        assert len(await numbers(consumer, 10)) == 10
+
+
+async def test_a_slow_application_keeps_its_partitions_until_the_limit_and_is_told(
+    url: str, topic_name: str, group: str
+):
+    await fill(url, topic_name, 8, partitions=2)
+    lost: list[TopicPartition] = []
+    options = {"group_id": group, "auto_offset_reset": "earliest", "session_timeout_ms": 1_000}
+    async with (
+        Consumer(url, topic_name, **options, max_poll_interval_ms=4_000, on_lost=lost.extend) as slow,
+        Consumer(url, topic_name, **options) as other,
+    ):
+        await until(lambda: len(slow.assignment) == len(other.assignment) == 1, slow, other)
+        mine = slow.assignment
+        async with asyncio.timeout(3):
+            for _ in range(10):  # Far longer than its session: the heartbeats go on.
+                await other.fetch(max_wait_ms=200)
+        assert slow.assignment == mine
+        assert len(other.assignment) == 1
+
+        await until(lambda: len(other.assignment) == 2, other)
+        with pytest.raises(FencedError, match="max_poll_interval_ms"):
+            await slow.commit({(*mine[0],): 1})
+        assert lost == []
+        await slow.fetch(max_wait_ms=50)
+        assert lost == mine
+        await until(lambda: len(slow.assignment) == len(other.assignment) == 1, slow, other)
+
+
+async def test_commits_of_a_member_that_the_group_went_on_without_are_refused(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 4, partitions=1)
+    options = {"group_id": group, "auto_offset_reset": "earliest", "session_timeout_ms": 1_000}
+    async with Consumer(url, topic_name, **options, enable_auto_commit=False) as zombie:
+        await until(lambda: bool(zombie.assignment), zombie)
+        assert zombie._group is not None
+        await zombie._group.member._tasks.close()  # No heartbeats any more, as in a process that hangs.
+        async with Consumer(url, topic_name, **options) as other:
+            await until(lambda: bool(other.assignment), other)
+            with pytest.raises(FencedError) as fenced:
+                await zombie.commit({(topic_name, 0): 4})
+            assert fenced.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_patterns_find_topics_that_come_later(url: str, topic_name: str, group: str):
+    await fill(url, f"{topic_name}.one", 3, partitions=1)
+    async with Consumer(
+        url, pattern=rf"{topic_name}\.(one|two)", group_id=group, auto_offset_reset="earliest"
+    ) as consumer:
+        assert len(await numbers(consumer, 3)) == 3
+        await fill(url, f"{topic_name}.two", 2, partitions=1)
+        await fill(url, f"{topic_name}.three", 2, partitions=1)
+        assert len(await numbers(consumer, 2)) == 2
+        assert {partition.topic for partition in consumer.assignment} == {f"{topic_name}.one", f"{topic_name}.two"}
+    with pytest.raises(InvalidRequestError) as refused:
+        await Consumer(url, pattern="(", group_id=group).__aenter__()
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+async def test_a_static_member_comes_back_to_its_partitions(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 0, partitions=4)
+    revoked: list[TopicPartition] = []
+    async with Consumer(url, topic_name, group_id=group, on_revoked=revoked.extend) as other:
+        async with Consumer(url, topic_name, group_id=group, group_instance_id="one") as first:
+            await until(lambda: len(first.assignment) == len(other.assignment) == 2, first, other)
+            had = first.assignment
+        revoked.clear()
+        async with Consumer(url, topic_name, group_id=group, group_instance_id="one") as again:
+            await until(lambda: len(again.assignment) == 2, again, other)
+            assert sorted(again.assignment) == sorted(had)
+    assert revoked == []
+    assert len(other.assignment) == 2
+
+
+async def test_no_coordinator_is_an_error_in_time():
+    with pytest.raises(RaftlogError, match=r"cannot (connect|join)"):
+        async with Consumer("http://127.0.0.1:1", "t", group_id="g", request_timeout_ms=300):
+            pass
+
+
+@asynccontextmanager
+async def processing(url: str, topic: str, group: str, members: int, seen: Counter[int]) -> AsyncIterator[None]:
+    """Run consumers that process records one by one, until the block ends."""
+
+    async def work() -> None:
+        async with Consumer(
+            url,
+            topic,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=3_000,
+            auto_commit_interval_ms=200,
+        ) as consumer:
+            async for record in consumer:
+                seen[int(record.value or b"")] += 1
+
+    async with AsyncExitStack() as stack:
+        tasks = [asyncio.create_task(work()) for _ in range(members)]
+
+        async def end() -> None:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [result for result in results if not isinstance(result, asyncio.CancelledError)] == []
+
+        stack.push_async_callback(end)
+        yield
+
+
+async def test_a_group_survives_the_kill_of_its_coordinators_broker_and_of_the_active_controller(
+    tmp_path, topic_name: str, group: str
+):
+    with LocalCluster(tmp_path / "c", port=0) as cluster:
+        url, seen = cluster.bootstrap, Counter[int]()
+        await fill(url, topic_name, 300, partitions=6)
+        async with Admin(url) as admin, processing(url, topic_name, group, 3, seen):
+            async with asyncio.timeout(60):
+                while len(seen) < 300:
+                    await asyncio.sleep(0.05)
+                found = await admin.find_coordinator("group", group)
+                controller = (await admin.controller()).controller_id
+                await asyncio.to_thread(cluster.kill, f"broker-{found.broker_id}")
+                await asyncio.to_thread(cluster.kill, f"controller-{controller}")
+                await fill(url, topic_name, 300, partitions=6, first=300)
+                while len(seen) < 600:
+                    await asyncio.sleep(0.05)
+            # All that was processed before the kill and committed is not processed again.
+            await asyncio.sleep(1)
+        assert sorted(seen) == list(range(600))
+        repeated = sum(count - 1 for count in seen.values())
+        assert repeated <= 300, repeated
