@@ -35,6 +35,8 @@ MAX_SEQUENCE = 2**31 - 1
 
 Acks: TypeAlias = Literal[-1, 0, 1]
 ACKS_ALL: Acks = -1
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
+"""`read_committed`: nothing of a transaction before it is decided, and nothing of one that was aborted."""
 Flush: TypeAlias = Literal["batch", "os"]
 """`batch`: fsync (group commit) before a replica counts a record as held; `os`: the page cache decides."""
 

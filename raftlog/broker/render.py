@@ -11,7 +11,15 @@ from raftlog.broker.json_records import record_to_json
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
 from raftlog.partition.readable import ReadResult
-from raftlog.record import READ_SCHEMA, iter_batches, read_records, to_arrow_with_offsets, verify_payload_crc
+from raftlog.record import (
+    READ_SCHEMA,
+    AbortedBatches,
+    iter_batches,
+    read_records,
+    readable_batches,
+    to_arrow_with_offsets,
+    verify_payload_crc,
+)
 from raftlog.wire import media
 from raftlog.wire.codec import encode_json
 
@@ -47,15 +55,19 @@ def next_offset(data: bytes, offset: Offset) -> Offset:
 
 
 def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: Offset) -> bytes:
-    """Encode whole batches; records below `offset`, which the first batch may hold, are left out (not of raw ones)."""
+    """Encode whole batches; records below `offset`, which the first batch may hold, are left out (not of raw ones).
+
+    What was aborted is left out whatever the form, if the read says what it is.
+    """
+    aborted = AbortedBatches(read.aborted)
     if form == media.BATCHES:
-        return read.data
+        if not read.aborted:
+            return read.data
+        return b"".join(batch for header, batch in iter_batches(read.data) if header not in aborted)
     if form == media.ARROW_STREAM:
-        return _arrow_stream(read.data, offset)
-    records = [
-        record_to_json(record)
-        for record in read_records(read.data, topic=topic, partition=partition, from_offset=offset)
-    ]
+        return _arrow_stream(read.data, offset, aborted)
+    found = read_records(read.data, topic=topic, partition=partition, from_offset=offset, aborted=aborted)
+    records = [record_to_json(record) for record in found]
     if form == media.NDJSON:
         return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
     return encode_json(
@@ -63,16 +75,16 @@ def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: O
             "records": records,
             "next_offset": next_offset(read.data, offset),
             "high_watermark": read.high_watermark,
+            "last_stable_offset": read.last_stable_offset,
             "log_start_offset": read.log_start_offset,
         }
     )
 
 
-def _arrow_stream(data: bytes, offset: Offset) -> bytes:
+def _arrow_stream(data: bytes, offset: Offset, aborted: AbortedBatches) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, READ_SCHEMA) as writer:
-        for header, batch in iter_batches(data):
-            if header.next_offset > offset and not (header.is_control or header.is_empty):
-                verify_payload_crc(header, batch)
-                writer.write_batch(to_arrow_with_offsets(header, batch, from_offset=offset))
+        for header, batch in readable_batches(iter_batches(data), aborted, from_offset=offset):
+            verify_payload_crc(header, batch)
+            writer.write_batch(to_arrow_with_offsets(header, batch, from_offset=offset))
     return bytes(memoryview(sink.getvalue()))

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from raftlog.client.group_session import GroupOptions, GroupSession, OffsetAndMe
 from raftlog.client.reader import TABLE_SCHEMA, PartitionReader
 from raftlog.client.starts import Start
 from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError
-from raftlog.model import Offset, TopicPartition
+from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.wire.groups import Assignor
 
@@ -43,6 +43,8 @@ class Consumer:
         start: `earliest`, `latest`, or a time (a datetime, a timedelta ago, or ms since 1970 UTC). Not in a group.
         on_out_of_range: what to do when the position is no longer (or not yet) in the log. Not in a group.
         fetch_max_wait_ms: how long a broker parks a fetch that finds nothing.
+        isolation: `read_committed` waits until transactions are decided, and leaves out what was aborted;
+            `read_uncommitted` reads everything at once.
         client_rack: where this consumer is: in-sync replicas in that rack are read rather than leaders elsewhere.
         pattern: in a group, read every topic whose whole name matches this regular expression, now or later.
         group_instance_id: makes this a static member: who comes back under this name within the session gets the same
@@ -84,11 +86,14 @@ class Consumer:
         fetch_max_bytes: int = 16 << 20,
         partition_max_bytes: int = 4 << 20,
         request_timeout_ms: int = 30_000,
+        isolation: Isolation = "read_uncommitted",
         client_rack: str = "",
         dial: Mapping[str, str] | None = None,
     ) -> None:
         if not topics and pattern is None:
             raise ConfigError("topics: expected at least one, received none")
+        if isolation not in get_args(Isolation):
+            raise ConfigError(f"isolation: expected read_committed or read_uncommitted, received {isolation!r}")
         if group_id is None and (pattern is not None or group_instance_id is not None):
             raise ConfigError("group_id: missing; pattern and group_instance_id are for members of a group")
         if group_id is not None and partitions is not None:
@@ -105,6 +110,7 @@ class Consumer:
             max_bytes=fetch_max_bytes,
             partition_max_bytes=partition_max_bytes,
             rack=client_rack,
+            isolation=isolation,
         )
         reset: Start | None = None if auto_offset_reset == "none" else auto_offset_reset
         if group_id is None:
@@ -251,7 +257,7 @@ class Consumer:
         return await self._reader.offsets(self._reader.positions, "earliest")
 
     async def end_offsets(self) -> dict[TopicPartition, Offset]:
-        """Return the high watermark of each partition that is read."""
+        """Return where each partition that is read ends: its high watermark, or its last stable offset."""
         await self._ensure_started()
         return await self._reader.offsets(self._reader.positions, "latest")
 

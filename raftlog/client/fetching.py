@@ -10,8 +10,17 @@ import pyarrow as pa
 
 from raftlog.client.connection import METADATA_MAX_AGE_S, Connection
 from raftlog.errors import CorruptBatchError, RaftlogError
-from raftlog.model import Address, Offset, TopicPartition
-from raftlog.record import Record, iter_batches, read_records, to_arrow_with_offsets, verify_payload_crc
+from raftlog.model import Address, Isolation, Offset, TopicPartition
+from raftlog.record import (
+    NOTHING_ABORTED,
+    AbortedBatches,
+    Record,
+    iter_batches,
+    read_records,
+    readable_batches,
+    to_arrow_with_offsets,
+    verify_payload_crc,
+)
 from raftlog.runtime import Tasks
 from raftlog.transport.session import PeerAnswerError
 from raftlog.wire import paths
@@ -31,6 +40,8 @@ class Chunk:
     data: bytes | memoryview
     position: Offset
     next_position: Offset
+    aborted: AbortedBatches = NOTHING_ABORTED
+    """What a reader of committed records leaves out."""
     _records: list[Record] | None = None
 
     def records(self) -> list[Record]:
@@ -41,7 +52,9 @@ class Chunk:
         """
         if self._records is None:
             topic, partition = self.partition
-            self._records = read_records(self.data, topic=topic, partition=partition, from_offset=self.position)
+            self._records = read_records(
+                self.data, topic=topic, partition=partition, from_offset=self.position, aborted=self.aborted
+            )
         return self._records
 
     def take(self, count: int) -> list[Record]:
@@ -54,10 +67,9 @@ class Chunk:
     def arrow(self) -> list[pa.RecordBatch]:
         """Return every record from `position` on as Arrow, checking both checksums."""
         batches = []
-        for header, batch in iter_batches(self.data):
-            if header.next_offset > self.position and not (header.is_control or header.is_empty):
-                verify_payload_crc(header, batch)
-                batches.append(to_arrow_with_offsets(header, batch, from_offset=self.position))
+        for header, batch in readable_batches(iter_batches(self.data), self.aborted, from_offset=self.position):
+            verify_payload_crc(header, batch)
+            batches.append(to_arrow_with_offsets(header, batch, from_offset=self.position))
         return batches
 
 
@@ -94,6 +106,7 @@ class Fetcher:
     max_bytes: int
     partition_max_bytes: int
     rack: str = ""
+    isolation: Isolation = "read_uncommitted"
     chunks: deque[Chunk] = field(default_factory=deque)
     failures: deque[Failure] = field(default_factory=deque)
     positions: dict[TopicPartition, _Position] = field(default_factory=dict)
@@ -188,6 +201,7 @@ class Fetcher:
             max_wait_ms=self.max_wait_ms,
             min_bytes=self.min_bytes,
             max_bytes=self.max_bytes,
+            isolation=self.isolation,
         )
         try:
             response, body = await self.connection.session.call_frame(
@@ -231,7 +245,8 @@ class Fetcher:
         except CorruptBatchError as error:
             self.failures.append(Failure(partition, error))
             return
-        self.chunks.append(Chunk(partition, part, position.offset, following))
+        aborted = AbortedBatches(result.aborted)
+        self.chunks.append(Chunk(partition, part, position.offset, following, aborted))
         position.offset = following
 
     def _prefer(self, position: _Position, broker_id: int) -> None:

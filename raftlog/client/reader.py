@@ -126,14 +126,15 @@ class PartitionReader:
     async def offsets(self, partitions: Iterable[TopicPartition], at: Start) -> dict[TopicPartition, Offset]:
         """Return where each partition begins, ends, or was at a time."""
         listed = list(partitions)
-        answers = await asyncio.gather(*(offset_at(self.connection, partition, at) for partition in listed))
+        isolation = self.fetcher.isolation
+        answers = await asyncio.gather(*(offset_at(self.connection, p, at, isolation) for p in listed))
         return dict(zip(listed, answers, strict=True))
 
     async def _decide(self, failure: Failure) -> None:
         out_of_range = failure.error.code is ErrorCode.OFFSET_OUT_OF_RANGE
         if not out_of_range or self._on_out_of_range is None:
             raise failure.error
-        offset = await offset_at(self.connection, failure.partition, self._on_out_of_range)
+        (offset,) = (await self.offsets([failure.partition], self._on_out_of_range)).values()
         if failure.partition in self.positions:
             self.begin({failure.partition: offset})
 

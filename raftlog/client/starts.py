@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from raftlog.client.connection import Connection
 from raftlog.errors import ConfigError
-from raftlog.model import Offset, TopicPartition
+from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.wire import paths
 from raftlog.wire.data import OffsetResponse
 
@@ -15,15 +15,20 @@ Start: TypeAlias = Literal["earliest", "latest"] | int | datetime | timedelta
 """A number is milliseconds since 1970 UTC, a timedelta so long ago."""
 
 
-async def offset_at(connection: Connection, partition: TopicPartition, at: Start) -> Offset:
-    """Ask a partition's leader for the first offset at or after `at`; its high watermark if there is none."""
-    return (await ask_offset(connection, partition, at)).offset
+async def offset_at(
+    connection: Connection, partition: TopicPartition, at: Start, isolation: Isolation = "read_uncommitted"
+) -> Offset:
+    """Ask a partition's leader for the first offset at or after `at`; where readers stop if there is none."""
+    return (await ask_offset(connection, partition, at, isolation)).offset
 
 
-async def ask_offset(connection: Connection, partition: TopicPartition, at: Start) -> OffsetResponse:
+async def ask_offset(
+    connection: Connection, partition: TopicPartition, at: Start, isolation: Isolation = "read_uncommitted"
+) -> OffsetResponse:
     """Ask a partition's leader for an offset, and for both ends of the log."""
     path = paths.fill(paths.OFFSETS, topic=partition.topic, partition=partition.partition)
-    return await connection.at_leader(OffsetResponse, "GET", *partition, path, query={"at": at_text(at)})
+    query = {"at": at_text(at), "isolation": isolation}
+    return await connection.at_leader(OffsetResponse, "GET", *partition, path, query=query)
 
 
 def at_text(at: Start) -> str:

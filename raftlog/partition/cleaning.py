@@ -17,6 +17,7 @@ from raftlog.partition.core.compaction import CleaningRules, Dirt, cleanable_end
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.cleaner import CleaningPass, Moved, Rewritten
 from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.record.control import AbortedBatches
 from raftlog.runtime import Clock
 
 _log = logging.getLogger(__name__)
@@ -92,9 +93,11 @@ class LogCleaner:
 
     def _measure(self, replica: Replica) -> tuple[Dirt, Offset]:
         log, now_us = replica.log, self._clock.wall_us()
-        if log.log_end_offset <= replica.high_watermark and has_waited_too_long(log.segments[-1], now_us, log.config):
+        if log.log_end_offset <= replica.last_stable_offset and has_waited_too_long(
+            log.segments[-1], now_us, log.config
+        ):
             log.roll()
-        limit = min(replica.high_watermark, log.durable_end_offset)
+        limit = min(replica.last_stable_offset, log.durable_end_offset)
         end = cleanable_end(log.segments, limit, now_us, log.config)
         dirt = measure(log.segments, replica.cleaned.cleaned_below, end, now_us, log.config)
         if dirt.overdue or not self._tombstones_are_due(replica):
@@ -119,6 +122,7 @@ class LogCleaner:
             delete_retention_ms=replica.config.delete_retention_ms,
             replicated_below=_replicated_offset(replica),
             remembered=replica.producers.remembered_offsets(),
+            aborted=AbortedBatches(log.aborted_transactions(segments[0].base_offset, end)),
         )
         work = CleaningPass(
             log.folder,

@@ -9,10 +9,21 @@ from dataclasses import dataclass
 
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, ErrorCode, RaftlogError, RetriableError, StaleRouteError, StorageError
-from raftlog.model import NO_LEADER, LeaderEpoch, Offset, PartitionAssignment, PartitionState, TopicIdPartition
+from raftlog.model import (
+    NO_LEADER,
+    Isolation,
+    LeaderEpoch,
+    Offset,
+    PartitionAssignment,
+    PartitionState,
+    TopicIdPartition,
+)
 from raftlog.partition.core.leader import LeaderCore
+from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.damage import Damage, read_sound
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.record.batch import iter_batches
+from raftlog.record.control import AbortedTransaction
 
 _log = logging.getLogger(__name__)
 OnDamage = Callable[[TopicIdPartition, Damage], None]
@@ -26,21 +37,32 @@ class ReadResult:
     high_watermark: Offset
     log_start_offset: Offset
     leader_epoch: LeaderEpoch
+    last_stable_offset: Offset = -1
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """For a reader of committed records: what it has to leave out."""
 
 
 class ReadableReplica:
     """A log, what metadata says of it, and how far consumers may read.
 
     Args:
+        producers: rebuilt from the log by whoever opened it.
         on_damage: called when it is found, for the first time, that the disk does not hold what was written.
     """
 
     def __init__(
-        self, *, broker_id: int, assignment: PartitionAssignment, log: PartitionLog, on_damage: OnDamage
+        self,
+        *,
+        broker_id: int,
+        assignment: PartitionAssignment,
+        log: PartitionLog,
+        producers: ProducerStates,
+        on_damage: OnDamage,
     ) -> None:
         self.broker_id = broker_id
         self.assignment = assignment
         self.log = log
+        self.producers = producers
         self.core: LeaderCore | None = None
         """What it knows as leader; None while it follows."""
         self.damage: Damage | None = None
@@ -60,6 +82,16 @@ class ReadableReplica:
     def high_watermark(self) -> Offset:
         return self.core.high_watermark if self.core else self._follower_high_watermark
 
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Return the offset at which readers of committed records stop."""
+        stable = self.producers.transactions.last_stable_offset(self.high_watermark)
+        return max(stable, self.log.log_start_offset)
+
+    def visible_end_offset(self, isolation: Isolation) -> Offset:
+        """Return the offset at which readers stop."""
+        return self.last_stable_offset if isolation == "read_committed" else self.high_watermark
+
     def require_leader(self) -> LeaderCore:
         """Return the leader's core.
 
@@ -76,8 +108,15 @@ class ReadableReplica:
             )
         return self.core
 
-    def read(self, offset: Offset, max_bytes: int, *, any_replica: bool = False) -> ReadResult:
-        """Return batches below the high watermark, for a consumer.
+    def read(
+        self,
+        offset: Offset,
+        max_bytes: int,
+        *,
+        any_replica: bool = False,
+        isolation: Isolation = "read_uncommitted",
+    ) -> ReadResult:
+        """Return batches below the high watermark, or below the last stable offset, for a consumer.
 
         Args:
             any_replica: a follower may answer too, up to the high watermark that it knows.
@@ -92,13 +131,22 @@ class ReadableReplica:
             self._require_known_visible(offset)
         else:
             self.require_leader()
-        high_watermark = self.high_watermark
+        data = self.read_sound(offset, max_bytes, limit_offset=self.visible_end_offset(isolation))
         return ReadResult(
-            data=self.read_sound(offset, max_bytes, limit_offset=high_watermark),
-            high_watermark=high_watermark,
+            data=data,
+            high_watermark=self.high_watermark,
             log_start_offset=self.log.log_start_offset,
             leader_epoch=self.state.leader_epoch,
+            last_stable_offset=self.last_stable_offset,
+            aborted=self._aborted_in(data, offset) if isolation == "read_committed" else (),
         )
+
+    def _aborted_in(self, data: bytes, offset: Offset) -> tuple[AbortedTransaction, ...]:
+        if not data or not self.log.has_aborted:
+            return ()
+        end = max(header.next_offset for header, _ in iter_batches(data))
+        with self.noticing_damage():
+            return tuple(self.log.aborted_transactions(offset, end))
 
     def _require_known_visible(self, offset: Offset) -> None:
         if offset > self._follower_high_watermark:
@@ -140,18 +188,19 @@ class ReadableReplica:
             self.damage = Damage(offset, self.state.leader_epoch, problem)
             self._on_damage(self.assignment.key, self.damage)
 
-    def offset_at(self, timestamp_us: int) -> Offset:
-        """Return the first visible offset whose record is at or after a time (us since 1970), else the high watermark.
+    def offset_at(self, timestamp_us: int, isolation: Isolation = "read_uncommitted") -> Offset:
+        """Return the first visible offset whose record is at or after a time (us since 1970), else where readers stop.
 
         Raises:
             StorageError: what has to be read is damaged.
         """
+        end = self.visible_end_offset(isolation)
         try:
-            found = self.log.offset_for_timestamp(timestamp_us, limit_offset=self.high_watermark)
+            found = self.log.offset_for_timestamp(timestamp_us, limit_offset=end)
         except CorruptBatchError as error:
             self.note_damage(self.log.log_start_offset, error.message)
             raise self._damaged(self.log.log_start_offset, error.message) from error
-        return self.high_watermark if found is None else found
+        return end if found is None else found
 
     def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
         message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"

@@ -7,14 +7,30 @@ run on the event loop, and none awaits between a decision and its effect on the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import DamagedDataError, DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
-from raftlog.model import ACKS_ALL, Acks, LeaderEpoch, Offset, PartitionAssignment, PartitionState
+from raftlog.errors import (
+    DamagedDataError,
+    DiskFullError,
+    ErrorCode,
+    InvalidRequestError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from raftlog.model import (
+    ACKS_ALL,
+    Acks,
+    LeaderEpoch,
+    Offset,
+    PartitionAssignment,
+    PartitionState,
+    ProducerEpoch,
+    ProducerId,
+)
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
@@ -26,12 +42,15 @@ from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
 from raftlog.record import iter_batches, parse_header, stamp, validate_batch, verify_payload_crc
-from raftlog.record.batch import Buffer
+from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.compacted import begin_at, is_filler
+from raftlog.record.control import NO_OFFSET, Marker, build_marker, parse_marker
 from raftlog.record.validate import require_keys
 from raftlog.runtime import Clock, Tasks
+from raftlog.wire.transactions import TransactionMarker
 
 _log = logging.getLogger(__name__)
+Admit = Callable[[ProducerId, ProducerEpoch], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +67,9 @@ class Replica(ReadableReplica):
     """A replica of one partition on this broker.
 
     Args:
-        producers: rebuilt from the log's headers by whoever opened it.
         on_isr_hint: called when the ISR may have to change.
         on_disk_failure: called when a sync has failed: nobody knows what is on disk.
-        on_damage: see `ReadableReplica`.
+        producers, on_damage: see `ReadableReplica`.
     """
 
     def __init__(
@@ -69,8 +87,7 @@ class Replica(ReadableReplica):
         on_disk_failure: Callable[[StorageError], None],
         on_damage: OnDamage = lambda *_: None,
     ) -> None:
-        super().__init__(broker_id=broker_id, assignment=assignment, log=log, on_damage=on_damage)
-        self.producers = producers
+        super().__init__(broker_id=broker_id, assignment=assignment, log=log, producers=producers, on_damage=on_damage)
         self.data_pulse = Pulse()
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
         self.visible_pulse = Pulse()
@@ -117,14 +134,19 @@ class Replica(ReadableReplica):
         """Take in a state that the controller answered, ahead of the metadata log."""
         self.apply(replace(self.assignment, state=state))
 
-    async def append(self, batch: Buffer, *, acks: Acks, timeout_ms: int) -> AppendResult:
+    async def append(self, batch: Buffer, *, acks: Acks, timeout_ms: int, admit: Admit | None = None) -> AppendResult:
         """Append one batch, and return once it is as safe as `acks` asks.
+
+        Args:
+            admit: asks the coordinator whether a transaction of this producer is under way, and has it know that this
+                partition takes part; awaited before a batch that begins a transaction here (KIP-890).
 
         Raises:
             StaleRouteError: this replica does not lead; nothing was appended.
             InvalidRequestError, FencedError, RetriableError, DiskFullError: nothing was appended.
             UnknownOutcomeError: appended, but not acknowledged in time.
         """
+        await self._admit(batch, acks, admit)
         core = self.require_leader()
         result = self.append_now(batch, acks=acks)
         await self._wait_for(result, core, acks, timeout_ms)
@@ -144,15 +166,7 @@ class Replica(ReadableReplica):
                 base_offset=earlier.base_offset, last_offset=earlier.last_offset, leader_epoch=epoch, duplicate=True
             )
         else:
-            stamped = batch if isinstance(batch, bytearray) else bytearray(batch)
-            base_offset = self.log.log_end_offset
-            stamp(stamped, base_offset=base_offset, leader_epoch=epoch)
-            with self._ending_on_a_bad_disk(), self.noticing_damage():
-                self.log.append(stamped)
-            header = replace(header, base_offset=base_offset, leader_epoch=epoch)
-            self.producers.on_appended(header, self._clock.wall_us() // 1000)
-            self._appended(core)
-            result = AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
+            result = self._append_stamped(core, header, batch if isinstance(batch, bytearray) else bytearray(batch))
         return result
 
     async def until_replicated(self, end_offset: Offset, *, leader_epoch: LeaderEpoch, timeout_ms: int) -> None:
@@ -167,6 +181,71 @@ class Replica(ReadableReplica):
         if core.high_watermark < end_offset:
             await self._acknowledged.wait(end_offset - 1, timeout_ms=timeout_ms)
 
+    async def append_marker(self, asked: TransactionMarker, *, timeout_ms: int) -> AppendResult:
+        """Write the end of a transaction, and return once it is replicated.
+
+        Raises:
+            StaleRouteError: this replica does not lead; nothing was appended.
+            FencedError: it comes from a coordinator that was replaced, or is of a transaction before the present one.
+            RetriableError, DiskFullError: nothing was appended.
+            UnknownOutcomeError: appended, but not acknowledged in time.
+        """
+        core = self.require_leader()
+        core.require_min_isr()
+        producer, end = asked.producer_id, self.log.log_end_offset
+        there = self.producers.check_marker(producer, asked.producer_epoch, asked.coordinator_epoch)
+        if there is not None:
+            epoch = self.state.leader_epoch
+            result = AppendResult(base_offset=there, last_offset=there, leader_epoch=epoch, duplicate=True)
+        else:
+            began = self.producers.transactions.first_offset_of(producer)
+            marker = Marker(
+                committed=asked.committed,
+                coordinator_epoch=asked.coordinator_epoch,
+                first_offset=NO_OFFSET if began is None else began,
+                stable_offset=self.producers.transactions.stable_offset_after(producer, end),
+            )
+            batch = build_marker(
+                marker,
+                producer_id=producer,
+                producer_epoch=asked.producer_epoch,
+                timestamp_us=self._clock.wall_us(),
+            )
+            result = self._append_stamped(core, parse_header(batch), batch, marker)
+        await self._wait_for(result, core, ACKS_ALL, timeout_ms)
+        return result
+
+    async def _admit(self, batch: Buffer, acks: Acks, admit: Admit | None) -> None:
+        header = parse_header(batch)
+        if not header.is_transactional or header.is_control:
+            return
+        if acks != ACKS_ALL:
+            raise InvalidRequestError(
+                f"a transaction is as safe as its records: expected acks=all, received acks={acks}",
+                code=ErrorCode.INVALID_REQUIRED_ACKS,
+            )
+        self.require_leader()
+        if not self.producers.begins_transaction(header):
+            return
+        if admit is None:
+            raise InvalidRequestError(
+                "a transactional batch needs the transactional_id of its producer, received none",
+                code=ErrorCode.INVALID_TXN_STATE,
+            )
+        await admit(header.producer_id, header.producer_epoch)
+
+    def _append_stamped(
+        self, core: LeaderCore, header: BatchHeader, batch: bytearray, marker: Marker | None = None
+    ) -> AppendResult:
+        base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
+        stamp(batch, base_offset=base_offset, leader_epoch=epoch)
+        with self._ending_on_a_bad_disk(), self.noticing_damage():
+            self.log.append(batch)
+        header = replace(header, base_offset=base_offset, leader_epoch=epoch)
+        self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
+        self._appended(core)
+        return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
+
     def append_fetched(self, batches: bytes) -> None:
         """Append what the leader sent; it is held once a sync has followed.
 
@@ -178,16 +257,16 @@ class Replica(ReadableReplica):
         batches = self._continuing(batches)
         for header, batch in iter_batches(batches):
             verify_payload_crc(header, batch)
-            headers.append(header)
+            headers.append((header, parse_marker(header, batch) if header.is_control else None))
         start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
         try:
             with self._ending_on_a_bad_disk(), self.noticing_damage():
                 self.log.append(batches)
         finally:
             # A disk that fills up in the middle leaves the first of them in the log.
-            for header in headers:
+            for header, marker in headers:
                 if start <= header.base_offset < self.log.log_end_offset:
-                    self.producers.on_appended(header, now_ms)
+                    self.producers.on_appended(header, now_ms, marker=marker)
 
     def _continuing(self, batches: bytes) -> bytes:
         """Return batches that begin at the log's end. They come whole, and this log may end inside the first one.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from raftlog.errors import RaftlogError
-from raftlog.model import BrokerId, Offset
+from raftlog.model import BrokerId, Isolation, Offset
 from raftlog.partition.replica import Replica
 from raftlog.partition.waiters import listening, wait_until
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResult
@@ -49,20 +49,23 @@ async def serve_fetch(
 def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[tuple[FetchResult, bytes]]:
     results, left = [], request.max_bytes
     for asked in request.partitions:
-        result, data = _read(find, asked, left, prefer)
+        result, data = _read(find, asked, left, prefer, request.isolation)
         left -= len(data)
         results.append((result, data))
     return results
 
 
-def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer) -> tuple[FetchResult, bytes]:
+def _read(
+    find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, isolation: Isolation
+) -> tuple[FetchResult, bytes]:
     try:
         replica = find(asked.topic, asked.partition, asked.topic_id)
         preferred = prefer(replica, asked.rack, asked.offset) if asked.rack else None
         if preferred is not None:
             named = FetchResult(topic=asked.topic, partition=asked.partition, preferred_read_replica=preferred)
             return named, b""
-        read = replica.read(asked.offset, min(asked.max_bytes, max(0, left)), any_replica=asked.any_replica)
+        max_bytes = min(asked.max_bytes, max(0, left))
+        read = replica.read(asked.offset, max_bytes, any_replica=asked.any_replica, isolation=isolation)
     except RaftlogError as error:
         return FetchResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error)), b""
     data = read.data if left > 0 else b""
@@ -73,5 +76,7 @@ def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer) -
         high_watermark=read.high_watermark,
         log_start_offset=read.log_start_offset,
         leader_epoch=read.leader_epoch,
+        last_stable_offset=read.last_stable_offset,
+        aborted=read.aborted if data else (),
     )
     return result, data

@@ -18,21 +18,37 @@ from raftlog.record.batch import (
     stamp,
     verify_payload_crc,
 )
+from raftlog.record.control import (
+    NOTHING_ABORTED,
+    AbortedBatches,
+    AbortedTransaction,
+    Marker,
+    build_marker,
+    parse_marker,
+    readable_batches,
+)
 from raftlog.record.model import NewRecord, Record
 from raftlog.record.validate import validate_batch
 
 __all__ = [
     "HEADER_BYTES",
+    "NOTHING_ABORTED",
     "READ_SCHEMA",
     "SCHEMA",
+    "AbortedBatches",
+    "AbortedTransaction",
     "BatchHeader",
+    "Marker",
     "NewRecord",
     "Record",
     "build_batch",
     "build_batch_from_arrow",
+    "build_marker",
     "iter_batches",
     "parse_header",
+    "parse_marker",
     "read_records",
+    "readable_batches",
     "sound_length",
     "stamp",
     "to_arrow",

@@ -14,7 +14,16 @@ import pyarrow.compute as pc
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
-from raftlog.record.batch import HEADER_BYTES, BatchHeader, Buffer, iter_batches, verify_payload_crc, write_header
+from raftlog.record.batch import (
+    ATTRIBUTE_TRANSACTIONAL,
+    HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    iter_batches,
+    verify_payload_crc,
+    write_header,
+)
+from raftlog.record.control import NOTHING_ABORTED, AbortedBatches, readable_batches
 from raftlog.record.model import Headers, NewRecord, Record
 
 Compression: TypeAlias = Literal["lz4", "zstd"]
@@ -49,6 +58,7 @@ def build_batch(
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     compression: Compression | None = None,
+    transactional: bool = False,
 ) -> bytearray:
     """Encode records as one unstamped batch.
 
@@ -70,6 +80,7 @@ def build_batch(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         compression=compression,
+        transactional=transactional,
     )
 
 
@@ -80,6 +91,7 @@ def build_batch_from_arrow(
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     compression: Compression | None = None,
+    transactional: bool = False,
 ) -> bytearray:
     """Encode rows of `SCHEMA` as one unstamped batch.
 
@@ -94,7 +106,7 @@ def build_batch_from_arrow(
         batch,
         record_count=rows.num_rows,
         max_timestamp=pc.max(rows.column(0)).value,
-        attributes=_ATTRIBUTE_OF[compression],
+        attributes=_ATTRIBUTE_OF[compression] | (ATTRIBUTE_TRANSACTIONAL if transactional else 0),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -138,16 +150,24 @@ def _with_own_offsets(header: BatchHeader, rows: pa.RecordBatch, from_offset: Of
     return pa.record_batch(columns, schema=READ_SCHEMA)
 
 
-def read_records(batches: Buffer, *, topic: str, partition: int, from_offset: Offset = 0) -> list[Record]:
+def read_records(
+    batches: Buffer,
+    *,
+    topic: str,
+    partition: int,
+    from_offset: Offset = 0,
+    aborted: AbortedBatches = NOTHING_ABORTED,
+) -> list[Record]:
     """Decode concatenated batches, checking both checksums; records below `from_offset` are dropped.
+
+    Args:
+        aborted: what to leave out; markers are left out in any case.
 
     Raises:
         CorruptBatchError: a checksum or a structure is wrong.
     """
     records: list[Record] = []
-    for header, batch in iter_batches(batches):
-        if header.next_offset <= from_offset or header.is_control or header.is_empty:
-            continue
+    for header, batch in readable_batches(iter_batches(batches), aborted, from_offset=from_offset):
         verify_payload_crc(header, batch)
         rows = to_arrow_with_offsets(header, batch, from_offset=from_offset)
         records += _to_records(rows, topic, partition)

@@ -71,7 +71,10 @@ class BatchHeader:
     max_timestamp: int
     last_offset_delta: int
     cleaned_at_s: int
-    """When tombstones of a compacted batch were first seen by the cleaner, in s since 1970; 0 where there are none."""
+    """When the cleaner first saw a compacted batch's tombstones, or nothing left of a marker's transaction; else 0.
+
+    In s since 1970.
+    """
 
     @property
     def last_offset(self) -> Offset:

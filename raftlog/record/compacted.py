@@ -25,6 +25,7 @@ from raftlog.record.batch import (
     ATTRIBUTE_COMPRESSION,
     HEADER_BYTES,
     BatchHeader,
+    Buffer,
     stamp,
     write_header,
 )
@@ -70,6 +71,23 @@ def keep_header(header: BatchHeader) -> bytes:
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
     )
+
+
+def keep_marker(header: BatchHeader, batch: Buffer, *, cleaned_at_s: int) -> bytes:
+    """Return a transaction's marker, with a note since when nothing of the transaction is left."""
+    marker = bytearray(batch)
+    write_header(
+        marker,
+        record_count=header.record_count,
+        max_timestamp=header.max_timestamp,
+        attributes=header.attributes | ATTRIBUTE_COMPACTED,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        cleaned_at_s=cleaned_at_s,
+    )
+    stamp(marker, base_offset=header.base_offset, leader_epoch=header.leader_epoch)
+    return bytes(marker)
 
 
 def build_filler(base_offset: Offset, last_offset: Offset, *, leader_epoch: LeaderEpoch, max_timestamp: int) -> bytes:

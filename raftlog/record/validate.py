@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
+from raftlog.model import NO_PRODUCER_ID
 from raftlog.record.arrow import to_arrow
 from raftlog.record.batch import (
     ATTRIBUTE_COMPRESSION,
@@ -57,8 +58,10 @@ def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
         raise CorruptBatchError(
             f"last_offset_delta must be record_count - 1: received {header.last_offset_delta}, {header.record_count}"
         )
-    if header.is_control or header.is_transactional or header.is_compacted:
-        raise CorruptBatchError("control, transactional and compacted batches cannot be produced by a client")
+    if header.is_control or header.is_compacted:
+        raise CorruptBatchError("control and compacted batches cannot be produced by a client")
+    if header.is_transactional and header.producer_id == NO_PRODUCER_ID:
+        raise CorruptBatchError("a transactional batch names its producer, received none")
     verify_payload_crc(header, buffer)
     _check_message(memoryview(buffer)[HEADER_BYTES:], header, max_message_bytes)
     _check_rows(to_arrow(header, buffer), header)

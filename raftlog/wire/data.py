@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from raftlog.model import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId
+from raftlog.model import BrokerId, Isolation, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId
+from raftlog.record.control import AbortedTransaction
 from raftlog.wire.errors import WireError
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
@@ -31,6 +32,8 @@ class ProduceRequest:
 
     acks: AcksText = "all"
     timeout_ms: int = 30_000
+    transactional_id: str = ""
+    """Whose transaction transactional batches are of."""
     partitions: tuple[ProducePartition, ...]
 
 
@@ -80,13 +83,15 @@ class FetchRequest:
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 50 << 20
+    isolation: Isolation = "read_uncommitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResult:
     """One partition of a fetch answer: `length` bytes of whole batches, or an error.
 
-    The first batch may begin before the offset asked for: readers drop what is below it.
+    The first batch may begin before the offset asked for: readers drop what is below it. Readers of committed records
+    drop batches of `aborted` transactions too, and everybody drops control batches.
     """
 
     topic: str
@@ -95,6 +100,10 @@ class FetchResult:
     high_watermark: Offset = -1
     log_start_offset: Offset = -1
     leader_epoch: LeaderEpoch = -1
+    last_stable_offset: Offset = -1
+    """Every transaction below it is decided."""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """With `read_committed`: those that may have records among the batches."""
     preferred_read_replica: BrokerId = -1
     """Read this broker instead, with `any_replica`; no records come with it."""
     error: WireError | None = None
@@ -111,7 +120,8 @@ class FetchResponse:
 class OffsetResponse:
     """Answer of `paths.OFFSETS?at=earliest|latest|<ms since 1970>`.
 
-    For a time: the first offset whose record is at or after it; the high watermark when there is none.
+    For a time: the first offset whose record is at or after it; the high watermark when there is none. With
+    `isolation=read_committed`, the last stable offset stands in the high watermark's place.
     """
 
     topic: str
@@ -120,6 +130,7 @@ class OffsetResponse:
     leader_epoch: LeaderEpoch = -1
     log_start_offset: Offset = -1
     high_watermark: Offset = -1
+    last_stable_offset: Offset = -1
 
 
 HIGH_WATERMARK = "high_watermark"

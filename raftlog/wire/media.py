@@ -9,6 +9,7 @@ FRAME = "application/vnd.raftlog.frame"
 """A JSON head with its length, then record batches: see `wire.codec`."""
 
 HIGH_WATERMARK = "Raftlog-High-Watermark"
+LAST_STABLE_OFFSET = "Raftlog-Last-Stable-Offset"
 LOG_START_OFFSET = "Raftlog-Log-Start-Offset"
 LEADER_EPOCH = "Raftlog-Leader-Epoch"
 NEXT_OFFSET = "Raftlog-Next-Offset"

@@ -332,11 +332,11 @@ def test_the_new_file_is_durable_before_the_old_ones_go(tmp_path: Path, monkeypa
     monkeypatch.undo()
 
     base = f"{0:020d}.log"
-    assert events[:11] == [
+    assert events[:14] == [
         f"fsync {base}.cleaned",
         "fsync checkpoint.json.new",
         "fsync p",
-        *(f"unlink {number:020d}.index" for number in range(3)),
+        *(f"unlink {number:020d}.{kind}" for number in range(3) for kind in ("index", "txnindex")),
         "fsync p",
         f"rename {base}.cleaned",
         "fsync p",

@@ -30,7 +30,7 @@ def produce(log: PartitionLog, states: ProducerStates, producer: int, sequence: 
     states.on_appended(parse_header(built), now_ms)
 
 
-def recovered(log: PartitionLog, *, now_ms: int = 0, limits: ProducerLimits = LIMITS) -> list:
+def recovered(log: PartitionLog, *, now_ms: int = 0, limits: ProducerLimits = LIMITS) -> dict:
     return recover_producers(log, limits=limits, now_ms=now_ms).to_plain()
 
 
@@ -45,19 +45,19 @@ def test_a_snapshot_and_the_headers_after_it_give_what_the_whole_log_gives(tmp_p
     assert recovered(log) == states.to_plain()
     snapshot_path(log.folder, 10).unlink()
     assert recovered(log) == states.to_plain()
-    assert [batch[0] for batch in states.to_plain()[0][3]] == [3, 4, 5, 6, 7]
+    assert [batch[0] for batch in states.to_plain()["producers"][0][3]] == [3, 4, 5, 6, 7]
 
 
 def test_only_headers_after_the_snapshot_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
     for sequence in range(6):
         produce(log, states, 7, sequence)
-    save_producers(log.folder, 4, [])
+    save_producers(log.folder, 4, ProducerStates().to_plain())
     asked = []
-    real = PartitionLog.scan_headers
-    monkeypatch.setattr(PartitionLog, "scan_headers", lambda self, start: asked.append(start) or real(self, start))
+    real = PartitionLog.scan
+    monkeypatch.setattr(PartitionLog, "scan", lambda self, start: asked.append(start) or real(self, start))
 
-    ((producer, _, _, batches),) = recovered(log)
+    ((producer, _, _, batches, *_),) = recovered(log)["producers"]
 
     assert (asked, producer, [batch[0] for batch in batches]) == ([4], 7, [4, 5])
 
@@ -91,10 +91,10 @@ def test_truncation_removes_what_lies_beyond_it_and_an_older_snapshot_serves(tmp
     log.truncate_to(6)
 
     assert snapshot_offsets(log.folder) == [5]
-    ((_, _, _, batches),) = recovered(log)
+    ((_, _, _, batches, *_),) = recovered(log)["producers"]
     assert [batch[0] for batch in batches] == [1, 2, 3, 4, 5]
     log.reset_to(100)
-    assert (snapshot_offsets(log.folder), recovered(log)) == ([], [])
+    assert (snapshot_offsets(log.folder), recovered(log)) == ([], ProducerStates().to_plain())
 
 
 def test_producers_expire_by_this_replicas_clock_not_by_what_they_say(tmp_path: Path):
@@ -104,17 +104,17 @@ def test_producers_expire_by_this_replicas_clock_not_by_what_they_say(tmp_path: 
 
     assert (states.expire(10_999), states.expire(11_000), len(states)) == (0, 1, 1)
     save_producers(log.folder, 2, states.to_plain())
-    assert [producer for producer, *_ in recovered(log, now_ms=11_100)] == [8]
-    assert recovered(log, now_ms=11_500) == []
+    assert [producer for producer, *_ in recovered(log, now_ms=11_100)["producers"]] == [8]
+    assert recovered(log, now_ms=11_500)["producers"] == []
 
 
 def test_the_producer_that_wrote_longest_ago_makes_room_on_leader_and_follower_alike(tmp_path: Path):
     log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
     for producer in (1, 2, 3, 1, 4, 5):
-        known = {plain[0]: plain[3][-1][0] for plain in states.to_plain()}
+        known = {plain[0]: plain[3][-1][0] for plain in states.to_plain()["producers"]}
         produce(log, states, producer, known.get(producer, -1) + 1)
 
-    assert [producer for producer, *_ in states.to_plain()] == [1, 4, 5]
+    assert [producer for producer, *_ in states.to_plain()["producers"]] == [1, 4, 5]
     assert recovered(log) == states.to_plain()
     built = build_batch([NewRecord(b"x", timestamp=1)], producer_id=2, producer_epoch=0, base_sequence=9)
     assert states.check(parse_header(built)) is None  # Forgotten: any sequence may come next.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast, get_args
 
 from aiohttp import web
 
@@ -20,7 +21,7 @@ from raftlog.broker.http import (
 from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError
-from raftlog.model import Offset
+from raftlog.model import Isolation, Offset
 from raftlog.partition.readable import ReadResult
 from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
@@ -47,13 +48,13 @@ class FetchRoutes:
         check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation", "replica")
         topic, partition = path_partition(request)
         form = negotiate(request.headers.get("Accept", ""))
-        self._check_isolation(request)
+        isolation = _isolation(request)
         any_replica = self._any_replica(request) and self._context.holds(topic, partition)
         if not any_replica and not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         config = self._context.config.broker
         find = self._context.replica if any_replica else self._context.leader
-        offset = self._offset(request, find(topic, partition))
+        offset = self._offset(request, find(topic, partition), isolation)
         max_bytes = query_number(request, "max_bytes", 1 << 20, at_least=1, at_most=config.fetch_max_bytes)
         part = FetchPartition(
             topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, any_replica=any_replica
@@ -66,6 +67,7 @@ class FetchRoutes:
             ),
             min_bytes=query_number(request, "min_bytes", 1),
             max_bytes=max_bytes,
+            isolation=isolation,
         )
         with self._parked.waiting(fetch.max_wait_ms):
             ((result, data),) = await serve_fetch(self._context.replica, fetch)
@@ -77,6 +79,8 @@ class FetchRoutes:
             high_watermark=result.high_watermark,
             log_start_offset=result.log_start_offset,
             leader_epoch=result.leader_epoch,
+            last_stable_offset=result.last_stable_offset,
+            aborted=result.aborted,
         )
         body = render(form, read, topic=topic, partition=partition, offset=offset)
         return web.Response(body=body, headers={"Content-Type": form, **_marks(read, next_offset(data, offset))})
@@ -97,7 +101,8 @@ class FetchRoutes:
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Translate earliest, latest or a time (ms since 1970) into an offset."""
-        check_query(request, "at")
+        check_query(request, "at", "isolation")
+        isolation = _isolation(request)
         topic, partition = path_partition(request)
         at = request.query.get("at", "latest")
         if not self._context.leads(topic, partition):
@@ -112,17 +117,18 @@ class FetchRoutes:
             OffsetResponse(
                 topic=topic,
                 partition=partition,
-                offset=_offset_at(replica, at),
+                offset=_offset_at(replica, at, isolation),
                 leader_epoch=replica.state.leader_epoch,
                 log_start_offset=replica.log.log_start_offset,
                 high_watermark=replica.high_watermark,
+                last_stable_offset=replica.last_stable_offset,
             )
         )
 
-    def _offset(self, request: web.Request, replica: Replica) -> Offset:
+    def _offset(self, request: web.Request, replica: Replica, isolation: Isolation) -> Offset:
         text = request.query.get("offset", "earliest")
         if text in ("earliest", "latest"):
-            return _offset_at(replica, text)
+            return _offset_at(replica, text, isolation)
         return query_number(request, "offset", 0)
 
     def _check_limits(self, asked: FetchRequest) -> None:
@@ -148,24 +154,27 @@ class FetchRoutes:
             raise InvalidRequestError(f"replica: expected leader or any, received {text!r:.80}")
         return text == "any"
 
-    @staticmethod
-    def _check_isolation(request: web.Request) -> None:
-        text = request.query.get("isolation", "read_uncommitted")
-        if text not in ("read_committed", "read_uncommitted"):
-            raise InvalidRequestError(f"isolation: expected read_committed or read_uncommitted, received {text!r}")
+
+def _isolation(request: web.Request) -> Isolation:
+    text = request.query.get("isolation", "read_uncommitted")
+    for known in get_args(Isolation):
+        if text == known:
+            return cast("Isolation", known)
+    raise InvalidRequestError(f"isolation: expected {' or '.join(get_args(Isolation))}, received {text!r:.80}")
 
 
-def _offset_at(replica: Replica, at: str) -> Offset:
+def _offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:
     if at == "earliest":
         return replica.log.log_start_offset
     if at == "latest":
-        return replica.high_watermark
-    return replica.offset_at(int(at) * 1_000)
+        return replica.visible_end_offset(isolation)
+    return replica.offset_at(int(at) * 1_000, isolation)
 
 
 def _marks(read: ReadResult, following: Offset) -> dict[str, str]:
     return {
         media.HIGH_WATERMARK: str(read.high_watermark),
+        media.LAST_STABLE_OFFSET: str(read.last_stable_offset),
         media.LOG_START_OFFSET: str(read.log_start_offset),
         media.LEADER_EPOCH: str(read.leader_epoch),
         media.NEXT_OFFSET: str(following),

@@ -7,7 +7,11 @@ start and takes out every record that a later one of its key replaces (`Compacto
 - Batches by which a producer is recognised stay, if need be without records.
 - A tombstone goes `delete_retention_ms` after the pass that removed what was before it, and only once every assigned
   replica holds it: one that came back later would keep the old record, and never hear that it was deleted.
-- Records without a key (from before the topic was compacted), control batches and transactional ones stay.
+- Records of aborted transactions go, whatever their key. A marker stays while a record of its transaction does, or its
+  producer is recognised by it; then, like a tombstone, until its time is up and every assigned replica holds it: one
+  that had the records and never heard of their end would wait for it for ever.
+- Nothing is done above the last stable offset, so every transaction in question is decided.
+- Records without a key (from before the topic was compacted) stay, unless they were aborted.
 """
 
 from __future__ import annotations
@@ -19,10 +23,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from raftlog.config import TopicConfig
-from raftlog.model import LeaderEpoch, Offset
+from raftlog.model import LeaderEpoch, Offset, ProducerId
 from raftlog.record.arrow import COMPACTED_SCHEMA, SCHEMA, to_arrow
 from raftlog.record.batch import BatchHeader, Buffer
-from raftlog.record.compacted import MAX_OFFSET_DELTA, build_filler, is_filler, keep_header, keep_rows
+from raftlog.record.compacted import MAX_OFFSET_DELTA, build_filler, is_filler, keep_header, keep_marker, keep_rows
+from raftlog.record.control import NOTHING_ABORTED, AbortedBatches
 
 KEY_OVERHEAD_BYTES = 150
 """What one entry of a dict costs beside the key's own bytes, roughly."""
@@ -93,7 +98,8 @@ def measure(
 class LastOffsets:
     """The last offset of each key in [`start_offset`, `end_offset`), within a limit of memory."""
 
-    def __init__(self, start_offset: Offset, limit_bytes: int) -> None:
+    def __init__(self, start_offset: Offset, limit_bytes: int, aborted: AbortedBatches = NOTHING_ABORTED) -> None:
+        self._aborted = aborted
         self.start_offset = start_offset
         self.end_offset = start_offset
         self.of: dict[bytes, Offset] = {}
@@ -107,7 +113,7 @@ class LastOffsets:
     def learn(self, header: BatchHeader, batch: Buffer) -> None:
         """Take in a batch that comes after all that were learnt."""
         self.end_offset = header.next_offset
-        if _is_opaque(header) or header.is_empty:
+        if header.is_control or header.is_empty or header in self._aborted:
             return
         rows = to_arrow(header, batch)
         for key, offset in zip(rows.column(_KEY).to_pylist(), _offsets(header, rows), strict=True):
@@ -127,6 +133,7 @@ class CleaningRules:
     """Every assigned replica holds all records below it: tombstones above must stay."""
     remembered: frozenset[Offset] = frozenset()
     """Base offsets of the batches by which producers are recognised."""
+    aborted: AbortedBatches = NOTHING_ABORTED
 
 
 @dataclass(slots=True)
@@ -154,19 +161,25 @@ class Compactor:
         self._last = last
         self._rules = rules
         self._run: _Run | None = None
+        self._holding = set[ProducerId]()
+        """Producers of whose present transaction some record was kept."""
         self.changed = False
         """Whether anything differs since this was last set to False."""
         self.oldest_tombstone_s = 0
-        """The earliest `cleaned_at_s` that was kept; 0 when there is no tombstone."""
+        """The earliest `cleaned_at_s` that was kept; 0 when no tombstone or marker waits."""
 
     def clean(self, header: BatchHeader, batch: Buffer) -> bytes:
         """Return what to write for this batch and for those before it that were held back."""
-        if _is_opaque(header) or header.base_offset >= self._last.end_offset:
+        if header.base_offset >= self._last.end_offset:
             return self.finish() + bytes(batch)
+        if header.is_control:
+            return self._clean_marker(header, batch)
         if header.is_empty:
             if header.base_offset in self._rules.remembered:
                 return self.finish() + bytes(batch)
             return self._drop(header)
+        if header in self._rules.aborted:
+            return self._drop_rows(header)
         return self._clean_rows(header, batch)
 
     def finish(self) -> bytes:
@@ -192,20 +205,35 @@ class Compactor:
                     continue
                 tombstones += 1
             kept.append(row)
-        stamp = cleaned_at_s if tombstones else 0
-        if stamp:
-            self.oldest_tombstone_s = min(self.oldest_tombstone_s or stamp, stamp)
+        if not kept:
+            return self._drop_rows(header)
+        if header.is_transactional:
+            self._holding.add(header.producer_id)
+        stamp = self._note_waiting(cleaned_at_s) if tombstones else 0
         if len(kept) == rows.num_rows and stamp == header.cleaned_at_s:
             return self.finish() + bytes(batch)
-        if not kept and header.base_offset not in self._rules.remembered:
-            return self._drop(header)
         self.changed = True
-        if not kept:
-            return self.finish() + keep_header(header)
         return self.finish() + keep_rows(header, _with_deltas(rows, kept), cleaned_at_s=stamp)
 
+    def _clean_marker(self, header: BatchHeader, batch: Buffer) -> bytes:
+        holds = header.producer_id in self._holding
+        self._holding.discard(header.producer_id)
+        if holds or header.base_offset in self._rules.remembered:
+            return self.finish() + bytes(batch)
+        if self._has_had_its_time(header):
+            return self._drop(header)
+        stamp = self._note_waiting(self._cleaned_at_s(header))
+        if stamp == header.cleaned_at_s:
+            return self.finish() + bytes(batch)
+        self.changed = True
+        return self.finish() + keep_marker(header, batch, cleaned_at_s=stamp)
+
+    def _note_waiting(self, cleaned_at_s: int) -> int:
+        self.oldest_tombstone_s = min(self.oldest_tombstone_s or cleaned_at_s, cleaned_at_s)
+        return cleaned_at_s
+
     def _cleaned_at_s(self, header: BatchHeader) -> int:
-        """Return since when this batch's tombstones have nothing before them here.
+        """Return since when this batch's tombstones, or this marker, have nothing before them here.
 
         What another replica stamped counts only once this one has removed the older records too.
         """
@@ -222,6 +250,12 @@ class Compactor:
             and due_ms <= self._rules.now_s * 1000
         )
 
+    def _drop_rows(self, header: BatchHeader) -> bytes:
+        if header.base_offset not in self._rules.remembered:
+            return self._drop(header)
+        self.changed = True
+        return self.finish() + keep_header(header)
+
     def _drop(self, header: BatchHeader) -> bytes:
         if self._run is not None and self._run.takes(header):
             self._run.take(header)
@@ -231,11 +265,6 @@ class Compactor:
         self._run = _Run(header.base_offset, header.last_offset, header.leader_epoch, header.max_timestamp)
         self.changed = self.changed or not is_filler(header)
         return written
-
-
-def _is_opaque(header: BatchHeader) -> bool:
-    """Tell whether a batch is left as it is: what its records mean is not in them alone."""
-    return header.is_control or header.is_transactional
 
 
 def _offsets(header: BatchHeader, rows: pa.RecordBatch) -> list[Offset]:

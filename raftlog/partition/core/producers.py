@@ -6,20 +6,28 @@ leader has it; only leaders check.
 
 What is remembered is bounded. By count, the producer that wrote longest ago goes: that order is the log's, so leader
 and followers forget the same one. By time, as in Kafka, each replica judges by its own clock: a replica that forgets
-sooner accepts any next sequence of that producer, as it does from one that it never saw.
+sooner accepts any next sequence of that producer, as it does from one that it never saw. A producer whose transaction
+is under way is never forgotten: the last stable offset depends on it.
+
+A transaction's marker carries the epoch after the transaction's own (KIP-890), from which the producer goes on. So a
+batch that comes late, after the end of its transaction, is of an old epoch; and so is a marker that comes late, when
+the next transaction has begun.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RetriableError
 from raftlog.model import MAX_SEQUENCE, NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId
+from raftlog.partition.core.transactions import Transactions
 from raftlog.record.batch import BatchHeader
+from raftlog.record.control import Marker
 
 REMEMBERED_BATCHES = 5
+_NO_MARKER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,9 @@ class _Producer:
     seen_ms: int
     """When this replica saw it append: not the batch's timestamp, which its producer may choose freely."""
     batches: tuple[AppendedBatch, ...] = ()
+    coordinator_epoch: int = _NO_MARKER
+    """Of its last marker."""
+    marker_offset: Offset = _NO_MARKER
 
 
 class ProducerStates:
@@ -60,6 +71,7 @@ class ProducerStates:
         self, headers: Iterable[BatchHeader] = (), *, limits: ProducerLimits | None = None, now_ms: int = 0
     ) -> None:
         self.limits = limits or ProducerLimits()
+        self.transactions = Transactions()
         self._now_ms = now_ms
         self._producers: dict[ProducerId, _Producer] = {}
         for header in headers:
@@ -73,7 +85,9 @@ class ProducerStates:
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH, a newer process of this producer has written.
-            InvalidRequestError: OUT_OF_ORDER_SEQUENCE_NUMBER.
+            InvalidRequestError: OUT_OF_ORDER_SEQUENCE_NUMBER; INVALID_TXN_STATE, it does not belong to the transaction
+                that the producer has under way.
+            RetriableError: CONCURRENT_TRANSACTIONS, the producer's last transaction has not ended here yet.
         """
         if header.producer_id == NO_PRODUCER_ID:
             return None
@@ -90,29 +104,75 @@ class ProducerStates:
                 f"producer {header.producer_id}: epoch {header.producer_epoch} was replaced by {known.epoch}",
                 code=ErrorCode.INVALID_PRODUCER_EPOCH,
             )
+        self._require_same_transaction(header, known)
         if header.producer_epoch > known.epoch:
             self._require_next(header, expected=0)
             return None
         for batch in known.batches:
             if (batch.base_sequence, batch.last_sequence) == (header.base_sequence, header.last_sequence):
                 return batch
-        self._require_next(header, expected=(known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1))
+        expected = (known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1) if known.batches else 0
+        self._require_next(header, expected=expected)
         return None
 
-    def on_appended(self, header: BatchHeader, now_ms: int | None = None) -> None:
-        """Learn of a batch that is in the log now."""
+    def begins_transaction(self, header: BatchHeader) -> bool:
+        """Tell whether a batch would begin a transaction here, of which the coordinator must know before."""
+        if not header.is_transactional:
+            return False
+        known = self._producers.get(header.producer_id)
+        return known is None or known.epoch < header.producer_epoch or header.producer_id not in self.transactions
+
+    def check_marker(self, producer_id: ProducerId, epoch: ProducerEpoch, coordinator_epoch: int) -> Offset | None:
+        """Judge a marker before it is appended: return where it is already, or None to append it.
+
+        Raises:
+            FencedError: TRANSACTION_COORDINATOR_FENCED, a later coordinator has written one of this producer.
+            FencedError: INVALID_PRODUCER_EPOCH, the transaction that it is of has ended; another one may be under way.
+        """
+        known = self._producers.get(producer_id)
+        if known is None:
+            return None
+        if coordinator_epoch < known.coordinator_epoch:
+            raise FencedError(
+                f"producer {producer_id}: the coordinator of epoch {coordinator_epoch} was replaced, "
+                f"by that of epoch {known.coordinator_epoch}",
+                code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            )
+        under_way = producer_id in self.transactions
+        if epoch < known.epoch or (epoch == known.epoch and under_way):
+            raise FencedError(
+                f"producer {producer_id}: a marker of epoch {epoch} came late, "
+                f"epoch {known.epoch} has {'a transaction under way' if under_way else 'begun'}",
+                code=ErrorCode.INVALID_PRODUCER_EPOCH,
+            )
+        return known.marker_offset if epoch == known.epoch and known.marker_offset >= 0 else None
+
+    def on_appended(self, header: BatchHeader, now_ms: int | None = None, *, marker: Marker | None = None) -> None:
+        """Learn of a batch that is in the log now.
+
+        Args:
+            marker: what it says, if it is a control batch.
+        """
         if header.producer_id == NO_PRODUCER_ID:
             return
         self._now_ms = self._now_ms if now_ms is None else now_ms
         known = self._producers.pop(header.producer_id, None)
-        if known is None or known.epoch != header.producer_epoch:
+        if known is None:
             known = _Producer(header.producer_epoch, self._now_ms)
-        appended = AppendedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
-        known.batches = (*known.batches[1 - REMEMBERED_BATCHES :], appended)
+        if known.epoch != header.producer_epoch:
+            known.epoch, known.batches = header.producer_epoch, ()
         known.seen_ms = self._now_ms
         self._producers[header.producer_id] = known
+        if marker is not None:
+            known.coordinator_epoch, known.marker_offset = marker.coordinator_epoch, header.base_offset
+            self.transactions.on_marker(header.producer_id, header.base_offset)
+        else:
+            appended = AppendedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
+            known.batches = (*known.batches[1 - REMEMBERED_BATCHES :], appended)
+            if header.is_transactional:
+                self.transactions.on_batch(header)
         if len(self._producers) > self.limits.max_producers:
-            del self._producers[next(iter(self._producers))]
+            self._forget_one()
 
     def expire(self, now_ms: int) -> int:
         """Forget producers that have not written for long; return how many."""
@@ -122,33 +182,60 @@ class ProducerStates:
         for producer, known in self._producers.items():
             if known.seen_ms > limit:
                 break  # The others wrote later.
-            gone.append(producer)
+            if producer not in self.transactions:
+                gone.append(producer)
         for producer in gone:
             del self._producers[producer]
         return len(gone)
 
-    def to_plain(self) -> list[Any]:
+    def to_plain(self) -> dict[str, Any]:
         """Return everything as plain data, for a snapshot."""
-        return [
-            [producer, known.epoch, known.seen_ms, [_batch_to_plain(batch) for batch in known.batches]]
-            for producer, known in self._producers.items()
-        ]
+        return {"producers": [_to_plain(*item) for item in self._producers.items()]} | self.transactions.to_plain()
 
-    def load(self, plain: Sequence[Any]) -> None:
+    def load(self, plain: Mapping[str, Any]) -> None:
         """Take in what `to_plain` returned.
 
         Raises:
-            ValueError, TypeError: it is something else.
+            ValueError, TypeError, KeyError: it is something else.
         """
-        for producer, epoch, seen_ms, batches in plain:
+        for producer, epoch, seen_ms, batches, coordinator_epoch, marker_offset in plain["producers"]:
             loaded = tuple(AppendedBatch(*map(int, batch)) for batch in batches)
-            if not loaded:
+            if not loaded and marker_offset < 0:
                 raise ValueError(f"producer {producer} has no batch")
-            self._producers[int(producer)] = _Producer(int(epoch), int(seen_ms), loaded)
+            self._producers[int(producer)] = _Producer(
+                int(epoch), int(seen_ms), loaded, int(coordinator_epoch), int(marker_offset)
+            )
+        self.transactions.load(plain)
 
     def remembered_offsets(self) -> frozenset[Offset]:
         """Return the base offsets of all batches that are remembered: what compaction must not forget."""
-        return frozenset(batch.base_offset for known in self._producers.values() for batch in known.batches)
+        producers = self._producers.values()
+        markers = {known.marker_offset for known in producers if known.marker_offset >= 0}
+        return frozenset(markers | {batch.base_offset for known in producers for batch in known.batches})
+
+    def _require_same_transaction(self, header: BatchHeader, known: _Producer) -> None:
+        if header.producer_id not in self.transactions:
+            return
+        if header.producer_epoch == known.epoch and header.is_transactional:
+            return
+        if header.producer_epoch > known.epoch:
+            raise RetriableError(
+                f"producer {header.producer_id}: its transaction of epoch {known.epoch} is still being ended here",
+                code=ErrorCode.CONCURRENT_TRANSACTIONS,
+            )
+        kind = "transactional" if header.is_transactional else "other"
+        raise InvalidRequestError(
+            f"producer {header.producer_id}: its transaction of epoch {known.epoch} is under way here, received "
+            f"{kind} records of epoch {header.producer_epoch}",
+            code=ErrorCode.INVALID_TXN_STATE,
+        )
+
+    def _forget_one(self) -> None:
+        """Forget who wrote longest ago, unless a transaction is under way."""
+        for producer in self._producers:
+            if producer not in self.transactions:
+                del self._producers[producer]
+                return
 
     @staticmethod
     def _require_next(header: BatchHeader, *, expected: int) -> None:
@@ -161,5 +248,8 @@ class ProducerStates:
             )
 
 
-def _batch_to_plain(batch: AppendedBatch) -> list[int]:
-    return [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset]
+def _to_plain(producer_id: ProducerId, known: _Producer) -> list[Any]:
+    batches = [
+        [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset] for batch in known.batches
+    ]
+    return [producer_id, known.epoch, known.seen_ms, batches, known.coordinator_epoch, known.marker_offset]

@@ -17,14 +17,17 @@ from raftlog.partition.storage.cleaner import STATE_FILE
 from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.files import NEW_SUFFIX, read_file, read_json
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
-from raftlog.partition.storage.index import decode_index
+from raftlog.partition.storage.index import decode_index, read_facts
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX
 from raftlog.partition.storage.producer_snapshots import decode_producers
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.scanning import Read, scan_batches, sound_batch_after
 from raftlog.partition.storage.segment import SUFFIX, segment_path
 from raftlog.partition.storage.swap import CLEANED_SUFFIX
+from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
+from raftlog.partition.storage.transaction_index import AbortedEntry, entry_of, read_aborted
 from raftlog.record.batch import BatchHeader
+from raftlog.record.control import parse_marker
 
 Severity = Literal["damage", "note"]
 
@@ -107,7 +110,7 @@ class _PartitionCheck:
             self.note(path, "lies inside the segment before it, which compaction has put in its place")
             self._on_bytes(os.stat(path).st_size)
             return
-        positions = dict[int, Offset]()
+        positions, aborted = dict[int, Offset](), list[AbortedEntry | None]()
         with reading(path) as (read, size):
             if base != self._end and not (size == 0 or base < self._checkpoint.log_start_offset):
                 self.damage(path, f"starts at offset {base}, the segment before it ends at {self._end}")
@@ -117,11 +120,14 @@ class _PartitionCheck:
                 for position, header in scan_batches(read, 0, size, verify=True, name=path.name):
                     positions[position] = header.base_offset
                     self._check_batch(path, header)
+                    if header.is_control:
+                        aborted.append(entry_of(header, parse_marker(header, read(header.batch_length, position))))
                     self._end = header.next_offset
                     self._on_bytes(header.batch_length)
             except CorruptBatchError as error:
                 self._unsound(path, read, size, error.message, is_last=is_last)
         self._check_index(path, positions, size)
+        self._check_aborted(path, [entry for entry in aborted if entry is not None])
 
     def _check_batch(self, path: Path, header: BatchHeader) -> None:
         if header.base_offset != self._end:
@@ -155,6 +161,16 @@ class _PartitionCheck:
         if wrong and not any(finding.path == str(path) for finding in self.findings):
             self.damage(index_path, f"names byte {wrong[0]}, where no such batch begins")
 
+    def _check_aborted(self, path: Path, found: list[AbortedEntry]) -> None:
+        facts = read_facts(path.with_suffix(INDEX_SUFFIX))
+        if facts is None:
+            return  # The index is built again, and this one with it.
+        expected = [entry for entry in found if entry.last_offset < facts.next_offset]
+        if facts.aborted and read_aborted(path, facts.base_offset, facts.size, facts.aborted) != expected:
+            self.damage(path.with_suffix(ABORTED_SUFFIX), "is missing or damaged; it is built again from the log")
+        elif facts.aborted != len(expected):
+            self.damage(path.with_suffix(INDEX_SUFFIX), f"counts {facts.aborted} aborted, there are {len(expected)}")
+
     def _check_others(self, names: list[str]) -> None:
         for name in names:
             path = self._folder / name
@@ -166,7 +182,7 @@ class _PartitionCheck:
                 self._check_cleaner(path)
             elif name.endswith(PRODUCERS_SUFFIX):
                 self._check_producers(path)
-            elif name.endswith(INDEX_SUFFIX) and path.with_suffix(SUFFIX).name not in names:
+            elif name.endswith((INDEX_SUFFIX, ABORTED_SUFFIX)) and path.with_suffix(SUFFIX).name not in names:
                 self.note(path, "belongs to no segment")
 
     def _check_cleaner(self, path: Path) -> None:

@@ -96,7 +96,7 @@ class CleaningPass:
         segment_bytes: int,
         dedupe_buffer_bytes: int,
     ) -> None:
-        self.last = LastOffsets(max(cleaned_below, segments[0].base_offset), dedupe_buffer_bytes)
+        self.last = LastOffsets(max(cleaned_below, segments[0].base_offset), dedupe_buffer_bytes, rules.aborted)
         self._folder = folder
         self._segments = segments
         self._segment_bytes = segment_bytes

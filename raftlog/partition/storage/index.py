@@ -22,8 +22,8 @@ from raftlog.partition.storage.files import atomic_write, read_file
 SUFFIX = ".index"
 INTERVAL_BYTES = 16 << 10
 NO_TIMESTAMP = -(2**63)
-_MAGIC = b"RLIDX001"
-_HEAD = struct.Struct("<8sIIqqqqqq")
+_MAGIC = b"RLIDX002"
+_HEAD = struct.Struct("<8sIIqqqqqqq")
 """Magic, CRC-32C of the rest of the head, of the entries, number of entries, then `SegmentFacts` in order."""
 HEAD_BYTES = _HEAD.size
 _CRC_END = 12
@@ -38,6 +38,8 @@ class SegmentFacts:
     next_offset: Offset
     max_timestamp: int
     first_timestamp: int
+    aborted: int = 0
+    """How many aborted transactions have their marker here."""
 
 
 class SparseIndex:
@@ -138,7 +140,8 @@ def write_index(path: Path, facts: SegmentFacts, index: SparseIndex) -> None:
 
 
 def _plain(facts: SegmentFacts) -> tuple[int, ...]:
-    return facts.base_offset, facts.size, facts.next_offset, facts.max_timestamp, facts.first_timestamp
+    times = (facts.max_timestamp, facts.first_timestamp)
+    return facts.base_offset, facts.size, facts.next_offset, *times, facts.aborted
 
 
 def _is_consistent(facts: SegmentFacts, index: SparseIndex) -> bool:

@@ -20,6 +20,7 @@ from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
+from raftlog.record.control import AbortedTransaction, Marker
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +122,40 @@ class PartitionLog(SegmentedLog):
                 if header.last_offset >= start:
                     yield header
 
+    def scan(self, from_offset: Offset | None = None) -> Iterator[tuple[BatchHeader, Marker | None]]:
+        """Walk like `scan_headers`, with what each marker says."""
+        start = self.log_start_offset if from_offset is None else from_offset
+        for segment in list(self._segments):
+            for position, header in segment.headers(start):
+                if header.last_offset >= start:
+                    yield header, segment.marker_at(position, header) if header.is_control else None
+
+    @property
+    def has_aborted(self) -> bool:
+        """Whether any transaction in the log was aborted."""
+        return any(segment.aborted_count for segment in self._segments)
+
+    def aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
+        """Return every aborted transaction that may have records in [`start`, `end`), all of which are decided.
+
+        Raises:
+            StorageError: the disk no longer holds what was written.
+        """
+        try:
+            return list(self._aborted_transactions(start, end))
+        except (CorruptBatchError, OSError) as error:
+            raise StorageError(f"{self.folder}: its aborted transactions cannot be read: {error}") from error
+
+    def _aborted_transactions(self, start: Offset, end: Offset) -> Iterator[AbortedTransaction]:
+        for segment in self._segments[self._number_of(start) :]:
+            for entry in segment.load_aborted() if segment.aborted_count else ():
+                if entry.first_offset < end and start <= entry.last_offset:
+                    yield AbortedTransaction(
+                        producer_id=entry.producer_id, first_offset=entry.first_offset, last_offset=entry.last_offset
+                    )
+                if entry.stable_offset >= end:
+                    return
+
     def _must_roll(self, pending: int, header: BatchHeader) -> bool:
         active = self._segments[-1]
         if active.size + pending == 0:
@@ -151,7 +186,10 @@ class PartitionLog(SegmentedLog):
             active.learn(header)
 
     def _segment_of(self, offset: Offset) -> Segment:
-        return self._segments[bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1]
+        return self._segments[self._number_of(offset)]
+
+    def _number_of(self, offset: Offset) -> int:
+        return max(0, bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1)
 
     def _require_in_range(self, offset: Offset) -> None:
         if not self.log_start_offset <= offset <= self.log_end_offset:

@@ -20,7 +20,7 @@ from raftlog.partition.storage.files import fsync_dir, list_names, make_dir, sto
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.recovery import open_segments
 from raftlog.partition.storage.retention import DelayedDeletes
-from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
 from raftlog.partition.storage.sync import Syncer
 
 _log = logging.getLogger(__name__)
@@ -286,7 +286,7 @@ class LogFiles:
     def _remove(self, segment: Segment) -> None:
         self._syncer.forget(segment)
         segment.close()
-        unlink_quietly(segment.index_path)
+        unlink_indexes(segment.path)
         unlink_quietly(segment.path)
 
     def _save_checkpoint(

@@ -14,7 +14,7 @@ from raftlog.model import Offset
 from raftlog.partition.storage.files import fsync_dir, storage_error, unlink_quietly
 from raftlog.partition.storage.log_files import LogFiles
 from raftlog.partition.storage.retention import active_has_expired, expired_segments
-from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
 from raftlog.partition.storage.swap import put_in_place, remove_indexes, remove_replaced
 
 _log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class SegmentedLog(LogFiles):
             for segment in dropped:
                 self._syncer.forget(segment)
                 segment.close()
-                unlink_quietly(segment.index_path)
+                unlink_indexes(segment.path)
                 self._doomed.add(segment.path, now_us + self.config.file_delete_delay_ms * 1000)
         fsync_dir(self.folder)
         self.epochs.truncate_before(self.log_start_offset)

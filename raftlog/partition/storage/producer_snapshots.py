@@ -23,7 +23,7 @@ from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
 
 _log = logging.getLogger(__name__)
 _KEPT = 2
-_MAGIC = b"RLPRD001"
+_MAGIC = b"RLPRD002"
 _HEAD = struct.Struct("<8sI")
 
 
@@ -32,9 +32,9 @@ def snapshot_path(folder: Path, offset: Offset) -> Path:
     return folder / f"{offset:020d}{SUFFIX}"
 
 
-def encode_producers(offset: Offset, producers: list[Any]) -> bytes:
+def encode_producers(offset: Offset, producers: dict[str, Any]) -> bytes:
     """Return a snapshot file's content, from what `ProducerStates.to_plain` returned."""
-    body = orjson.dumps({"offset": offset, "producers": producers})
+    body = orjson.dumps({"offset": offset} | producers)
     return _HEAD.pack(_MAGIC, google_crc32c.value(body)) + body
 
 
@@ -49,11 +49,11 @@ def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> 
     document = orjson.loads(body)
     if document["offset"] != offset:
         return False
-    states.load(document["producers"])
+    states.load(document)
     return True
 
 
-def save_producers(folder: Path, offset: Offset, producers: list[Any]) -> None:
+def save_producers(folder: Path, offset: Offset, producers: dict[str, Any]) -> None:
     """Write a snapshot, and remove all but the newest.
 
     Raises:
@@ -88,8 +88,8 @@ def recover_producers(log: PartitionLog, *, limits: ProducerLimits, now_ms: int)
     except OSError as error:
         raise StorageError(f"cannot read the snapshots of producers in {log.folder}: {error}") from error
     try:
-        for header in log.scan_headers(start):
-            states.on_appended(header)
+        for header, marker in log.scan(start):
+            states.on_appended(header, marker=marker)
     except CorruptBatchError as error:
         raise DamagedDataError(f"{log.folder} is damaged: {error.message}") from error
     except OSError as error:

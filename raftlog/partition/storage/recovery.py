@@ -18,13 +18,13 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.files import fsync_dir, list_names, storage_error, unlink_quietly
-from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
+from raftlog.partition.storage.files import fsync_dir, list_names, storage_error
 from raftlog.partition.storage.index import SegmentFacts, read_facts, read_index
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.scanning import sound_batch_after, write_was_lost
-from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path
+from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path, unlink_indexes
 from raftlog.partition.storage.swap import remove_unfinished
+from raftlog.partition.storage.transaction_index import read_aborted
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class _Recovery:
         self._require_durable(segments[-1].next_offset if segments else self._log_start_offset)
         self._remove([*empty, *old, *merged])
         for segment in self._stale:
-            unlink_quietly(segment.index_path)
+            unlink_indexes(segment.path)
             segment.indexed_size = -1
             self._changed = True
         self._changed = remove_unfinished(self._folder) or self._changed
@@ -151,11 +151,19 @@ class _Recovery:
         if (read := read_index(segment.index_path)) is None:
             return
         facts, index = read
+        aborted = read_aborted(segment.path, facts.base_offset, facts.size, facts.aborted)
+        if aborted is None:
+            return
         at = bisect_right(index.offsets, self._recovery_point) - 1
         if at > 0 and segment.lands_on((index.offsets[at], index.positions[at])):
             offset, position, newest = (column[at] for column in index.columns)
             index.cut(position)
-            segment.trust(SegmentFacts(facts.base_offset, position, offset, newest, facts.first_timestamp), index)
+            before = [entry for entry in aborted if entry.last_offset < offset]
+            segment.trust(
+                SegmentFacts(facts.base_offset, position, offset, newest, facts.first_timestamp, len(before)),
+                index,
+                before,
+            )
 
     def _scan(self, segment: Segment, size: int, later: Sequence[tuple[Offset, int]]) -> None:
         try:
@@ -237,7 +245,7 @@ class _Recovery:
     def _remove(self, bases: Iterable[Offset]) -> None:
         for base in bases:
             path = segment_path(self._folder, base)
-            unlink_quietly(path.with_suffix(INDEX_SUFFIX))
+            unlink_indexes(path)
             os.unlink(path)
             self._changed = True
 

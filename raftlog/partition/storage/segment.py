@@ -6,7 +6,7 @@ Files are open only while they are used (`FilePool`), and indexes in memory only
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
@@ -22,7 +22,10 @@ from raftlog.partition.storage.index import (
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
 from raftlog.partition.storage.pool import FilePool, PooledFile
 from raftlog.partition.storage.scanning import scan_batches
+from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
+from raftlog.partition.storage.transaction_index import AbortedEntry, entry_of, read_aborted, write_aborted
 from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header
+from raftlog.record.control import Marker, parse_marker
 
 SUFFIX = ".log"
 
@@ -32,12 +35,20 @@ def segment_path(folder: Path, base_offset: Offset) -> Path:
     return folder / f"{base_offset:020d}{SUFFIX}"
 
 
+def unlink_indexes(path: Path) -> None:
+    """Remove the index files of a segment, if there are any."""
+    unlink_quietly(path.with_suffix(INDEX_SUFFIX))
+    unlink_quietly(path.with_suffix(ABORTED_SUFFIX))
+
+
 class Segment:
     """A segment file. `next_offset` and `size` are what is known to be sound."""
 
     __slots__ = (
+        "_aborted",
         "_index",
         "_used",
+        "aborted_count",
         "base_offset",
         "file",
         "first_timestamp",
@@ -59,6 +70,9 @@ class Segment:
         self.indexed_size = -1
         """The index file covers this many bytes; -1: there is none."""
         self._index: SparseIndex | None = SparseIndex()
+        self.aborted_count = 0
+        """How many aborted transactions have their marker here."""
+        self._aborted: list[AbortedEntry] | None = []
         self._used = True
 
     @classmethod
@@ -68,7 +82,7 @@ class Segment:
         Raises:
             OSError: from the system; an empty file may be there.
         """
-        unlink_quietly(path.with_suffix(INDEX_SUFFIX))
+        unlink_indexes(path)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         return cls(path, base_offset, pool)
 
@@ -84,7 +98,9 @@ class Segment:
     def facts(self) -> SegmentFacts:
         """What an index file says of the segment as it is now."""
         first = NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
-        return SegmentFacts(self.base_offset, self.size, self.next_offset, self.max_timestamp, first)
+        return SegmentFacts(
+            self.base_offset, self.size, self.next_offset, self.max_timestamp, first, self.aborted_count
+        )
 
     def close(self) -> None:
         self.file.close()
@@ -93,11 +109,14 @@ class Segment:
         with self.file.use() as descriptor:
             return os.fstat(descriptor).st_size
 
-    def trust(self, facts: SegmentFacts, index: SparseIndex | None = None) -> None:
-        """Take over what an index file says, which was checked; without `index` it is read when it is needed."""
+    def trust(
+        self, facts: SegmentFacts, index: SparseIndex | None = None, aborted: list[AbortedEntry] | None = None
+    ) -> None:
+        """Take over what the index files say, which was checked; what is not given is read when it is needed."""
         self.size, self.next_offset, self.max_timestamp = facts.size, facts.next_offset, facts.max_timestamp
         self.first_timestamp = None if facts.size == 0 else facts.first_timestamp
         self.indexed_size, self._index = facts.size, index
+        self.aborted_count, self._aborted = facts.aborted, aborted
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
         """Write batches at `size`; then `learn` each of them.
@@ -114,6 +133,9 @@ class Segment:
         if self.first_timestamp is None:
             self.first_timestamp = header.max_timestamp
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
+        if header.is_control and (entry := entry_of(header, self.marker_at(self.size, header))) is not None:
+            self.load_aborted().append(entry)
+            self.aborted_count += 1
         self.size += header.batch_length
         self.next_offset = header.next_offset
 
@@ -130,13 +152,15 @@ class Segment:
         """
         self.forget_index()
         cut_at = next((at for at, header in self.headers(offset) if header.last_offset >= offset), self.size)
-        index = self.load_index()
+        index, aborted = self.load_index(), self.load_aborted()
         index.cut(cut_at)
         newest = index.newest_before[-1] if len(index) else NO_TIMESTAMP
         kept = list(self.scan(index.positions[-1], cut_at, verify=False)) if len(index) else []
         self.max_timestamp = max([newest, *(header.max_timestamp for _, header in kept)])
         self.next_offset = kept[-1][1].next_offset if kept else self.base_offset
         self.first_timestamp = self.first_timestamp if kept else None
+        self._aborted = [entry for entry in aborted if entry.last_offset < self.next_offset]
+        self.aborted_count = len(self._aborted)
         self.size = cut_at
         self.cut(cut_at)
 
@@ -147,24 +171,26 @@ class Segment:
             StorageError: the disk refused; an earlier file is still there.
         """
         if self.indexed_size != self.size:
-            self.write_index(self.facts, self.load_index())
+            self.write_index(self.facts, self.load_index(), self.load_aborted())
 
-    def write_index(self, facts: SegmentFacts, index: SparseIndex) -> None:
-        """Write an index file of what `copy_index` returned."""
+    def write_index(self, facts: SegmentFacts, index: SparseIndex, aborted: Sequence[AbortedEntry]) -> None:
+        """Write the index files of what `copy_index` returned."""
+        write_aborted(self.path, facts.base_offset, facts.size, aborted)
         write_index(self.index_path, facts, index)
         self.indexed_size = facts.size
 
-    def copy_index(self) -> tuple[SegmentFacts, SparseIndex]:
+    def copy_index(self) -> tuple[SegmentFacts, SparseIndex, Sequence[AbortedEntry]]:
         """Return what `write_index` needs, as of now: for a worker thread, while appends go on."""
         copy = SparseIndex()
         for mine, its in zip(self.load_index().columns, copy.columns, strict=True):
             its.extend(mine)
-        return self.facts, copy
+        return self.facts, copy, tuple(self.load_aborted())
 
     def forget_index(self) -> None:
-        """Remove the index file: what it says is about to be wrong."""
+        """Remove the index files: what they say is about to be wrong."""
         self.load_index()
-        unlink_quietly(self.index_path)
+        self.load_aborted()
+        unlink_indexes(self.path)
         self.indexed_size = -1
 
     def rest(self) -> None:
@@ -172,7 +198,7 @@ class Segment:
         if not self._used:
             self.file.rest()
             if self.indexed_size == self.size and self.size:
-                self._index = None
+                self._index = self._aborted = None
         self._used = False
 
     def headers(self, offset: Offset = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -225,6 +251,35 @@ class Segment:
             read = read_index(self.index_path)
             self._index = read[1] if read is not None and read[0] == self.facts else self._rebuilt()
         return self._index
+
+    def load_aborted(self) -> list[AbortedEntry]:
+        """Return the aborted transactions whose marker is here, read from their file or collected again.
+
+        Raises:
+            OSError: the log cannot be read.
+            CorruptBatchError: the disk no longer holds what was written.
+        """
+        self._used = True
+        if self._aborted is None:
+            read = read_aborted(self.path, self.base_offset, self.indexed_size, self.aborted_count)
+            self._aborted = self._collected_aborted() if read is None else read
+        return self._aborted
+
+    def marker_at(self, position: int, header: BatchHeader) -> Marker:
+        """Read the marker of the control batch that lies at `position`.
+
+        Raises:
+            CorruptBatchError: the disk no longer holds what was written.
+        """
+        return parse_marker(header, self.file.pread(header.batch_length, position))
+
+    def _collected_aborted(self) -> list[AbortedEntry]:
+        markers = (
+            entry_of(header, self.marker_at(position, header))
+            for position, header in self.scan(0, self.size, verify=False)
+            if header.is_control
+        )
+        return [entry for entry in markers if entry is not None]
 
     def _rebuilt(self) -> SparseIndex:
         """Build the index again from the log, which is known to be sound up to `size`."""

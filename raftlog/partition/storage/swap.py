@@ -14,7 +14,7 @@ from pathlib import Path
 from raftlog.model import Offset
 from raftlog.partition.storage.files import fsync_dir, list_names, unlink_quietly
 from raftlog.partition.storage.pool import FilePool
-from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
 
 CLEANED_SUFFIX = ".cleaned"
 
@@ -44,7 +44,7 @@ def open_cleaned(path: Path, base_offset: Offset, pool: FilePool) -> Segment:
 def remove_indexes(segments: Sequence[Segment]) -> None:
     """Remove the index files of segments that are about to be replaced, durably."""
     for segment in segments:
-        unlink_quietly(segment.index_path)
+        unlink_indexes(segment.path)
         segment.indexed_size = -1
     fsync_dir(segments[0].path.parent)
 

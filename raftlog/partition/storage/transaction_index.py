@@ -1,0 +1,87 @@
+"""A segment's index of aborted transactions: those whose marker lies in the segment. In memory, and as a file.
+
+The file beside the segment is written with the sparse index, whose head says how many entries it has: a segment without
+an aborted transaction has no such file, and one that is missing, damaged or of another time is built again from the
+segment's own markers. Layout: docs/protocol/storage.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import google_crc32c
+
+from raftlog.model import Offset, ProducerId
+from raftlog.partition.storage.files import atomic_write, read_file
+from raftlog.record.batch import BatchHeader
+from raftlog.record.control import Marker
+
+SUFFIX = ".txnindex"
+_MAGIC = b"RLTXN001"
+_HEAD = struct.Struct("<8sIIqq")
+"""Magic, CRC-32C of all that follows it, 0, base offset and size of the segment's part that is indexed."""
+_ENTRY = struct.Struct("<qqqq")
+_CRC_END = 12
+
+
+class AbortedEntry(NamedTuple):
+    """One aborted transaction."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+    """Its marker's."""
+    stable_offset: Offset
+    """Every transaction whose marker comes later began at or after it."""
+
+
+def entry_of(header: BatchHeader, marker: Marker) -> AbortedEntry | None:
+    """Return what to index of a marker; None if nothing was aborted."""
+    if marker.committed or marker.first_offset < 0:
+        return None
+    return AbortedEntry(header.producer_id, marker.first_offset, header.base_offset, marker.stable_offset)
+
+
+def encode_aborted(base_offset: Offset, size: int, entries: Sequence[AbortedEntry]) -> bytes:
+    """Return a file's content."""
+    rest = struct.pack("<Iqq", 0, base_offset, size) + b"".join(_ENTRY.pack(*entry) for entry in entries)
+    return _MAGIC + struct.pack("<I", google_crc32c.value(rest)) + rest
+
+
+def decode_aborted(content: bytes, base_offset: Offset, size: int) -> list[AbortedEntry] | None:
+    """Return the entries; None if they are damaged, or of another segment or time."""
+    if len(content) < _HEAD.size or (len(content) - _HEAD.size) % _ENTRY.size:
+        return None
+    magic, crc, _, base, covered = _HEAD.unpack_from(content)
+    if magic != _MAGIC or google_crc32c.value(content[_CRC_END:]) != crc or (base, covered) != (base_offset, size):
+        return None
+    return [AbortedEntry(*fields) for fields in _ENTRY.iter_unpack(content[_HEAD.size :])]
+
+
+def read_aborted(path: Path, base_offset: Offset, size: int, count: int) -> list[AbortedEntry] | None:
+    """Read a segment's index file; None if it is missing, damaged, of another time, or cannot be read.
+
+    Args:
+        path: the segment's.
+        count: how many entries there are.
+    """
+    if not count:
+        return []
+    try:
+        entries = decode_aborted(read_file(path.with_suffix(SUFFIX)) or b"", base_offset, size)
+    except OSError:
+        return None
+    return entries if entries is not None and len(entries) == count else None
+
+
+def write_aborted(path: Path, base_offset: Offset, size: int, entries: Sequence[AbortedEntry]) -> None:
+    """Replace a segment's index file; without entries there is none.
+
+    Raises:
+        StorageError: the file still has its old content.
+    """
+    if entries:
+        atomic_write(path.with_suffix(SUFFIX), encode_aborted(base_offset, size, entries), durable=False)
