@@ -343,6 +343,7 @@ class Replica(ReadableReplica):
     def plan_checkpoint(self, *, closing: bool = False) -> Callable[[], None] | None:
         """Return what a worker thread should write down, so that the next start reads less; None if nothing is new."""
         self.producers.expire(self._clock.wall_us() // 1000)
+        self.producers.transactions.forget_decided(self.high_watermark)
         beside = None
         if closing or self.log.index_due:
             beside = partial(save_producers, self.log.folder, self.log.log_end_offset, self.producers.to_plain())

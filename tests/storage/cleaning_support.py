@@ -11,7 +11,16 @@ from raftlog.partition.core.compaction import CleaningRules, cleanable_end
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage.cleaner import CleanerState, CleaningPass, Moved
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.record import NewRecord, Record, build_batch, iter_batches, parse_header, read_records, stamp
+from raftlog.record import (
+    AbortedBatches,
+    NewRecord,
+    Record,
+    build_batch,
+    iter_batches,
+    parse_header,
+    read_records,
+    stamp,
+)
 
 DAY_MS = 86_400_000
 
@@ -43,6 +52,14 @@ def records(log: PartitionLog) -> list[Record]:
     return found
 
 
+def producers_of(log: PartitionLog) -> ProducerStates:
+    """Return what the log says of its producers."""
+    states = ProducerStates()
+    for header, marker in log.scan():
+        states.on_appended(header, marker=marker)
+    return states
+
+
 def pairs(log: PartitionLog) -> dict[int, tuple[bytes | None, bytes | None]]:
     return {record.offset: (record.key, record.value) for record in records(log)}
 
@@ -56,6 +73,7 @@ def clean(
     replicated_below: int = 1 << 62,
     delete_retention_ms: int = DAY_MS,
     dedupe_buffer_bytes: int = 1 << 20,
+    remembered: frozenset[int] | None = None,
 ) -> CleanerState:
     """Run one whole pass as the broker's cleaner does; the log has been synced."""
     state = state or CleanerState(log.folder, log.log_end_offset)
@@ -69,7 +87,8 @@ def clean(
         now_s=now_s,
         delete_retention_ms=delete_retention_ms,
         replicated_below=replicated_below,
-        remembered=ProducerStates(log.scan_headers()).remembered_offsets(),
+        remembered=producers_of(log).remembered_offsets() if remembered is None else remembered,
+        aborted=AbortedBatches(log.aborted_transactions(segments[0].base_offset, end)),
     )
     work = CleaningPass(
         log.folder,

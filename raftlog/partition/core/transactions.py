@@ -55,10 +55,14 @@ class Transactions:
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Return the offset below which every transaction is decided for good."""
-        while self._ended and self._ended[0][1] < high_watermark:
-            self._ended.popleft()
+        self.forget_decided(high_watermark)
         undecided = min((first for first, _ in self._ended), default=high_watermark)
         return min(next(iter(self._ongoing.values()), high_watermark), undecided, high_watermark)
+
+    def forget_decided(self, high_watermark: Offset) -> None:
+        """Forget transactions whose markers no failover can undo."""
+        while self._ended and self._ended[0][1] < high_watermark:
+            self._ended.popleft()
 
     def to_plain(self) -> dict[str, Any]:
         """Return everything as plain data, for a snapshot."""

@@ -90,6 +90,8 @@ def recover_producers(log: PartitionLog, *, limits: ProducerLimits, now_ms: int)
     try:
         for header, marker in log.scan(start):
             states.on_appended(header, marker=marker)
+            if marker is not None:
+                states.transactions.forget_decided(log.high_watermark_checkpoint)
     except CorruptBatchError as error:
         raise DamagedDataError(f"{log.folder} is damaged: {error.message}") from error
     except OSError as error:

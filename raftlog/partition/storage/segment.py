@@ -262,7 +262,9 @@ class Segment:
         self._used = True
         if self._aborted is None:
             read = read_aborted(self.path, self.base_offset, self.indexed_size, self.aborted_count)
-            self._aborted = self._collected_aborted() if read is None else read
+            if read is None:
+                read, self.indexed_size = self._collected_aborted(), -1
+            self._aborted = read
         return self._aborted
 
     def marker_at(self, position: int, header: BatchHeader) -> Marker:

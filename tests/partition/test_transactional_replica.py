@@ -1,0 +1,171 @@
+"""Transactions in one replica: who may begin one, how far committed records are read, and what followers make of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from replica_support import Solo
+
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError
+from raftlog.partition.replica import AppendResult
+from raftlog.record import AbortedBatches, NewRecord, build_batch, read_records
+from raftlog.wire.transactions import TransactionMarker
+
+
+class Coordinator:
+    """Says yes, or what it was told to say."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self.refusal: RaftlogError | None = None
+
+    async def __call__(self, producer_id: int, producer_epoch: int) -> None:
+        self.asked.append((producer_id, producer_epoch))
+        await asyncio.sleep(0)
+        if self.refusal is not None:
+            raise self.refusal
+
+
+@pytest.fixture
+async def solo(tmp_path: Path):
+    made = Solo(tmp_path, isr=(1,), min_insync_replicas=1, flush="os")
+    yield made
+    await made.close()
+
+
+async def send(
+    solo: Solo, admit: Coordinator | None, producer: int = 7, *, epoch: int = 0, sequence: int = 0, acks: int = -1
+) -> AppendResult:
+    built = build_batch(
+        [NewRecord(f"{producer}.{epoch}.{sequence}".encode(), timestamp=1)],
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    return await solo.replica.append(built, acks=acks, timeout_ms=1_000, admit=admit)  # type: ignore[arg-type]
+
+
+async def end(
+    solo: Solo, producer: int = 7, *, epoch: int = 1, committed: bool = True, coordinator: int = 0
+) -> AppendResult:
+    marker = TransactionMarker(
+        producer_id=producer, producer_epoch=epoch, coordinator_epoch=coordinator, committed=committed
+    )
+    return await solo.replica.append_marker(marker, timeout_ms=1_000)
+
+
+def committed(solo: Solo, *, any_replica: bool = False) -> list[str]:
+    read = solo.replica.read(0, 1 << 20, isolation="read_committed", any_replica=any_replica)
+    records = read_records(read.data, topic="t", partition=0, aborted=AbortedBatches(read.aborted))
+    return [(record.value or b"").decode() for record in records]
+
+
+async def test_the_coordinator_is_asked_once_for_each_transaction(solo: Solo):
+    admit = Coordinator()
+    await send(solo, admit)
+    await send(solo, admit, sequence=1)
+    assert (await send(solo, admit, sequence=1)).duplicate
+    await end(solo)
+    await send(solo, admit, epoch=1)
+
+    assert admit.asked == [(7, 0), (7, 1)]
+
+
+async def test_nothing_is_appended_that_the_coordinator_does_not_know(solo: Solo):
+    admit = Coordinator()
+    admit.refusal = FencedError("replaced", code=ErrorCode.INVALID_PRODUCER_EPOCH)
+    with pytest.raises(FencedError):
+        await send(solo, admit)
+    with pytest.raises(InvalidRequestError, match="needs the transactional_id") as nameless:
+        await send(solo, None)
+    with pytest.raises(InvalidRequestError, match="expected acks=all") as hasty:
+        await send(solo, admit, acks=1)
+
+    assert (nameless.value.code, hasty.value.code) == (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_REQUIRED_ACKS)
+    assert solo.replica.log.log_end_offset == 0
+
+
+async def test_a_marker_that_comes_while_the_coordinator_is_asked_fences_the_batch(solo: Solo):
+    """Else a batch would be left hanging: appended after the end of the transaction that it is of (KIP-890)."""
+
+    async def slow(producer_id: int, producer_epoch: int) -> None:
+        await end(solo, epoch=1, committed=False)
+
+    with pytest.raises(FencedError) as late:
+        await send(solo, slow)  # type: ignore[arg-type]
+
+    assert late.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert solo.replica.last_stable_offset == solo.replica.log.log_end_offset == 1
+
+
+async def test_committed_records_are_read_up_to_the_first_undecided_transaction(solo: Solo):
+    admit = Coordinator()
+    await send(solo, admit, 7)
+    await send(solo, admit, 8)
+    await solo.append("plain")
+    assert (committed(solo), solo.replica.last_stable_offset) == ([], 0)
+
+    await end(solo, 7, committed=False)
+    assert (committed(solo), solo.replica.last_stable_offset) == ([], 1)
+    assert (await end(solo, 7, committed=False)).duplicate
+    await end(solo, 8)
+
+    assert committed(solo) == ["8.0.0", "plain"]
+    read = solo.replica.read(2, 1 << 20, isolation="read_committed")
+    assert [(a.producer_id, a.first_offset, a.last_offset) for a in read.aborted] == [(7, 0, 3)]
+    assert solo.replica.read(0, 1 << 20).aborted == ()
+    assert solo.replica.log.log_end_offset == 5
+
+
+async def test_a_marker_counts_once_it_is_replicated(tmp_path: Path):
+    solo = Solo(tmp_path, isr=(1, 2), flush="os")
+    admit = Coordinator()
+    sending = asyncio.create_task(send(solo, admit))
+    while solo.replica.log.log_end_offset < 1:
+        await asyncio.sleep(0)
+    solo.follow(2)
+    await sending
+    ending = asyncio.create_task(end(solo))
+    while solo.replica.log.log_end_offset < 2:
+        await asyncio.sleep(0)
+    assert (solo.replica.last_stable_offset, ending.done()) == (0, False)
+    solo.follow(2)
+    await ending
+    assert (solo.replica.last_stable_offset, committed(solo)) == (2, ["7.0.0"])
+    await solo.close()
+
+
+async def test_a_follower_derives_the_same_and_goes_back_when_it_is_cut(tmp_path: Path, solo: Solo):
+    admit = Coordinator()
+    (tmp_path / "other").mkdir()
+    other = Solo(tmp_path / "other", leader=2, flush="os")
+    await send(solo, admit, 7)
+    await send(solo, admit, 8)
+    await end(solo, 7, committed=False)
+    await end(solo, 8)
+    log = solo.replica.log
+
+    other.replica.append_fetched(log.read(0, 1 << 20, limit_offset=log.log_end_offset))
+    other.replica.learn_marks(4, log_start_offset=0, replicated_offset=0)
+
+    assert committed(other, any_replica=True) == ["8.0.0"]
+    assert other.replica.producers.to_plain()["producers"] == solo.replica.producers.to_plain()["producers"]
+    other.replica.truncate_to(3)
+    assert (other.replica.last_stable_offset, committed(other, any_replica=True)) == (1, [])
+    await other.close()
+
+
+async def test_a_coordinator_that_was_replaced_ends_nothing(solo: Solo):
+    admit = Coordinator()
+    await send(solo, admit)
+    await end(solo, coordinator=5)
+    await send(solo, admit, epoch=1)
+
+    with pytest.raises(FencedError) as fenced:
+        await end(solo, epoch=2, coordinator=4)
+
+    assert fenced.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert solo.replica.last_stable_offset == 2
