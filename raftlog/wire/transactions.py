@@ -1,10 +1,60 @@
-"""Transactions: what producers say to their coordinator, and coordinators to partition leaders."""
+"""Transactions: what producers and partition leaders say to a coordinator, and coordinators to partition leaders."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from raftlog.model import ProducerEpoch, ProducerId
+from raftlog.model import ProducerEpoch, ProducerId, TopicId
+from raftlog.wire.errors import WireError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TransactionPartition:
+    """One partition that takes part in a transaction."""
+
+    topic: str
+    partition: int
+    topic_id: TopicId
+    """A topic that was deleted and recreated has nothing of the transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitTransactionsBody:
+    """JSON sent to `paths.INIT_TRANSACTIONS`: fences an earlier producer of this id, and aborts what it left."""
+
+    timeout_ms: int = 60_000
+    """How long a transaction may take before it is aborted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalProducer:
+    """Answer of `paths.INIT_TRANSACTIONS` and `paths.END_TRANSACTION`: under what the next transaction goes."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionBody:
+    """JSON sent to `paths.END_TRANSACTION`. It may be sent again until it is answered."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTransactionRequest:
+    """JSON that leaders send to `paths.JOIN_TRANSACTION` before they append what begins a transaction there.
+
+    It is answered once the coordinator will see to it that the partition, or group, learns of the transaction's end.
+    """
+
+    transactional_id: str
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    partitions: tuple[TransactionPartition, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,3 +67,40 @@ class TransactionMarker:
     coordinator_epoch: int
     """Leader epoch of the coordinator's partition."""
     committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMarkersRequest:
+    """JSON that coordinators send to `paths.WRITE_MARKERS` of the partitions' leaders."""
+
+    marker: TransactionMarker
+    partitions: tuple[TransactionPartition, ...]
+    timeout_ms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMarkersResponse:
+    """What became of each, in the order of the request; None: it is written and replicated."""
+
+    errors: tuple[WireError | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionInfo:
+    """One transactional id, as its coordinator knows it."""
+
+    transactional_id: str
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    phase: str
+    timeout_ms: int
+    began_ms: int
+    partitions: tuple[TransactionPartition, ...]
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsResponse:
+    """Answer of `paths.TRANSACTIONS`: those that the broker that answers coordinates, sorted by name."""
+
+    transactions: tuple[TransactionInfo, ...]
