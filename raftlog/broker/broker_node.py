@@ -23,8 +23,12 @@ from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
+from raftlog.broker.routes.reading import READ_TIMEOUT_MS, until_known
 from raftlog.broker.routes.topics import TopicRoutes
+from raftlog.broker.routes.transactions import TransactionRoutes
 from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
+from raftlog.coordinator.transaction.core import TransactionSettings
+from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
@@ -53,6 +57,7 @@ _ROUTES = (
     DeletionRoutes,
     CoordinatorRoutes,
     GroupRoutes,
+    TransactionRoutes,
 )
 
 
@@ -110,17 +115,32 @@ class BrokerNode:
             clock=SystemClock(),
             max_parked=config.broker.max_inflight_requests // 4,
         )
+        producer_ids = ProducerIds(
+            broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
+        )
+        self.transactions = TransactionService(
+            broker_id=config.node_id,
+            settings=TransactionSettings(
+                max_timeout_ms=config.broker.transaction_max_timeout_ms,
+                id_expiration_ms=config.broker.transactional_id_expiration_ms,
+            ),
+            replicas=self.replicas,
+            image=self.listener.require_image,
+            catch_up=self._catch_up,
+            session=self._session,
+            take_producer_id=producer_ids.take,
+            clock=SystemClock(),
+        )
         self.context = BrokerContext(
             config=config,
             replicas=self.replicas,
             listener=self.listener,
             lifecycle=self.lifecycle,
             channel=channel,
-            producer_ids=ProducerIds(
-                broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
-            ),
+            producer_ids=producer_ids,
             internal_topics=internal_topics,
             groups=self.groups,
+            transactions=self.transactions,
             session=self._session,
             clock=SystemClock(),
             metrics=Metrics(),
@@ -143,11 +163,13 @@ class BrokerNode:
             middlewares=[errors, plain_bodies], client_max_size=self._config.broker.max_request_bytes
         )
         inner.router.add_post(paths.REPLICA_FETCH, self._replica_fetch)
+        TransactionRoutes(self.context).add_internal_to(inner)
         if internal is None:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
         await self._serve(inner, listeners.internal, "internal")
         await self.replicas.start()
         await self.groups.runtime.start()
+        await self.transactions.start()
         self._tasks.spawn(self._vital(self.listener.run()), name="metadata")
         self._tasks.spawn(self._vital(self.lifecycle.run()), name="life cycle")
         _log.info("broker %d serves clients at %s", self._config.node_id, listeners.public)
@@ -167,6 +189,7 @@ class BrokerNode:
             await runner.cleanup()
         await self._tasks.close()
         await self.groups.runtime.close()
+        await self.transactions.close()
         if await self.replicas.close():
             self._data_dir.mark_clean()
         await self._session.close()
@@ -202,6 +225,11 @@ class BrokerNode:
                 f"{error.strerror or error}; end the program that has the port, or choose another"
             ) from error
 
+    async def _catch_up(self) -> None:
+        """Wait until all metadata there is now is known here."""
+        offset = await self.context.channel.read(timeout_ms=READ_TIMEOUT_MS)
+        await until_known(self.context, offset, timeout_ms=READ_TIMEOUT_MS)
+
     async def _replica_fetch(self, request: web.Request) -> web.Response:
         """Serve a follower's pull."""
         response, parts = await self.replicas.replica_fetch(await read_json(request, ReplicaFetchRequest))
@@ -228,6 +256,7 @@ class BrokerNode:
         throttle = image.dynamic_configs(self._config.node_id).get(REASSIGNMENT_THROTTLE, UNLIMITED)
         self.replicas.limit_reassignments(int(throttle))
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
+        self.transactions.runtime.follow()
         self._replicas_open = True
         self.groups.on_image(image)
         if self.lifecycle.fenced:

@@ -12,6 +12,7 @@ from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.config import NodeConfig
+from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ErrorCode, NotFoundError, StaleRouteError
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.model import Address, PartitionState, TopicId
@@ -33,6 +34,7 @@ class BrokerContext:
     producer_ids: ProducerIds
     internal_topics: InternalTopics
     groups: GroupService
+    transactions: TransactionService
     session: HttpSession
     clock: Clock
     metrics: Metrics

@@ -127,6 +127,10 @@ class BrokerConfig:
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_segment_bytes: int = 32 << 20
+    transaction_max_timeout_ms: int = 900_000
+    """The longest time that a producer may ask for, before its transaction is aborted."""
+    transactional_id_expiration_ms: int = 7 * 86_400_000
+    """How long a transactional id that nobody uses is remembered."""
 
     def __post_init__(self) -> None:
         self._require_internal_topics()

@@ -40,9 +40,15 @@ GROUP_OFFSETS = "/v1/groups/{group}/offsets"
 GROUP_OFFSETS_FETCH = "/v1/groups/{group}/offsets/fetch"
 GROUP_OFFSETS_DELETE = "/v1/groups/{group}/offsets/delete"
 OFFSETS = "/v1/topics/{topic}/partitions/{partition}/offsets"
+TRANSACTIONS = "/v1/transactions"
+TRANSACTION = "/v1/transactions/{transactional_id}"
+INIT_TRANSACTIONS = "/v1/transactions/{transactional_id}/init"
+END_TRANSACTION = "/v1/transactions/{transactional_id}/end"
 
 # Internal listener of brokers.
 REPLICA_FETCH = "/internal/v1/fetch"
+JOIN_TRANSACTION = "/internal/v1/transactions/join"
+WRITE_MARKERS = "/internal/v1/transactions/markers"
 
 # Internal listener of controllers.
 METADATA_WATCH = "/internal/v1/metadata"

@@ -38,6 +38,7 @@ from raftlog.wire.data import (
     ProduceResult,
 )
 from raftlog.wire.errors import WireError
+from raftlog.wire.transactions import TransactionPartition
 
 FORWARD_RETRY_MS = 50
 _ACKS: dict[str, Acks] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0}
@@ -57,15 +58,16 @@ class ProduceRoutes:
 
     async def batches(self, request: web.Request) -> web.Response:
         """Append one raw batch to a partition that this broker leads; another broker redirects to the leader."""
-        check_query(request, "acks", "timeout_ms")
+        check_query(request, "acks", "timeout_ms", "transactional_id")
         topic, partition = path_partition(request)
         acks, timeout_ms = self._acks(request), self._timeout_ms(request)
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
-        result = await self._append(
-            topic, partition, bytearray(await read_body(request, media.BATCHES)), acks, timeout_ms
+        batch = bytearray(await read_body(request, media.BATCHES))
+        transactional_id = request.query.get("transactional_id", "")
+        return json_response(
+            await self._append(topic, partition, batch, acks, timeout_ms, transactional_id=transactional_id)
         )
-        return json_response(result)
 
     async def produce(self, request: web.Request) -> web.Response:
         """Append a frame of batches, one for each partition; each has a result of its own."""
@@ -81,7 +83,7 @@ class ProduceRoutes:
         timeout_ms = min(head.timeout_ms, deadline_ms(request, self._context.config.broker.request_timeout_ms))
         results = await asyncio.gather(
             *(
-                self._result_of(asked, batch, _ACKS[head.acks], timeout_ms)
+                self._result_of(asked, batch, _ACKS[head.acks], timeout_ms, head.transactional_id)
                 for asked, batch in zip(head.partitions, batches, strict=True)
             )
         )
@@ -162,22 +164,40 @@ class ProduceRoutes:
         return result
 
     async def _result_of(
-        self, asked: ProducePartition, batch: memoryview, acks: Acks, timeout_ms: int
+        self, asked: ProducePartition, batch: memoryview, acks: Acks, timeout_ms: int, transactional_id: str
     ) -> ProduceResult:
         try:
             return await self._append(
-                asked.topic, asked.partition, bytearray(batch), acks, timeout_ms, topic_id=asked.topic_id
+                asked.topic,
+                asked.partition,
+                bytearray(batch),
+                acks,
+                timeout_ms,
+                topic_id=asked.topic_id,
+                transactional_id=transactional_id,
             )
         except RaftlogError as error:
             return ProduceResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error))
 
     async def _append(
-        self, topic: str, partition: int, batch: Buffer, acks: Acks, timeout_ms: int, *, topic_id: str = ""
+        self,
+        topic: str,
+        partition: int,
+        batch: Buffer,
+        acks: Acks,
+        timeout_ms: int,
+        *,
+        topic_id: str = "",
+        transactional_id: str = "",
     ) -> ProduceResult:
         require_ordinary(topic)
         metrics = self._context.metrics
         replica = self._context.leader(topic, partition, topic_id)
-        done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms)
+        admit = None
+        if transactional_id:
+            part = TransactionPartition(topic=topic, partition=partition, topic_id=replica.assignment.topic_id)
+            admit = self._context.transactions.admission(transactional_id, part, timeout_ms=timeout_ms)
+        done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms, admit=admit)
         if not done.duplicate:
             metrics.records_in += done.last_offset - done.base_offset + 1
             metrics.bytes_in += len(batch)

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from raftlog.coordinator.runtime.core import Coordinator, Decision, Now
 from raftlog.coordinator.runtime.shard import Shard, not_coordinator
 from raftlog.errors import ErrorCode, StaleRouteError
+from raftlog.model import LeaderEpoch
 from raftlog.partition.replica import Replica
 from raftlog.record.partitioner import partition_for_key
 from raftlog.runtime import Clock, Tasks
@@ -106,6 +107,14 @@ class CoordinatorRuntime(Generic[S]):
     async def decide_at(self, partition: int, decide: Callable[[S, Now], Decision[R]], *, timeout_ms: int) -> R:
         """Have the shard of one partition decide; see `Shard.decide`."""
         return await self._shard(partition).decide(decide, timeout_ms=timeout_ms)
+
+    def epoch_of(self, key: str) -> LeaderEpoch:
+        """Return the leader epoch in which this broker coordinates `key`.
+
+        Raises:
+            StaleRouteError: NOT_COORDINATOR.
+        """
+        return self._shard(self.partition_of(key)).epoch
 
     def _shard(self, partition: int) -> Shard[S]:
         shard = self._shards.get(partition)

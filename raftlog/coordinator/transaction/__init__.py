@@ -1,1 +1,1 @@
-"""The transaction coordinator: which transaction of each transactional id is under way, and how it ends (KIP-98, 890)."""
+"""The transaction coordinator: what is under way under each transactional id, and how it ends (KIP-98, KIP-890)."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
-from raftlog.wire.transactions import TransactionPartition
+from raftlog.wire.transactions import TransactionInfo, TransactionPartition
 
 Phase: TypeAlias = Literal["empty", "ongoing", "committing", "aborting", "committed", "aborted"]
 """Kafka's Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit and CompleteAbort."""
@@ -41,3 +41,16 @@ class TransactionChanged:
     ended_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     timed_out: bool = False
     """The last transaction took too long: its producer has not asked for its end."""
+
+    def info(self) -> TransactionInfo:
+        """Return what there is to show."""
+        return TransactionInfo(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            phase=self.phase,
+            timeout_ms=self.timeout_ms,
+            began_ms=self.began_ms,
+            partitions=self.partitions,
+            groups=self.groups,
+        )
