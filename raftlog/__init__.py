@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         OverloadedError,
         RaftlogError,
         RetriableError,
+        TransactionAbortedError,
         UnknownOutcomeError,
     )
     from raftlog.model import TopicPartition
@@ -36,6 +37,7 @@ _EXPORTS = {
         "OverloadedError",
         "RaftlogError",
         "RetriableError",
+        "TransactionAbortedError",
         "UnknownOutcomeError",
     ),
     "raftlog.model": ("TopicPartition",),
@@ -60,6 +62,7 @@ __all__ = [
     "RecordMetadata",
     "RetriableError",
     "TopicPartition",
+    "TransactionAbortedError",
     "UnknownOutcomeError",
 ]
 

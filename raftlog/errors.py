@@ -180,6 +180,12 @@ class FencedError(RaftlogError):
     default_code = ErrorCode.FENCED_LEADER_EPOCH
 
 
+class TransactionAbortedError(RaftlogError):
+    """The transaction was aborted: nothing of it counts. Run it again from its beginning."""
+
+    default_code = ErrorCode.TRANSACTION_ABORTABLE
+
+
 class StorageError(RaftlogError):
     """A disk refused: the process goes on, but this replica may not."""
 
@@ -297,6 +303,7 @@ _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
     ErrorCode.TRANSACTION_COORDINATOR_FENCED: FencedError,
     ErrorCode.CONCURRENT_TRANSACTIONS: RetriableError,
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: NotFoundError,
+    ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortedError,
     ErrorCode.STALE_BROKER_EPOCH: FencedError,
     ErrorCode.KAFKA_STORAGE_ERROR: StorageError,
     ErrorCode.INSUFFICIENT_STORAGE: DiskFullError,

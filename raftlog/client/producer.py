@@ -17,6 +17,7 @@ from typing import Literal, Self, TypeAlias
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator, record_bytes
 from raftlog.client.sender import RecordMetadata, Sender
+from raftlog.client.transactions import Transaction, TransactionManager
 from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.record import NewRecord
@@ -49,6 +50,9 @@ class Producer:
         batch_bytes: how large a batch may grow.
         buffer_bytes: how much may be queued; beyond, `send` waits and `send_nowait` refuses.
         delivery_timeout_ms: how long a record may take, attempts included.
+        transactional_id: whose transactions these are: a name that stays the same when the process starts anew, and
+            that no other producer has at the same time. With it, records are sent in a `transaction`.
+        transaction_timeout_ms: how long a transaction may take before the cluster aborts it.
     """
 
     def __init__(
@@ -62,8 +66,12 @@ class Producer:
         delivery_timeout_ms: int = 120_000,
         request_timeout_ms: int = 30_000,
         compression: Compression | None = None,
+        transactional_id: str = "",
+        transaction_timeout_ms: int = 60_000,
         dial: Mapping[str, str] | None = None,
     ) -> None:
+        if transactional_id and _acks_text(acks) != "all":
+            raise ConfigError(f"transactional_id: a transaction needs acks='all', received {acks!r}")
         if delivery_timeout_ms < linger_ms:
             raise ConfigError(f"delivery_timeout_ms must be at least linger_ms, received {delivery_timeout_ms}")
         self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
@@ -82,6 +90,21 @@ class Producer:
             delivery_timeout_ms=delivery_timeout_ms,
             request_timeout_ms=request_timeout_ms,
             compression=compression,
+            transactional_id=transactional_id,
+            on_failed=self._on_failed,
+        )
+        self._transactions = (
+            TransactionManager(
+                self._connection,
+                self._sender,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                timeout_ms=delivery_timeout_ms,
+                flush=self.flush,
+                discard=self._discard,
+            )
+            if transactional_id
+            else None
         )
 
     async def __aenter__(self) -> Self:
@@ -134,6 +157,8 @@ class Producer:
         """
         if self._closed:
             raise RuntimeError("the producer is closed")
+        if self._transactions is not None:
+            self._transactions.require_open()
         if self._full:
             raise OverloadedError(
                 f"{self._accumulator.size} bytes are queued, buffer_bytes is {self._buffer_bytes}: wait, or use send",
@@ -162,6 +187,19 @@ class Producer:
             deliveries.append(self.send_nowait(topic, value, key=key))
         return list(await asyncio.gather(*deliveries))
 
+    def transaction(self) -> Transaction:
+        """Return a transaction: `async with producer.transaction(): ...`.
+
+        What is sent within the block counts as a whole once the block has ended, for readers with
+        `isolation="read_committed"`. If it raises, nothing counts.
+
+        Raises:
+            ConfigError: the producer has no transactional_id.
+        """
+        if self._transactions is None:
+            raise ConfigError("a transaction needs Producer(transactional_id=...): a name of its own that stays")
+        return Transaction(self._transactions)
+
     async def flush(self) -> None:
         """Wait until every queued record has an outcome."""
         if self._routing is not None:
@@ -172,7 +210,9 @@ class Producer:
         """Send what is queued (unless not wanted), and close every connection. What is left fails as unknown."""
         self._closed = True
         try:
-            if flush:
+            if self._transactions is not None:
+                await self._transactions.abort()  # One that is under way was not ended by its block.
+            elif flush:
                 await self.flush()
         finally:
             if self._routing is not None:
@@ -182,6 +222,18 @@ class Producer:
                 waiting.delivery.cancel()
             await self._sender.close()
             await self._connection.close()
+
+    def _on_failed(self, error: RaftlogError) -> None:
+        if self._transactions is not None:
+            self._transactions.fail(error)
+
+    async def _discard(self, error: RaftlogError) -> None:
+        """Fail what is queued; return once nothing is on its way."""
+        waiting_now, self._unrouted, self._unrouted_bytes = self._unrouted, [], 0
+        for waiting in waiting_now:
+            if not waiting.delivery.done():
+                waiting.delivery.set_exception(error)
+        await self._sender.discard(error)
 
     @property
     def _full(self) -> bool:
@@ -197,6 +249,7 @@ class Producer:
         elif not 0 <= partition < count:
             error = InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {partition}")
             delivery.set_exception(error)
+            self._on_failed(error)
             return
         self._accumulator.add(TopicPartition(topic, partition), record, delivery, _now_ms())
         self._sender.wake()
@@ -233,6 +286,7 @@ class Producer:
                     self._unrouted_bytes += record_bytes(waiting.record)
                 elif not waiting.delivery.done():
                     waiting.delivery.set_exception(failures[waiting.topic])
+                    self._on_failed(failures[waiting.topic])
 
 
 def _observe(delivery: Delivery) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from raftlog.errors import (
     StaleRouteError,
     UnknownOutcomeError,
 )
-from raftlog.model import MAX_SEQUENCE, Address, Offset, ProducerId, TopicPartition
+from raftlog.model import MAX_SEQUENCE, Address, Offset, ProducerEpoch, ProducerId, TopicPartition
 from raftlog.record import build_batch
 from raftlog.record.arrow import Compression
 from raftlog.runtime import Tasks
@@ -36,6 +36,7 @@ from raftlog.wire.data import (
     ProduceResult,
     ProducerIdResponse,
 )
+from raftlog.wire.transactions import TransactionalProducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class _Identity:
     """Under which producer id a partition's batches go, and the next one's sequence."""
 
     producer_id: ProducerId
+    producer_epoch: ProducerEpoch = 0
     next_sequence: int = 0
 
 
@@ -72,6 +74,8 @@ class Sender:
         delivery_timeout_ms: int,
         request_timeout_ms: int,
         compression: Compression | None,
+        transactional_id: str = "",
+        on_failed: Callable[[RaftlogError], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._accumulator = accumulator
@@ -81,17 +85,38 @@ class Sender:
         self._compression: Compression | None = compression
         self._identities: dict[TopicPartition, _Identity] = {}
         self._producer_id: ProducerId | None = None
+        self._transactional_id = transactional_id
+        self._on_failed = on_failed
+        self._transactional: TransactionalProducer | None = None
         self._tasks = Tasks("producer")
         self._running: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
-        """Set whenever some record got its outcome."""
+        """Set whenever some record got its outcome, or is no longer on its way."""
 
     def wake(self) -> None:
         """Say that a record was queued."""
         if self._running is None or self._running.done():
             self._running = self._tasks.spawn(self._run(), name="send")
         self._wake.set()
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was sent under the present transactional identity."""
+        return bool(self._identities)
+
+    def begin_epoch(self, producer: TransactionalProducer) -> None:
+        """Send under this identity from now on, each partition from sequence 0."""
+        self._transactional = producer
+        self._identities.clear()
+
+    async def discard(self, error: RaftlogError) -> None:
+        """Fail what is queued; return once nothing is on its way."""
+        while not self._accumulator.empty:
+            for batch in self._accumulator.take_waiting():
+                self._fail(batch, error)
+            if not self._accumulator.empty:
+                await self.wait_for_room()
 
     async def wait_for_room(self) -> None:
         """Wait until some record gets its outcome."""
@@ -158,17 +183,23 @@ class Sender:
         batch.closed = True
         identity = self._identities.get(partition)
         if identity is None:
-            identity = self._identities[partition] = _Identity(await self._current_producer_id())
+            identity = self._identities[partition] = await self._new_identity()
         batch.encoded = bytes(
             build_batch(
                 batch.records,
                 producer_id=identity.producer_id,
-                producer_epoch=0,
+                producer_epoch=identity.producer_epoch,
                 base_sequence=identity.next_sequence,
                 compression=self._compression,
+                transactional=self._transactional is not None,
             )
         )
         identity.next_sequence = (identity.next_sequence + len(batch.records)) % (MAX_SEQUENCE + 1)
+
+    async def _new_identity(self) -> _Identity:
+        if self._transactional is not None:
+            return _Identity(self._transactional.producer_id, self._transactional.producer_epoch)
+        return _Identity(await self._current_producer_id())
 
     async def _current_producer_id(self) -> ProducerId:
         """Return the id that all partitions share until one of them gives a batch up; then the next takes a new one."""
@@ -185,7 +216,9 @@ class Sender:
             ProducePartition(topic=p.topic, partition=p.partition, length=len(b.encoded), topic_id=self._topic_id(p))
             for p, b in batches
         )
-        head = ProduceRequest(acks=self._acks, timeout_ms=timeout_ms, partitions=asked)
+        head = ProduceRequest(
+            acks=self._acks, timeout_ms=timeout_ms, transactional_id=self._transactional_id, partitions=asked
+        )
         try:
             response = await self._connection.session.call(
                 ProduceResponse,
@@ -235,6 +268,7 @@ class Sender:
         if isinstance(error, RetriableError) and in_time:
             wait = backoff_ms(max(1, batch.attempts), jitter=random.random())  # noqa: S311
             self._accumulator.retry(partition, not_before_ms=now + wait)
+            self._settled.set()  # Who discards can take it now.
         elif isinstance(error, RetriableError):
             self._give_up(partition, self._timed_out(batch, error))
         else:
@@ -246,8 +280,10 @@ class Sender:
 
     def _give_up(self, partition: TopicPartition, error: RaftlogError) -> None:
         """Fail a batch. Its sequence will never be continued, so the next batch starts under a fresh id."""
-        self._identities.pop(partition, None)
-        self._producer_id = None
+        if self._transactional is None:
+            self._identities.pop(partition, None)
+            self._producer_id = None
+        self._on_failed(error)  # A transaction that lacks a batch can only be aborted.
         self._fail(self._accumulator.done(partition), error)
 
     def _timed_out(self, batch: Batch, last: RaftlogError | None) -> RaftlogError:

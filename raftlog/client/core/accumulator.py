@@ -112,6 +112,18 @@ class Accumulator(Generic[H]):
         self.size -= batch.size
         return batch
 
+    def take_waiting(self) -> list[PendingBatch[H]]:
+        """Take out every batch that is not in flight."""
+        taken = list[PendingBatch[H]]()
+        for partition in list(self._queues):
+            queue, first = self._queues[partition], 1 if partition in self._in_flight else 0
+            taken += list(queue)[first:]
+            self._queues[partition] = deque(list(queue)[:first])
+            if not first:
+                del self._queues[partition]
+        self.size -= sum(batch.size for batch in taken)
+        return taken
+
     def expired(self, now_ms: int, delivery_timeout_ms: int) -> list[TopicPartition]:
         """Return partitions whose first batch is too old and not in flight."""
         return [

@@ -23,7 +23,15 @@ from dataclasses import dataclass, field, replace
 from raftlog.coordinator.runtime.codec import LogRecord, RecordCodec, Tombstone, tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.coordinator.transaction.records import TransactionChanged
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError, RetriableError
+from raftlog.errors import (
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    NotFoundError,
+    RaftlogError,
+    RetriableError,
+    TransactionAbortedError,
+)
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
 from raftlog.wire.transactions import EndTransactionBody, JoinTransactionRequest, TransactionalProducer
 
@@ -154,7 +162,8 @@ class TransactionCoordinator:
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH.
-            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE: it has timed out.
+            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING.
+            TransactionAbortedError: it has timed out, or became too large.
             RetriableError: CONCURRENT_TRANSACTIONS: the last transaction is still being ended.
         """
         known = _of_producer(state, asked.transactional_id, asked.producer_id, asked.producer_epoch)
@@ -163,9 +172,8 @@ class TransactionCoordinator:
         partitions = tuple(dict.fromkeys((*known.partitions, *asked.partitions)))
         groups = tuple(dict.fromkeys((*known.groups, *asked.groups)))
         if len(partitions) + len(groups) > MAX_PARTITIONS:
-            raise InvalidRequestError(
-                f"a transaction takes at most {MAX_PARTITIONS} partitions and groups: commit earlier",
-                code=ErrorCode.TRANSACTION_ABORTABLE,
+            raise TransactionAbortedError(
+                f"a transaction takes at most {MAX_PARTITIONS} partitions and groups: commit earlier"
             )
         if (known.phase, partitions, groups) == ("ongoing", known.partitions, known.groups):
             return Decision([], None)
@@ -195,8 +203,8 @@ class TransactionCoordinator:
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH.
-            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING; INVALID_TXN_STATE, it has ended otherwise;
-                TRANSACTION_ABORTABLE, it was aborted because it took too long.
+            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING; INVALID_TXN_STATE, it has ended otherwise.
+            TransactionAbortedError: it was aborted because it took too long.
             NeedsProducerIdError: a `fresh_id` is needed.
         """
         known = state.by_id.get(transactional_id)
@@ -296,10 +304,9 @@ def _still_ending(transactional_id: str) -> RetriableError:
     )
 
 
-def _timed_out(known: TransactionChanged) -> InvalidRequestError:
-    return InvalidRequestError(
+def _timed_out(known: TransactionChanged) -> TransactionAbortedError:
+    return TransactionAbortedError(
         f"the transaction of {known.transactional_id!r} was aborted, because it took longer than {known.timeout_ms} ms",
-        code=ErrorCode.TRANSACTION_ABORTABLE,
         details={"timeout_ms": known.timeout_ms},
     )
 

@@ -1,0 +1,259 @@
+"""A producer's transactions: everything that is sent within one counts, or nothing does (KIP-98, KIP-890).
+
+The producer asks its coordinator for a producer id and epoch, under which it sends; each end of a transaction gives the
+next epoch. Partition leaders tell the coordinator themselves who takes part. What goes wrong is one of two things:
+*abortable*, the transaction is aborted and the next one may begin; or *fatal*, another producer has the same
+transactional id, and this one must stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Literal, Protocol, Self, TypeAlias, TypeVar
+
+from raftlog.client.connection import Connection, parse_bootstrap
+from raftlog.client.core.backoff import backoff_ms
+from raftlog.errors import (
+    ErrorCode,
+    FencedError,
+    RaftlogError,
+    RetriableError,
+    TransactionAbortedError,
+    UnknownOutcomeError,
+)
+from raftlog.model import Address
+from raftlog.wire import paths
+from raftlog.wire.coordinators import CoordinatorInfo
+from raftlog.wire.transactions import EndTransactionBody, InitTransactionsBody, TransactionalProducer
+
+T = TypeVar("T")
+ATTEMPT_TIMEOUT_MS = 5_000
+State: TypeAlias = Literal["new", "ready", "in transaction", "failed", "ending", "fenced"]
+_FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+_log = logging.getLogger(__name__)
+
+
+class Sending(Protocol):
+    """What transactions need of the half of the producer that sends."""
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was sent under the present identity."""
+        ...
+
+    def begin_epoch(self, producer: TransactionalProducer) -> None:
+        """Send under this identity from now on, each partition from sequence 0."""
+        ...
+
+
+class TransactionManager:
+    """The transactions of one producer, one at a time.
+
+    Args:
+        flush: returns once every queued record has an outcome.
+        discard: fails what is queued; returns once nothing is on its way.
+        timeout_ms: how long the coordinator may take to answer, attempts included.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        sending: Sending,
+        *,
+        transactional_id: str,
+        transaction_timeout_ms: int,
+        timeout_ms: int,
+        flush: Callable[[], Awaitable[None]],
+        discard: Callable[[RaftlogError], Awaitable[None]],
+    ) -> None:
+        self._sending = sending
+        self._flush = flush
+        self._discard = discard
+        self.transactional_id = transactional_id
+        self.state: State = "new"
+        self._connection = connection
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._timeout_ms = timeout_ms
+        self._producer: TransactionalProducer | None = None
+        self._failure: RaftlogError | None = None
+        self._coordinator: Address | None = None
+
+    def require_open(self) -> None:
+        """Refuse records that belong to no transaction, or to one that cannot be committed any more.
+
+        Raises:
+            RuntimeError: no transaction is under way.
+            TransactionAbortedError, FencedError: the one under way has failed.
+        """
+        if self.state == "failed":
+            raise self._aborted()
+        if self.state != "in transaction":
+            raise RuntimeError(
+                f"the producer has a transactional_id and its state is {self.state!r}: send within "
+                "'async with producer.transaction()'"
+            )
+
+    def fail(self, error: RaftlogError) -> None:
+        """Learn that a record could not be written: the transaction can only be aborted."""
+        if self.state == "in transaction":
+            self.state, self._failure = "failed", error
+        elif self.state == "ending" and self._failure is None:
+            self._failure = error
+
+    async def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            RuntimeError: one is under way.
+            FencedError: another producer has this transactional id.
+            RaftlogError: the coordinator refused, or could not be reached in time.
+        """
+        if self.state == "fenced":
+            raise self._fenced()
+        if self.state not in ("new", "ready"):
+            raise RuntimeError(f"a producer has one transaction at a time, and its state is {self.state!r}")
+        if self.state == "new":
+            body = InitTransactionsBody(timeout_ms=self._transaction_timeout_ms)
+            self._producer = await self._ask(TransactionalProducer, paths.INIT_TRANSACTIONS, body)
+        assert self._producer is not None
+        self._sending.begin_epoch(self._producer)
+        self.state, self._failure = "in transaction", None
+
+    async def commit(self) -> None:
+        """Send what is queued, and have everything count.
+
+        Raises:
+            TransactionAbortedError: nothing of it counts; run it again.
+            FencedError: another producer has this transactional id; nothing of it counts.
+            UnknownOutcomeError: nobody said in time; all of it may count, or nothing.
+        """
+        if self.state == "in transaction":
+            self.state = "ending"
+            await self._flush()
+        if self._failure is not None:
+            await self._abort()
+            raise self._aborted()
+        if not self._sending.used:
+            self.state = "ready"
+            return
+        try:
+            await self._end(committed=True)
+        except RetriableError as error:
+            self.state = "new"  # The next one begins with an init, which ends this one if nothing else has.
+            raise UnknownOutcomeError(
+                f"the transaction may be committed or not: the coordinator did not answer: {error.message}"
+            ) from error
+        except FencedError:
+            raise
+        except RaftlogError as error:
+            self._failure = error
+            await self._abort()
+            raise self._aborted() from error
+
+    async def abort(self) -> None:
+        """Have nothing count. Does not fail: who cannot be told now is told when the next transaction begins."""
+        if self.state in ("in transaction", "failed", "ending"):
+            await self._abort()
+
+    async def _abort(self) -> None:
+        self.state = "ending"
+        await self._discard(TransactionAbortedError("the transaction was aborted"))
+        if not self._sending.used:
+            self.state = "ready"
+            return
+        try:
+            await self._end(committed=False)
+        except FencedError as error:
+            self._failure = error
+        except RaftlogError as error:
+            _log.warning("transaction of %r: could not be aborted now: %s", self.transactional_id, error.message)
+            self.state = "new"
+
+    async def _end(self, *, committed: bool) -> None:
+        assert self._producer is not None
+        body = EndTransactionBody(
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.producer_epoch,
+            committed=committed,
+        )
+        self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
+        self.state = "ready"
+
+    async def _ask(self, cls: type[T], path: str, body: object) -> T:
+        """Ask the coordinator until it answers or time is up; both questions may be asked again."""
+        deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1000
+        attempt = 0
+        while True:
+            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
+            try:
+                return await self._ask_once(cls, path, body, max(1, min(left_ms, ATTEMPT_TIMEOUT_MS)))
+            except RetriableError as error:
+                if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                    self._coordinator = None
+                attempt += 1
+                wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
+                if left_ms <= wait_ms:
+                    raise
+            except RaftlogError as error:
+                if error.code in _FENCING:
+                    self.state = "fenced"
+                    raise self._fenced() from error
+                raise
+            await asyncio.sleep(wait_ms / 1000)
+
+    async def _ask_once(self, cls: type[T], path: str, body: object, timeout_ms: int) -> T:
+        if self._coordinator is None:
+            where = paths.fill(paths.COORDINATOR, kind="transaction", key=self.transactional_id)
+            found = await self._connection.ask_any(CoordinatorInfo, "GET", where)
+            (self._coordinator,) = parse_bootstrap(found.url)
+        filled = paths.fill(path, transactional_id=self.transactional_id)
+        return await self._connection.session.call(
+            cls, "POST", self._coordinator, filled, timeout_ms=timeout_ms, message=body
+        )
+
+    def _aborted(self) -> RaftlogError:
+        if isinstance(self._failure, FencedError) and self.state == "fenced":
+            return self._fenced()
+        reason = self._failure.message if self._failure else "it was asked for"
+        error = TransactionAbortedError(f"the transaction was aborted, run it again: {reason}")
+        error.__cause__ = self._failure
+        return error
+
+    def _fenced(self) -> FencedError:
+        return FencedError(
+            f"another producer has taken over the transactional id {self.transactional_id!r}: close this one",
+            code=ErrorCode.PRODUCER_FENCED,
+        )
+
+
+class Transaction:
+    """One transaction: commits when the block ends, aborts when it raises.
+
+    Raises at its end:
+        TransactionAbortedError: nothing of it counts; run the block again.
+        FencedError: another producer has this transactional id; close this one.
+        UnknownOutcomeError: nobody said in time whether it counts.
+    """
+
+    def __init__(self, manager: TransactionManager) -> None:
+        self._manager = manager
+
+    async def __aenter__(self) -> Self:
+        await self._manager.begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            await asyncio.shield(self._manager.abort())
+            return
+        try:
+            await self._manager.commit()
+        except asyncio.CancelledError:
+            await asyncio.shield(self._manager.abort())
+            raise
