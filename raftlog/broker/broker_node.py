@@ -114,6 +114,7 @@ class BrokerNode:
             replicas=self.replicas,
             clock=SystemClock(),
             max_parked=config.broker.max_inflight_requests // 4,
+            join_transaction=lambda asked, timeout_ms: self.transactions.join_anywhere(asked, deadline_ms=timeout_ms),
         )
         producer_ids = ProducerIds(
             broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
@@ -129,6 +130,7 @@ class BrokerNode:
             catch_up=self._catch_up,
             session=self._session,
             take_producer_id=producer_ids.take,
+            end_in_group=self.groups.end_transaction,
             clock=SystemClock(),
         )
         self.context = BrokerContext(

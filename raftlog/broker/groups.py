@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
 from raftlog.coordinator.group.coordinator import GroupCoordinator
 from raftlog.coordinator.group.membership import decide_heartbeat, is_news
-from raftlog.coordinator.group.offsets import decide_commit, decide_fetch, decide_offset_deletion
+from raftlog.coordinator.group.offsets import (
+    decide_commit,
+    decide_end_of_transaction,
+    decide_fetch,
+    decide_offset_deletion,
+    decide_transactional_commit,
+)
 from raftlog.coordinator.group.patterns import compiled
 from raftlog.coordinator.group.records import TopicMetadata
 from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
-from raftlog.errors import ErrorCode, RetriableError
+from raftlog.errors import ErrorCode, RetriableError, TransactionAbortedError
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.model import CONSUMER_OFFSETS, INTERNAL_TOPICS, BrokerId
+from raftlog.model import CONSUMER_OFFSETS, INTERNAL_TOPICS, BrokerId, ProducerEpoch, ProducerId
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.waiters import Pulse, listening, wait_until
 from raftlog.runtime import Clock
@@ -33,6 +40,9 @@ from raftlog.wire.groups import (
     OffsetFetchResponse,
     OffsetResults,
 )
+from raftlog.wire.transactions import JoinTransactionRequest, TransactionMarker, TransactionOffsetsBody
+
+JoinTransaction = Callable[[JoinTransactionRequest, int], Awaitable[None]]
 
 
 class ImageTopics:
@@ -59,11 +69,24 @@ class ImageTopics:
         return self._matching[pattern]
 
 
+@dataclass(slots=True, eq=False)
+class _Joining:
+    """A transaction whose coordinator is asked at this moment."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    ended: bool = False
+
+    def is_of(self, producer_id: ProducerId, last_epoch: ProducerEpoch) -> bool:
+        return self.producer_id == producer_id and self.producer_epoch <= last_epoch
+
+
 class GroupService:
     """Answers members and administrators of the groups that this broker coordinates.
 
     Args:
         max_parked: how many heartbeats may wait at once; more are answered without news.
+        join_transaction: asks a transaction's coordinator to have a group take part in it, within so many ms.
 
     Every method raises `StaleRouteError` NOT_COORDINATOR for the others, and what `Shard.decide` raises.
     """
@@ -76,11 +99,14 @@ class GroupService:
         replicas: ReplicaManager,
         clock: Clock,
         max_parked: int,
+        join_transaction: JoinTransaction,
     ) -> None:
         self._broker_id = broker_id
         self._config = config
         self._topics = ImageTopics(MetadataImage())
         self._max_parked = max_parked
+        self._join_transaction = join_transaction
+        self._joining: list[_Joining] = []
         self._parked = 0
         self._partitions = 0
         self._news: dict[str, Pulse] = defaultdict(Pulse)
@@ -131,6 +157,66 @@ class GroupService:
             lambda state, now: decide_commit(state, now, group_id, request, topics=self._topics, settings=self._config),
             timeout_ms=timeout_ms,
         )
+
+    async def commit_in_transaction(
+        self, transactional_id: str, body: TransactionOffsetsBody, *, timeout_ms: int
+    ) -> OffsetResults:
+        """Keep offsets that count if the producer's transaction does, once its coordinator knows of the group.
+
+        A transaction that ends while its coordinator is asked must not leave offsets behind that nobody ends (KIP-890).
+
+        Raises:
+            FencedError, InvalidRequestError, RetriableError: what the transaction's coordinator says; nothing was kept.
+            TransactionAbortedError: the transaction has ended meanwhile.
+        """
+        asked = JoinTransactionRequest(
+            transactional_id=transactional_id,
+            producer_id=body.producer_id,
+            producer_epoch=body.producer_epoch,
+            groups=(body.group_id,),
+        )
+        commit = OffsetCommitRequest(offsets=body.offsets, member_id=body.member_id, member_epoch=body.member_epoch)
+        epoch = self.runtime.epoch_of(body.group_id)  # Whoever does not coordinate the group has nobody join.
+        joining = _Joining(body.producer_id, body.producer_epoch)
+        self._joining.append(joining)
+        try:
+            await self._join_transaction(asked, timeout_ms)
+            if self.runtime.epoch_of(body.group_id) != epoch:
+                joining.ended = True  # Another coordinator may have learned of its end meanwhile.
+            return await self.runtime.decide(
+                body.group_id, partial(self._keep, body.group_id, commit, joining), timeout_ms=timeout_ms
+            )
+        finally:
+            self._joining.remove(joining)
+
+    def _keep(
+        self, group_id: str, commit: OffsetCommitRequest, joining: _Joining, state: GroupsState, now: Now
+    ) -> Decision[OffsetResults]:
+        if joining.ended:
+            raise TransactionAbortedError("the transaction has ended while its coordinator was asked about its offsets")
+        return decide_transactional_commit(
+            state,
+            now,
+            group_id,
+            commit,
+            producer_id=joining.producer_id,
+            producer_epoch=joining.producer_epoch,
+            topics=self._topics,
+            settings=self._config,
+        )
+
+    async def end_transaction(self, group_id: str, marker: TransactionMarker, timeout_ms: int) -> None:
+        """Let a transaction's offsets count, or forget them. The marker's epoch is the one after the transaction's."""
+
+        def end(state: GroupsState, now: Now) -> Decision[int]:
+            epoch = marker.producer_epoch - 1
+            for joining in self._joining:
+                joining.ended = joining.ended or joining.is_of(marker.producer_id, epoch)
+            return decide_end_of_transaction(
+                state, now, producer_id=marker.producer_id, producer_epoch=epoch, commit=marker.committed
+            )
+
+        await self.runtime.decide(group_id, end, timeout_ms=timeout_ms)
 
     async def fetch_offsets(
         self, group_id: str, request: OffsetFetchRequest, *, timeout_ms: int

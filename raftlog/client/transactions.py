@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 
@@ -25,10 +25,16 @@ from raftlog.errors import (
     TransactionAbortedError,
     UnknownOutcomeError,
 )
-from raftlog.model import Address
+from raftlog.model import Address, Offset
 from raftlog.wire import paths
-from raftlog.wire.coordinators import CoordinatorInfo
-from raftlog.wire.transactions import EndTransactionBody, InitTransactionsBody, TransactionalProducer
+from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
+from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset, OffsetResults
+from raftlog.wire.transactions import (
+    EndTransactionBody,
+    InitTransactionsBody,
+    TransactionalProducer,
+    TransactionOffsetsBody,
+)
 
 T = TypeVar("T")
 ATTEMPT_TIMEOUT_MS = 5_000
@@ -80,7 +86,8 @@ class TransactionManager:
         self._timeout_ms = timeout_ms
         self._producer: TransactionalProducer | None = None
         self._failure: RaftlogError | None = None
-        self._coordinator: Address | None = None
+        self._has_offsets = False
+        self._coordinators: dict[CoordinatorKind, Address] = {}
 
     def require_open(self) -> None:
         """Refuse records that belong to no transaction, or to one that cannot be committed any more.
@@ -121,7 +128,31 @@ class TransactionManager:
             self._producer = await self._ask(TransactionalProducer, paths.INIT_TRANSACTIONS, body)
         assert self._producer is not None
         self._sending.begin_epoch(self._producer)
-        self.state, self._failure = "in transaction", None
+        self.state, self._failure, self._has_offsets = "in transaction", None, False
+
+    async def send_offsets(
+        self, offsets: Mapping[tuple[str, int], Offset], group_id: str, member_id: str, member_epoch: int
+    ) -> None:
+        """Have a group's offsets count if the transaction does; see `Transaction.send_offsets`."""
+        self.require_open()
+        assert self._producer is not None
+        body = TransactionOffsetsBody(
+            group_id=group_id,
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.producer_epoch,
+            offsets=tuple(CommitOffset(topic=t, partition=p, offset=offset) for (t, p), offset in offsets.items()),
+            member_id=member_id,
+            member_epoch=member_epoch,
+        )
+        self._has_offsets = True
+        try:
+            results = await self._ask(OffsetResults, paths.TRANSACTION_OFFSETS, body, kind="group", key=group_id)
+        except RaftlogError as error:
+            self.fail(error)
+            raise
+        if (refusal := next((result.error for result in results.offsets if result.error), None)) is not None:
+            self.fail(refusal.to_error())
+            raise refusal.to_error()
 
     async def commit(self) -> None:
         """Send what is queued, and have everything count.
@@ -137,7 +168,7 @@ class TransactionManager:
         if self._failure is not None:
             await self._abort()
             raise self._aborted()
-        if not self._sending.used:
+        if not self._is_used:
             self.state = "ready"
             return
         try:
@@ -159,10 +190,15 @@ class TransactionManager:
         if self.state in ("in transaction", "failed", "ending"):
             await self._abort()
 
+    @property
+    def _is_used(self) -> bool:
+        """Whether the coordinator may know of the transaction."""
+        return self._sending.used or self._has_offsets
+
     async def _abort(self) -> None:
         self.state = "ending"
         await self._discard(TransactionAbortedError("the transaction was aborted"))
-        if not self._sending.used:
+        if not self._is_used:
             self.state = "ready"
             return
         try:
@@ -183,37 +219,46 @@ class TransactionManager:
         self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
         self.state = "ready"
 
-    async def _ask(self, cls: type[T], path: str, body: object) -> T:
-        """Ask the coordinator until it answers or time is up; both questions may be asked again."""
+    async def _ask(
+        self, cls: type[T], path: str, body: object, *, kind: CoordinatorKind = "transaction", key: str = ""
+    ) -> T:
+        """Ask a coordinator until it answers or time is up; every question may be asked again."""
         deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1000
         attempt = 0
         while True:
             left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
             try:
-                return await self._ask_once(cls, path, body, max(1, min(left_ms, ATTEMPT_TIMEOUT_MS)))
+                address = await self._coordinator(kind, key or self.transactional_id)
+                return await self._connection.session.call(
+                    cls,
+                    "POST",
+                    address,
+                    paths.fill(path, transactional_id=self.transactional_id),
+                    timeout_ms=max(1, min(left_ms, ATTEMPT_TIMEOUT_MS)),
+                    message=body,
+                )
             except RetriableError as error:
                 if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                    self._coordinator = None
+                    self._coordinators.pop(kind, None)
                 attempt += 1
                 wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
                 if left_ms <= wait_ms:
                     raise
             except RaftlogError as error:
-                if error.code in _FENCING:
+                if error.code in _FENCING and kind == "transaction":
                     self.state = "fenced"
                     raise self._fenced() from error
                 raise
             await asyncio.sleep(wait_ms / 1000)
 
-    async def _ask_once(self, cls: type[T], path: str, body: object, timeout_ms: int) -> T:
-        if self._coordinator is None:
-            where = paths.fill(paths.COORDINATOR, kind="transaction", key=self.transactional_id)
+    async def _coordinator(self, kind: CoordinatorKind, key: str) -> Address:
+        if kind == "group":
+            self._coordinators.pop(kind, None)  # The next one may be asked about another group.
+        if kind not in self._coordinators:
+            where = paths.fill(paths.COORDINATOR, kind=kind, key=key)
             found = await self._connection.ask_any(CoordinatorInfo, "GET", where)
-            (self._coordinator,) = parse_bootstrap(found.url)
-        filled = paths.fill(path, transactional_id=self.transactional_id)
-        return await self._connection.session.call(
-            cls, "POST", self._coordinator, filled, timeout_ms=timeout_ms, message=body
-        )
+            (self._coordinators[kind],) = parse_bootstrap(found.url)
+        return self._coordinators[kind]
 
     def _aborted(self) -> RaftlogError:
         if isinstance(self._failure, FencedError) and self.state == "fenced":
@@ -241,6 +286,26 @@ class Transaction:
 
     def __init__(self, manager: TransactionManager) -> None:
         self._manager = manager
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[tuple[str, int], Offset],
+        group_id: str,
+        *,
+        member_id: str = "",
+        member_epoch: int = NO_MEMBER_EPOCH,
+    ) -> None:
+        """Have a group's offsets count if the transaction does: what was read and what was made of it go together.
+
+        Args:
+            offsets: for each (topic, partition), the offset of the next record to read.
+            member_id: of the member that has read them; with its epoch, one that has lost its partitions is refused.
+
+        Raises:
+            TransactionAbortedError, FencedError: the transaction cannot be committed any more.
+            RaftlogError: refused; the transaction can only be aborted.
+        """
+        await self._manager.send_offsets(offsets, group_id, member_id, member_epoch)
 
     async def __aenter__(self) -> Self:
         await self._manager.begin()

@@ -44,6 +44,7 @@ TRANSACTIONS = "/v1/transactions"
 TRANSACTION = "/v1/transactions/{transactional_id}"
 INIT_TRANSACTIONS = "/v1/transactions/{transactional_id}/init"
 END_TRANSACTION = "/v1/transactions/{transactional_id}/end"
+TRANSACTION_OFFSETS = "/v1/transactions/{transactional_id}/offsets"
 
 # Internal listener of brokers.
 REPLICA_FETCH = "/internal/v1/fetch"

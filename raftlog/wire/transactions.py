@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from raftlog.model import ProducerEpoch, ProducerId, TopicId
 from raftlog.wire.errors import WireError
+from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -58,6 +59,19 @@ class JoinTransactionRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionOffsetsBody:
+    """JSON sent to `paths.TRANSACTION_OFFSETS` of the group's coordinator: they count if the transaction does."""
+
+    group_id: str
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    offsets: tuple[CommitOffset, ...]
+    member_id: str = ""
+    member_epoch: int = NO_MEMBER_EPOCH
+    """Of the member whose partitions these are: one that has lost them is refused. Without: the epoch alone fences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarker:
     """The end of one producer's transaction, as the coordinator decided it."""
 
@@ -74,13 +88,15 @@ class WriteMarkersRequest:
     """JSON that coordinators send to `paths.WRITE_MARKERS` of the partitions' leaders."""
 
     marker: TransactionMarker
-    partitions: tuple[TransactionPartition, ...]
+    partitions: tuple[TransactionPartition, ...] = ()
+    groups: tuple[str, ...] = ()
+    """Whose offsets the transaction has, and this broker coordinates."""
     timeout_ms: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMarkersResponse:
-    """What became of each, in the order of the request; None: it is written and replicated."""
+    """What became of each partition, then of each group, in order; None: it is written and replicated."""
 
     errors: tuple[WireError | None, ...]
 

@@ -11,6 +11,7 @@ from raftlog.wire.transactions import (
     EndTransactionBody,
     InitTransactionsBody,
     JoinTransactionRequest,
+    TransactionOffsetsBody,
     TransactionsResponse,
     WriteMarkersRequest,
 )
@@ -30,6 +31,7 @@ class TransactionRoutes:
         app.router.add_get(paths.TRANSACTION, self.describe)
         app.router.add_post(paths.INIT_TRANSACTIONS, self.init)
         app.router.add_post(paths.END_TRANSACTION, self.end)
+        app.router.add_post(paths.TRANSACTION_OFFSETS, self.offsets)
 
     def add_internal_to(self, app: web.Application) -> None:
         """Register every path of the internal listener."""
@@ -49,6 +51,13 @@ class TransactionRoutes:
         body = await read_json(request, EndTransactionBody)
         name, limit_ms = request.match_info["transactional_id"], deadline_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.end(name, body, deadline_ms=limit_ms))
+
+    async def offsets(self, request: web.Request) -> web.Response:
+        """Keep offsets of a group, which this broker coordinates, that count if the transaction does."""
+        check_query(request)
+        body = await read_json(request, TransactionOffsetsBody)
+        name, limit_ms = request.match_info["transactional_id"], deadline_ms(request, TIMEOUT_MS)
+        return json_response(await self._context.groups.commit_in_transaction(name, body, timeout_ms=limit_ms))
 
     async def listed(self, request: web.Request) -> web.Response:
         """List the transactional ids that this broker coordinates."""

@@ -10,19 +10,23 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision
 from raftlog.coordinator.transaction.core import TransactionCoordinator, Transactions
 from raftlog.coordinator.transaction.records import TransactionChanged
 from raftlog.errors import ErrorCode, FencedError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.model import BrokerId, LeaderEpoch
+from raftlog.model import CONSUMER_OFFSETS, BrokerId, LeaderEpoch, PartitionState
+from raftlog.record.partitioner import partition_for_key
 from raftlog.runtime import Tasks
 from raftlog.wire.errors import WireError
 from raftlog.wire.transactions import TransactionMarker, TransactionPartition, WriteMarkersRequest
 
 _log = logging.getLogger(__name__)
 Send = Callable[[BrokerId, WriteMarkersRequest], Awaitable[Sequence[WireError | None]]]
+Participant: TypeAlias = TransactionPartition | str
+"""A partition, or a group."""
 LOOK_S = 0.2
 MAX_AT_ONCE = 256
 """Transactions that are ended at the same time; others wait."""
@@ -115,7 +119,8 @@ class MarkerWriter:
             coordinator_epoch=epoch,
             committed=ended.phase == "committing",
         )
-        left, backoff_s = list(ended.partitions), _FIRST_BACKOFF_S
+        left: list[Participant] = [*ended.partitions, *ended.groups]
+        backoff_s = _FIRST_BACKOFF_S
         while left:
             if self._runtime.epoch_of(ended.transactional_id) != epoch:
                 raise FencedError(f"{ended.transactional_id!r} is coordinated in another epoch now")
@@ -124,43 +129,44 @@ class MarkerWriter:
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, _LAST_BACKOFF_S)
 
-    async def _write(
-        self, marker: TransactionMarker, partitions: Iterable[TransactionPartition]
-    ) -> list[TransactionPartition]:
+    async def _write(self, marker: TransactionMarker, participants: Iterable[Participant]) -> list[Participant]:
         """Write a marker where that is possible now; return where it was not."""
         image = self._image()
-        by_leader = defaultdict[BrokerId, list[TransactionPartition]](list)
-        left, unknown = list[TransactionPartition](), list[TransactionPartition]()
-        for partition in partitions:
-            state = image.partition(partition.topic_id, partition.partition)
-            if state is None:
-                unknown.append(partition)
-            elif state.leader in image.brokers:
-                by_leader[state.leader].append(partition)
+        by_leader = defaultdict[BrokerId, list[Participant]](list)
+        left, unknown = list[Participant](), list[TransactionPartition]()
+        for participant in participants:
+            state = _state_of(image, participant)
+            if state is None and not isinstance(participant, str):
+                unknown.append(participant)
+            elif state is not None and state.leader in image.brokers:
+                by_leader[state.leader].append(participant)
             else:
-                left.append(partition)
+                left.append(participant)
         refused = await asyncio.gather(*(self._write_at(leader, marker, of) for leader, of in by_leader.items()))
-        left += [partition for partitions in refused for partition in partitions]
+        left += [participant for participants in refused for participant in participants]
         return left + await self._not_gone(unknown)
 
     async def _write_at(
-        self, leader: BrokerId, marker: TransactionMarker, partitions: Sequence[TransactionPartition]
-    ) -> list[TransactionPartition]:
-        request = WriteMarkersRequest(marker=marker, partitions=tuple(partitions), timeout_ms=MARKER_TIMEOUT_MS)
+        self, leader: BrokerId, marker: TransactionMarker, participants: Sequence[Participant]
+    ) -> list[Participant]:
+        partitions = tuple(one for one in participants if not isinstance(one, str))
+        groups = tuple(one for one in participants if isinstance(one, str))
+        request = WriteMarkersRequest(marker=marker, partitions=partitions, groups=groups, timeout_ms=MARKER_TIMEOUT_MS)
         try:
             errors = await self._send(leader, request)
         except RaftlogError as error:
             _log.info("markers for broker %d: %s", leader, error.message)
-            return list(partitions)
-        left = []
-        for partition, refusal in zip(partitions, errors, strict=True):
-            if refusal is not None and not self._is_past(marker, partition, refusal):
-                left.append(partition)
+            return list(participants)
+        asked: list[Participant] = [*partitions, *groups]
+        left = list[Participant]()
+        for participant, refusal in zip(asked, errors, strict=True):
+            if refusal is not None and not self._is_past(marker, participant, refusal):
+                left.append(participant)
         return left
 
     @staticmethod
-    def _is_past(marker: TransactionMarker, partition: TransactionPartition, error: WireError) -> bool:
-        """Tell whether a partition has come to know of later things than this marker.
+    def _is_past(marker: TransactionMarker, participant: Participant, error: WireError) -> bool:
+        """Tell whether a participant has come to know of later things than this marker.
 
         Raises:
             FencedError: another coordinator has taken over.
@@ -169,13 +175,21 @@ class MarkerWriter:
             raise FencedError(error.message, code=ErrorCode.TRANSACTION_COORDINATOR_FENCED)
         if error.code != ErrorCode.INVALID_PRODUCER_EPOCH.value:
             return False
-        _log.warning("%s needs no marker of producer %d any more: %s", partition, marker.producer_id, error.message)
+        _log.warning("%s needs no marker of producer %d any more: %s", participant, marker.producer_id, error.message)
         return True
 
-    async def _not_gone(self, unknown: list[TransactionPartition]) -> list[TransactionPartition]:
+    async def _not_gone(self, unknown: list[TransactionPartition]) -> list[Participant]:
         """Return those whose topic was created a moment ago, rather than deleted."""
         if not unknown:
             return []
         await self._catch_up()
         image = self._image()
         return [one for one in unknown if image.partition(one.topic_id, one.partition) is not None]
+
+
+def _state_of(image: MetadataImage, participant: Participant) -> PartitionState | None:
+    """Return the partition that a marker goes to; for a group, that which its coordinator leads."""
+    if not isinstance(participant, str):
+        return image.partition(participant.topic_id, participant.partition)
+    topic = image.topic(CONSUMER_OFFSETS)
+    return topic.partitions[partition_for_key(participant.encode(), len(topic.partitions))] if topic else None

@@ -27,12 +27,15 @@ from raftlog.wire.transactions import (
     JoinTransactionRequest,
     TransactionalProducer,
     TransactionInfo,
+    TransactionMarker,
     TransactionPartition,
     WriteMarkersRequest,
     WriteMarkersResponse,
 )
 
 R = TypeVar("R")
+EndInGroup = Callable[[str, TransactionMarker, int], Awaitable[None]]
+"""Group id, marker, time-out in ms."""
 JOIN_TIMEOUT_MS = 5_000
 """The longest that a leader waits for a coordinator's word on a batch."""
 
@@ -52,6 +55,7 @@ class TransactionService:
         image: the newest metadata; raises if there is none yet.
         catch_up: returns once this broker knows all metadata there was at the call.
         take_producer_id: returns one that nobody has had.
+        end_in_group: has a group that this broker coordinates learn of a transaction's end.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class TransactionService:
         catch_up: Callable[[], Awaitable[None]],
         session: HttpSession,
         take_producer_id: Callable[[], Awaitable[ProducerId]],
+        end_in_group: EndInGroup,
         clock: Clock,
     ) -> None:
         self._broker_id = broker_id
@@ -71,6 +76,7 @@ class TransactionService:
         self._image = image
         self._session = session
         self._take_producer_id = take_producer_id
+        self._end_in_group = end_in_group
         self._coordinator = TransactionCoordinator(settings)
         self.runtime: CoordinatorRuntime[Transactions] = CoordinatorRuntime(
             self._coordinator,
@@ -188,9 +194,19 @@ class TransactionService:
             ) from error
 
     async def write_markers(self, request: WriteMarkersRequest) -> WriteMarkersResponse:
-        """Write a transaction's end to partitions that this broker leads."""
-        errors = await asyncio.gather(*(self._write_marker(request, partition) for partition in request.partitions))
+        """Write a transaction's end to partitions that this broker leads, and groups that it coordinates."""
+        errors = await asyncio.gather(
+            *(self._write_marker(request, partition) for partition in request.partitions),
+            *(self._write_to_group(request, group) for group in request.groups),
+        )
         return WriteMarkersResponse(errors=tuple(errors))
+
+    async def _write_to_group(self, request: WriteMarkersRequest, group: str) -> WireError | None:
+        try:
+            await self._end_in_group(group, request.marker, request.timeout_ms)
+        except RaftlogError as error:
+            return WireError.of(error)
+        return None
 
     async def _write_marker(self, request: WriteMarkersRequest, partition: TransactionPartition) -> WireError | None:
         try:
