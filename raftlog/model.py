@@ -106,6 +106,15 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedTransaction:
+    """Transactional batches of this producer from `first_offset` to `last_offset`, its marker's, do not count."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
     """One broker as the metadata quorum knows it."""
 

@@ -17,6 +17,7 @@ from raftlog.client.fetching import Chunk, Fetcher
 from raftlog.client.group_session import GroupOptions, GroupSession, OffsetAndMetadata, OnRebalance
 from raftlog.client.reader import TABLE_SCHEMA, PartitionReader
 from raftlog.client.starts import Start
+from raftlog.client.transactions import GroupMetadata
 from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
@@ -260,6 +261,18 @@ class Consumer:
         """Return where each partition that is read ends: its high watermark, or its last stable offset."""
         await self._ensure_started()
         return await self._reader.offsets(self._reader.positions, "latest")
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Return who in the group this member is: for `Transaction.send_offsets`."""
+        group = self._require_group()
+        return GroupMetadata(group.group_id, group.membership.member_id, group.membership.epoch)
+
+    async def seek_to_committed(self) -> None:
+        """Go on from what the group has committed: what was returned since is returned again."""
+        await self._ensure_started()
+        group = self._require_group()
+        self._reader.begin(await group.starting_offsets(frozenset(self.assignment)))
 
     async def commit(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None) -> None:
         """Commit what was returned so far, or these offsets (of the next record to read); return once it is safe.

@@ -257,7 +257,7 @@ class GroupSession:
     async def _take(self, added: frozenset[TopicPartition]) -> None:
         """Begin with new partitions where the group has left off."""
         try:
-            offsets = await self._starting_offsets(added)
+            offsets = await self.starting_offsets(added)
         except FencedError as error:
             if error.code not in FENCED:
                 raise
@@ -270,7 +270,8 @@ class GroupSession:
             await _call(self._options.on_assigned, still)
             self.member.hasten()
 
-    async def _starting_offsets(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Offset]:
+    async def starting_offsets(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """Return where to begin: at what the group has committed, else where `auto_offset_reset` says."""
         offsets = {}
         for item in await self.committed(partitions):
             if item.offset >= 0:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 
@@ -41,6 +42,15 @@ ATTEMPT_TIMEOUT_MS = 5_000
 State: TypeAlias = Literal["new", "ready", "in transaction", "failed", "ending", "fenced"]
 _FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Who in a group has read what a transaction is made of."""
+
+    group_id: str
+    member_id: str = ""
+    member_epoch: int = NO_MEMBER_EPOCH
 
 
 class Sending(Protocol):
@@ -130,23 +140,21 @@ class TransactionManager:
         self._sending.begin_epoch(self._producer)
         self.state, self._failure, self._has_offsets = "in transaction", None, False
 
-    async def send_offsets(
-        self, offsets: Mapping[tuple[str, int], Offset], group_id: str, member_id: str, member_epoch: int
-    ) -> None:
+    async def send_offsets(self, offsets: Mapping[tuple[str, int], Offset], group: GroupMetadata) -> None:
         """Have a group's offsets count if the transaction does; see `Transaction.send_offsets`."""
         self.require_open()
         assert self._producer is not None
         body = TransactionOffsetsBody(
-            group_id=group_id,
+            group_id=group.group_id,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.producer_epoch,
             offsets=tuple(CommitOffset(topic=t, partition=p, offset=offset) for (t, p), offset in offsets.items()),
-            member_id=member_id,
-            member_epoch=member_epoch,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
         )
         self._has_offsets = True
         try:
-            results = await self._ask(OffsetResults, paths.TRANSACTION_OFFSETS, body, kind="group", key=group_id)
+            results = await self._ask(OffsetResults, paths.TRANSACTION_OFFSETS, body, kind="group", key=group.group_id)
         except RaftlogError as error:
             self.fail(error)
             raise
@@ -290,22 +298,21 @@ class Transaction:
     async def send_offsets(
         self,
         offsets: Mapping[tuple[str, int], Offset],
-        group_id: str,
-        *,
-        member_id: str = "",
-        member_epoch: int = NO_MEMBER_EPOCH,
+        group: GroupMetadata | str,
     ) -> None:
         """Have a group's offsets count if the transaction does: what was read and what was made of it go together.
 
         Args:
             offsets: for each (topic, partition), the offset of the next record to read.
-            member_id: of the member that has read them; with its epoch, one that has lost its partitions is refused.
+            group: `Consumer.group_metadata` of the member that has read them: one that has lost its partitions is
+                refused. A group's name alone will do where partitions are assigned by hand.
 
         Raises:
             TransactionAbortedError, FencedError: the transaction cannot be committed any more.
             RaftlogError: refused; the transaction can only be aborted.
         """
-        await self._manager.send_offsets(offsets, group_id, member_id, member_epoch)
+        named = GroupMetadata(group) if isinstance(group, str) else group
+        await self._manager.send_offsets(offsets, named)
 
     async def __aenter__(self) -> Self:
         await self._manager.begin()

@@ -11,6 +11,7 @@ from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, ErrorCode, RaftlogError, RetriableError, StaleRouteError, StorageError
 from raftlog.model import (
     NO_LEADER,
+    AbortedTransaction,
     Isolation,
     LeaderEpoch,
     Offset,
@@ -23,7 +24,6 @@ from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.damage import Damage, read_sound
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.record.batch import iter_batches
-from raftlog.record.control import AbortedTransaction
 
 _log = logging.getLogger(__name__)
 OnDamage = Callable[[TopicIdPartition, Damage], None]

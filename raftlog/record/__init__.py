@@ -21,7 +21,6 @@ from raftlog.record.batch import (
 from raftlog.record.control import (
     NOTHING_ABORTED,
     AbortedBatches,
-    AbortedTransaction,
     Marker,
     build_marker,
     parse_marker,
@@ -36,7 +35,6 @@ __all__ = [
     "READ_SCHEMA",
     "SCHEMA",
     "AbortedBatches",
-    "AbortedTransaction",
     "BatchHeader",
     "Marker",
     "NewRecord",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
 from raftlog.errors import CorruptBatchError
-from raftlog.model import NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
+from raftlog.model import NO_SEQUENCE, AbortedTransaction, Offset, ProducerEpoch, ProducerId
 from raftlog.record.batch import (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
@@ -43,15 +43,6 @@ class Marker:
     """Where the transaction began in this partition; `NO_OFFSET` if it wrote nothing here."""
     stable_offset: Offset
     """Every transaction that ends after this marker began at or after it: a search for aborted ones may end here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortedTransaction:
-    """Transactional batches of this producer from `first_offset` to `last_offset`, its marker's, do not count."""
-
-    producer_id: ProducerId
-    first_offset: Offset
-    last_offset: Offset
 
 
 def build_marker(

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from raftlog.model import BrokerId, Isolation, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId
-from raftlog.record.control import AbortedTransaction
+from raftlog.model import (
+    AbortedTransaction,
+    BrokerId,
+    Isolation,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+    TopicId,
+)
 from raftlog.wire.errors import WireError
 
 AcksText: TypeAlias = Literal["all", "0", "1"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from raftlog.errors import CorruptBatchError
+from raftlog.model import AbortedTransaction
 from raftlog.record import (
     AbortedBatches,
-    AbortedTransaction,
     BatchHeader,
     Marker,
     NewRecord,

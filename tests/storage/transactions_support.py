@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from raftlog.model import AbortedTransaction
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.record import AbortedTransaction, Marker, NewRecord, build_batch, build_marker, parse_header, stamp
+from raftlog.record import Marker, NewRecord, build_batch, build_marker, parse_header, stamp
 
 
 @dataclass

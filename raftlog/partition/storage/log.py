@@ -13,14 +13,14 @@ from pathlib import Path
 
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
-from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
 from raftlog.partition.storage.files import storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
-from raftlog.record.control import AbortedTransaction, Marker
+from raftlog.record.control import Marker
 
 _log = logging.getLogger(__name__)
 
