@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from raftlog.client import Admin, Consumer, Producer, RecordMetadata
+    from raftlog.client import Admin, Consumer, OffsetAndMetadata, Producer, RecordMetadata
     from raftlog.errors import (
         ConfigError,
         CorruptBatchError,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from raftlog.record import Record
 
 _EXPORTS = {
-    "raftlog.client": ("Admin", "Consumer", "Producer", "RecordMetadata"),
+    "raftlog.client": ("Admin", "Consumer", "OffsetAndMetadata", "Producer", "RecordMetadata"),
     "raftlog.errors": (
         "ConfigError",
         "CorruptBatchError",
@@ -54,6 +54,7 @@ __all__ = [
     "FencedError",
     "InvalidRequestError",
     "NotFoundError",
+    "OffsetAndMetadata",
     "OffsetOutOfRangeError",
     "OverloadedError",
     "Producer",

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
 from raftlog import client
+from raftlog.client.group_session import OffsetAndMetadata
 from raftlog.client.sender import RecordMetadata
 from raftlog.model import Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.wire.admin import ElectedLeader, QuorumResponse, Reassignment
+from raftlog.wire.groups import GroupDescription, GroupListing
 from raftlog.wire.metadata import BrokerInfo, ClusterInfo, TopicInfo
 
 __all__ = ["Admin", "Consumer", "Producer"]
@@ -69,6 +71,11 @@ class _Blocking(Generic[C]):
         self._loop.close()
 
 
+async def _soon(work: Callable[..., None], *arguments: Any) -> None:
+    """Do something in the loop's thread; its errors are the caller's."""
+    work(*arguments)
+
+
 class Producer(_Blocking[client.Producer]):
     """Writes records; takes the arguments of `raftlog.Producer`."""
 
@@ -113,6 +120,31 @@ class Consumer(_Blocking[client.Consumer]):
     def position(self, topic: str, partition: int) -> Offset:
         """Return the offset of the next record that will be returned."""
         return self._client.position(topic, partition)
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are read."""
+        return self._client.assignment
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """Return how many offsets there are still to read, as far as is known."""
+        return self._client.lag(topic, partition)
+
+    def commit(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None) -> None:
+        """Commit what was returned so far, or these offsets; see `raftlog.Consumer.commit`."""
+        self._run(self._client.commit(offsets))
+
+    def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets; see `raftlog.Consumer.committed`."""
+        return self._run(self._client.committed(*partitions))
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no records of some partitions (none named: of all), until `resume`."""
+        self._run(_soon(self._client.pause, *partitions))
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on with paused partitions (none named: all)."""
+        self._run(_soon(self._client.resume, *partitions))
 
     def seek(self, topic: str, partition: int, offset: Offset) -> None:
         """Go on at `offset`."""
@@ -162,6 +194,26 @@ class Admin(_Blocking[client.Admin]):
     ) -> list[ElectedLeader]:
         """Elect leaders; see `raftlog.Admin.elect_leaders`."""
         return self._run(self._client.elect_leaders(partitions, unclean=unclean))
+
+    def list_groups(self) -> list[GroupListing]:
+        """Return every consumer group."""
+        return self._run(self._client.list_groups())
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """Return a group's members, and what they read."""
+        return self._run(self._client.describe_group(group_id))
+
+    def group_offsets(self, group_id: str) -> dict[TopicPartition, Offset]:
+        """Return every offset that a group has committed."""
+        return self._run(self._client.group_offsets(group_id))
+
+    def reset_group_offsets(self, group_id: str, **where: Any) -> dict[TopicPartition, Offset]:
+        """Let a group without members read on elsewhere; see `raftlog.Admin.reset_group_offsets`."""
+        return self._run(self._client.reset_group_offsets(group_id, **where))
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets."""
+        self._run(self._client.delete_group(group_id))
 
     def describe_cluster(self, *, local: bool = False) -> ClusterInfo:
         """Return the cluster's id, active controller and brokers."""

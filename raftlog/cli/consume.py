@@ -21,7 +21,7 @@ from raftlog.cli.lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, require_topic
 from raftlog.cli.shared import run
 from raftlog.client import Consumer
-from raftlog.client.consumer import Start
+from raftlog.client.consumer import Reset, Start
 from raftlog.errors import NotFoundError
 from raftlog.record import Record
 from raftlog.wire.metadata import TopicInfo
@@ -39,6 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @click.option("--offset", type=click.IntRange(min=0), help="Start here; of --partition, unless there is only one.")
 @click.option("--since", metavar="TIME", help="Start at a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago.")
 @click.option("--partition", type=click.IntRange(min=0), help="Only this one. Default: all.")
+@click.option("--group", help="As a member of this group: share the partitions, go on where it has committed.")
 @click.option("--max-records", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when nothing came for so long.")
 @click.option("--format", "format_", type=click.Choice(["value", "json"]), default="value", show_default=True)
@@ -49,6 +50,7 @@ def command(
     offset: int | None,
     since: str | None,
     partition: int | None,
+    group: str | None,
     max_records: int | None,
     timeout: float | None,
     format_: str,
@@ -56,18 +58,26 @@ def command(
 ) -> None:
     """Print the records of TOPIC, one a line, until Ctrl-C, --max-records or --timeout.
 
+    With --group what was printed is committed, each few seconds and at the end; --from-beginning and the default say
+    where a group begins that has committed nothing yet.
+
     With --format json a line is an object: topic, partition, offset, timestamp, key, value, headers.
     """
     if sum([from_beginning, offset is not None, since is not None]) > 1:
         raise click.UsageError("--from-beginning, --offset and --since exclude each other")
+    if group is not None and (offset, since, partition) != (None, None, None):
+        raise click.UsageError("--group goes by what it has committed: not with --offset, --since or --partition")
     start: Start = "earliest" if from_beginning else "latest"
     if since is not None:
-        start = _parse_since(since, time.time_ns() // 1_000_000)
+        start = parse_since(since, time.time_ns() // 1_000_000)
     printer = _Printer(sys.stdout.buffer, render_json if format_ == "json" else render_value, max_records)
+    if group is not None:
+        run(_consume_in_group(bootstrap, topic, group, "earliest" if from_beginning else "latest", printer, timeout))
+        return
     run(_consume(bootstrap, topic, partition, start, offset, printer, timeout))
 
 
-def _parse_since(text: str, now_ms: int) -> int:
+def parse_since(text: str, now_ms: int) -> int:
     """Return milliseconds since 1970; a time without a zone is UTC."""
     if match := _AGO.match(text):
         return now_ms - int(match[1]) * _UNIT_MS[match[2]]
@@ -99,6 +109,17 @@ async def _consume(
             await _print_all(consumer, printer, timeout_s)
 
 
+async def _consume_in_group(
+    bootstrap: list[str], topic: str, group: str, reset: Reset, printer: _Printer, timeout_s: float | None
+) -> None:
+    await require_topic(bootstrap, topic)
+    with _interruptible(), suppress(asyncio.CancelledError), printer.quiet_when_closed():
+        async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset=reset) as consumer:
+            # Ctrl-C comes while the next records are waited for: what there was is printed, and may be committed.
+            with suppress(asyncio.CancelledError):
+                await _print_all(consumer, printer, timeout_s)
+
+
 async def _print_all(consumer: Consumer, printer: _Printer, timeout_s: float | None) -> None:
     quiet_since = time.monotonic()
     while printer.wanted and not printer.closed():
@@ -107,7 +128,7 @@ async def _print_all(consumer: Consumer, printer: _Printer, timeout_s: float | N
             wait_ms = min(POLL_MS, int(1000 * (quiet_since + timeout_s - time.monotonic())))
             if wait_ms <= 0:
                 return
-        records = await consumer.fetch(max_wait_ms=wait_ms)
+        records = await consumer.fetch(max_records=printer.left, max_wait_ms=wait_ms)
         if records:
             printer.print(records)
             quiet_since = time.monotonic()
@@ -138,16 +159,17 @@ class _Printer:
     def __init__(self, out: BinaryIO, render: Callable[[Record], bytes], max_records: int | None) -> None:
         self._out = out
         self._render = render
-        self._left = max_records
+        self.left = max_records
+        """How many more are wanted; None: all."""
 
     @property
     def wanted(self) -> bool:
-        return self._left is None or self._left > 0
+        return self.left is None or self.left > 0
 
     def print(self, records: Sequence[Record]) -> None:
-        chosen = records if self._left is None else records[: self._left]
-        if self._left is not None:
-            self._left -= len(chosen)
+        chosen = records if self.left is None else records[: self.left]
+        if self.left is not None:
+            self.left -= len(chosen)
         self._out.write(b"".join(map(self._render, chosen)))
         self._out.flush()
 

@@ -12,6 +12,7 @@ _COMMANDS = {
     "configs": "Show and change dynamic settings of brokers.",
     "consume": "Print the records of a topic, one a line.",
     "dev": "Run a cluster on this machine.",
+    "groups": "List, describe, reset and delete consumer groups.",
     "log": "Look into the files of partitions.",
     "produce": "Write each line of standard input to a topic.",
     "quorum": "Look at the metadata quorum.",

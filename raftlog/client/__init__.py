@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from raftlog.client.admin import Admin
     from raftlog.client.consumer import Consumer
+    from raftlog.client.group_session import OffsetAndMetadata
     from raftlog.client.producer import Producer
     from raftlog.client.sender import RecordMetadata
 
-_MODULE_OF = {"Admin": "admin", "Consumer": "consumer", "Producer": "producer", "RecordMetadata": "sender"}
+_MODULE_OF = {
+    "Admin": "admin",
+    "Consumer": "consumer",
+    "OffsetAndMetadata": "group_session",
+    "Producer": "producer",
+    "RecordMetadata": "sender",
+}
 
-__all__ = ["Admin", "Consumer", "Producer", "RecordMetadata"]
+__all__ = ["Admin", "Consumer", "OffsetAndMetadata", "Producer", "RecordMetadata"]
 
 
 def __getattr__(name: str) -> Any:

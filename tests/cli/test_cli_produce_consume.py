@@ -184,7 +184,7 @@ class FakeConsumer:
     async def seek(self, *where: Any) -> None:
         self.calls.append(("seek", *where))
 
-    async def fetch(self, *, max_wait_ms: int) -> list[Record]:
+    async def fetch(self, *, max_records: int | None, max_wait_ms: int) -> list[Record]:
         if (batch := next(self._left, None)) is not None:
             return batch
         await asyncio.sleep(max_wait_ms / 1000)
@@ -224,7 +224,7 @@ def test_an_offset_is_of_one_partition():
 
 
 def test_ctrl_c_is_a_normal_end():
-    async def interrupt(self: FakeConsumer, *, max_wait_ms: int) -> list[Record]:
+    async def interrupt(self: FakeConsumer, *, max_records: int | None, max_wait_ms: int) -> list[Record]:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(30)
         return []
@@ -240,7 +240,7 @@ def test_since_is_a_time():
     assert invoke("consume", "t", "--since", "1970-01-01T00:00:05Z", "--max-records", "1").exit_code == 0
     assert invoke("consume", "t", "--since", "7000", "--max-records", "1").exit_code == 0
     assert [call[1]["start"] for call in FakeConsumer.calls] == [5000, 7000]
-    assert consume._parse_since("2h", 7_300_000) == 100_000
+    assert consume.parse_since("2h", 7_300_000) == 100_000
 
 
 @pytest.mark.parametrize(
