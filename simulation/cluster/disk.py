@@ -21,6 +21,7 @@ from unittest import mock
 
 from simulation.cluster.loop import CURRENT, Process, ProcessDiedError
 
+SPARED_BYTES = 4_096
 Fuse = Literal["power", "kill", "error"]
 
 
@@ -110,19 +111,26 @@ class Disks:
         disk.prepare()
         disk.fuse, disk.failing, disk.full = None, False, False
 
-    def rot(self, host: str, suffix: str) -> str | None:
-        """Flip one bit in one of a machine's files; return which."""
+    def rot(self, host: str, suffix: str, dice: random.Random) -> str | None:
+        """Flip one bit in one of a machine's files; return which.
+
+        The end of a log is spared: damage there cannot be told from a write that a crash has cut off.
+        """
         disk = self.by_host[host]
-        files = sorted(path for path in disk.folder.rglob(f"*{suffix}") if path.stat().st_size > 64)
+        spared = SPARED_BYTES if suffix == ".log" else 0
+        files = sorted(path for path in disk.folder.rglob(f"*{suffix}") if path.stat().st_size > spared)
         if not files:
             return None
-        path = self._dice.choice(files)
-        content = bytearray(path.read_bytes())
-        at = self._dice.randrange(len(content))
-        content[at] ^= 1 << self._dice.randrange(8)
-        path.write_bytes(bytes(content))
-        self.by_host[host].contents[path.stat().st_ino] = bytes(content)
-        return f"{path.name} at byte {at} of {len(content)}"
+        path = dice.choice(files)
+        at, bit = dice.randrange(path.stat().st_size - spared), 1 << dice.randrange(8)
+        with path.open("r+b") as file:
+            content = file.read()
+            file.seek(at)
+            file.write(bytes((content[at] ^ bit,)))
+        inode = path.stat().st_ino
+        if at < len(synced := disk.contents.get(inode, b"")):
+            disk.contents[inode] = synced[:at] + bytes((synced[at] ^ bit,)) + synced[at + 1 :]
+        return f"{path.relative_to(disk.folder)} at byte {at} of {len(content)}"
 
     # A loss of power.
 

@@ -8,213 +8,16 @@ connections closed by its machine; a machine that loses its power says nothing t
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import random
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
+from simulation.cluster.connection import Endpoint, Link, Pipe, Transport, Transports
 from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 
-Endpoint = tuple[str, int]
-Link = tuple[str, str]
-"""From a host to another."""
-WINDOW_BYTES = 256 << 10
-"""What a sender may have under way before it is asked to pause."""
-
-
-class FakeSocket:
-    """What aiohttp passes from its dialling to `create_connection`."""
-
-    def __init__(self, address: Endpoint) -> None:
-        self.address = address
-
-
-class Pipe:
-    """One direction of a connection."""
-
-    def __init__(self, net: Network, link: Link, target: Transport) -> None:
-        self.link = link
-        self.target = target
-        self.queue: deque[bytes | Exception | None] = deque()
-        """Bytes; None for the end of the stream; an error for a reset."""
-        self.queued_bytes = 0
-        self._net = net
-        self._arrives_at = 0.0
-        self._due = False
-
-    def put(self, item: bytes | Exception | None) -> None:
-        self.queue.append(item)
-        if isinstance(item, bytes):
-            self.queued_bytes += len(item)
-        self.flow()
-
-    def flow(self) -> None:
-        """Have the next item arrive in its time, unless the link is held or the reader pauses."""
-        if self._due or not self.queue or self._net.is_held(self.link) or self.target.reading_paused:
-            return
-        self._due = True
-        loop = self._net.loop
-        self._arrives_at = max(self._arrives_at, loop.time() + self._net.delay(self.link))
-        loop.call_at(self._arrives_at, self._arrive, context=self._net.nobody)
-
-    def _arrive(self) -> None:
-        """Reach the other machine, whose process takes it when it runs."""
-        self._due = False
-        if not self.queue or self._net.is_held(self.link) or self.target.reading_paused:
-            return
-        item = self.queue.popleft()
-        if isinstance(item, bytes):
-            self.queued_bytes -= len(item)
-            self._net.note(self.link, item)
-            if self.target.peer is not None:
-                self.target.peer.may_write()
-        if self.target.process.alive:
-            self._net.loop.call_soon(self.target.take, item, context=self.target.process.context)
-        elif not isinstance(item, Exception):
-            self.target.reset_peer()  # The machine knows no such connection.
-        self.flow()
-
-
-class Transport(asyncio.Transport):
-    """One end of a connection."""
-
-    def __init__(self, net: Network, process: Process, local: Endpoint, remote: Endpoint) -> None:
-        super().__init__({"sockname": local, "peername": remote, "socket": None, "sslcontext": None})
-        self.process = process
-        self.peer: Transport | None = None
-        self.out: Pipe | None = None
-        self.into: Pipe | None = None
-        self.protocol: Any = None
-        self.reading_paused = False
-        self._net = net
-        self._closing = False
-        self._lost = False
-        self._writing_paused = False
-        self._high = 64 << 10
-
-    def open(self, protocol: Any) -> None:
-        self.protocol = protocol
-        protocol.connection_made(self)
-
-    # What asyncio's transports do.
-
-    def write(self, data: Any) -> None:
-        if self._closing or self._lost or self.out is None or not data:
-            return
-        self.out.put(bytes(data))
-        if not self._writing_paused and self.out.queued_bytes > self._high:
-            self._writing_paused = True
-            self.protocol.pause_writing()
-
-    def writelines(self, list_of_data: Any) -> None:
-        self.write(b"".join(list_of_data))
-
-    def may_write(self) -> None:
-        if self._writing_paused and self.out is not None and self.out.queued_bytes <= self._high // 4:
-            self._writing_paused = False
-            self._net.loop.call_soon(self.protocol.resume_writing, context=self.process.context)
-
-    def write_eof(self) -> None:
-        if self.out is not None:
-            self.out.put(None)
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def get_write_buffer_size(self) -> int:
-        return self.out.queued_bytes if self.out is not None else 0
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        return self._high // 4, self._high
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high = 64 << 10 if high is None else high
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def is_reading(self) -> bool:
-        return not self.reading_paused
-
-    def pause_reading(self) -> None:
-        self.reading_paused = True
-
-    def resume_reading(self) -> None:
-        self.reading_paused = False
-        if self.into is not None:
-            self.into.flow()
-
-    def set_protocol(self, protocol: Any) -> None:
-        self.protocol = protocol
-
-    def get_protocol(self) -> Any:
-        return self.protocol
-
-    def close(self) -> None:
-        """Close after what was written has gone."""
-        if not self._closing:
-            self._closing = True
-            self._end(None)
-            if self.out is not None:
-                self.out.put(None)
-
-    def abort(self) -> None:
-        """Close at once; the other side sees a reset."""
-        self._closing = True
-        self._end(None)
-        self.reset_peer()
-
-    # What the network does.
-
-    def reset_peer(self) -> None:
-        if self.out is not None:
-            self.out.queue.clear()
-            self.out.queued_bytes = 0
-            self.out.put(ConnectionResetError("connection reset by peer"))
-
-    def take(self, item: bytes | Exception | None) -> None:
-        if self._lost or not self.process.alive:
-            return
-        if isinstance(item, Exception):
-            self._closing = True
-            self._end(item)
-        elif item is None:
-            if self._closing:
-                return
-            if not self.protocol.eof_received():
-                self.close()
-        elif not self._closing:
-            if isinstance(self.protocol, asyncio.BufferedProtocol):
-                raise NotImplementedError("buffered protocols")
-            self.protocol.data_received(item)
-
-    def _end(self, error: Exception | None) -> None:
-        if not self._lost:
-            self._lost = True
-            self._net.transports.discard_one(self)
-            if self.protocol is not None and self.process.alive:
-                self._net.loop.call_soon(self.protocol.connection_lost, error, context=self.process.context)
-
-
-class Transports:
-    """Every open end, in the order of their making."""
-
-    def __init__(self) -> None:
-        self._open: dict[Transport, None] = {}
-
-    def add(self, transport: Transport) -> None:
-        self._open[transport] = None
-
-    def discard_one(self, transport: Transport) -> None:
-        self._open.pop(transport, None)
-
-    def of(self, process: Process) -> list[Transport]:
-        return [transport for transport in self._open if transport.process is process]
-
-    def across(self, link: Link) -> list[Transport]:
-        """Ends at the first host of connections to the second."""
-        return [t for t in self._open if t.out is not None and t.out.link == link]
+__all__ = ["Endpoint", "Link", "Network", "Weather"]
 
 
 class Server:
@@ -335,6 +138,12 @@ class Network:
             for transport in self.transports.across(direction):
                 transport._closing = True
                 transport._end(ConnectionResetError("reset by the network"))
+
+    def truncate(self, link: Link, dice: random.Random) -> None:
+        """Cut what comes next over each connection, and reset it."""
+        for transport in self.transports.across(link):
+            if transport.out is not None:
+                transport.out.cut_at = dice.random()
 
     def process_died(self, process: Process) -> None:
         """Its machine closes its ports and resets its connections."""

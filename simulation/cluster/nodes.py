@@ -18,7 +18,9 @@ from raftlog.config import (
     VoterConfig,
 )
 from raftlog.metadata_quorum.controller_node import ControllerNode
+from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address
+from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
 from simulation.cluster.loop import THREAD_S, Process, SimulatedLoop
 
@@ -54,6 +56,24 @@ class Node:
     @property
     def running(self) -> bool:
         return self.process is not None and self.process.alive
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """What is open on it."""
+        return list(self.broker.replicas._replicas.values()) if self.running and self.broker is not None else []
+
+    @property
+    def is_damaged(self) -> bool:
+        """Tell whether it needs another disk to go on: bad bytes were found when its files were opened."""
+        unable = self.running and self.broker is not None and bool(self.broker.replicas.offline)
+        return self.rotten and (unable or self.failure is not None)
+
+    def is_registered_in(self, image: MetadataImage) -> bool:
+        """Tell whether what an image says of this broker is said of its present incarnation."""
+        known = image.brokers.get(self.node_id)
+        return (
+            known is not None and self.broker is not None and self.broker.lifecycle.broker_epoch == known.broker_epoch
+        )
 
     def start(self) -> None:
         self.starts += 1
@@ -112,6 +132,7 @@ def build(
     broker: BrokerConfig,
     replication: ReplicationConfig,
     topic: TopicConfig,
+    racks: bool,
 ) -> dict[str, Node]:
     """Return nodes that can be started; the controllers' shared key lies beside their folders."""
     folder.mkdir(parents=True)
@@ -154,6 +175,7 @@ def build(
             host,
             NodeConfig(
                 node_id=broker_id,
+                rack=f"rack-{broker_id}" if racks else "",
                 roles=("broker",),
                 cluster_id=CLUSTER_ID,
                 data_dir=str(folder / name),

@@ -18,8 +18,8 @@ from pysyncobj.node import Node
 
 from raftlog.metadata_quorum import quorum
 from raftlog.partition.storage import data_dir
+from simulation.cluster.connection import FakeSocket
 from simulation.cluster.loop import CURRENT, ProcessDiedError, SimulatedLoop
-from simulation.cluster.net import FakeSocket
 
 TICK_S = 0.03
 """Of the Raft core: three times the real one, which takes a tenth of all the time that a simulation takes."""

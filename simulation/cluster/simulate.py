@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulation.cluster.faults import Chaos
+from simulation.cluster.chaos import Chaos
+from simulation.cluster.life import Life
+from simulation.cluster.watch import NothingPromisedError
 from simulation.cluster.world import World
 
 SECONDS = 25.0
@@ -22,6 +24,8 @@ class Run:
     kills: int
     steps: int
     simulated_s: float
+    void: bool
+    """Faults took every copy that counted, and the run ended there: it proves less than others."""
     trace: str
 
 
@@ -33,14 +37,19 @@ def simulate(seed: int, folder: Path, *, seconds: float = SECONDS, tell: Callabl
     """
     world = World(folder, seed=seed, tell=tell)
     chaos = Chaos(world, seconds=seconds)
-    world.run(lambda _: chaos.run())
+    void = False
+    try:
+        Life(world).run(chaos.run)
+    except NothingPromisedError:
+        void = True
     sends = world.history.sends
     return Run(
         acknowledged=sum(send.outcome == "ok" for send in sends),
         unknown=sum(send.outcome == "info" for send in sends),
-        faults=world.faults,
+        faults=len(chaos.happened),
         kills=world.kills,
         steps=world.loop.steps,
         simulated_s=world.loop.time() - 1_000,
+        void=void,
         trace=world.trace_hash,
     )

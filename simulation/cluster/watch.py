@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chaos.checker import check
-from raftlog.errors import StorageError
+from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
@@ -29,19 +29,21 @@ class BrokenPromiseError(Exception):
     """A promise was broken."""
 
 
+class NothingPromisedError(Exception):
+    """Faults took every copy that counts: nobody promises anything of what is left."""
+
+
 class Watch:
     """Looks at all brokers every few milliseconds of simulated time."""
 
     def __init__(self, world: World) -> None:
         self.broken: str | None = None
-        self.healing = False
         self._world = world
         self._leaders: dict[tuple[TopicIdPartition, LeaderEpoch], str] = {}
         self._ledgers: dict[TopicIdPartition, Ledger] = defaultdict(Ledger)
         self._compared: dict[TopicIdPartition, set[tuple[Replica, LeaderEpoch]]] = defaultdict(set)
         """Leaders whose logs were compared with the ledger."""
         self._marks: dict[Replica, Offset] = {}
-        self._newest_image = -1
 
     def fail(self, reason: str) -> None:
         self.broken = self.broken or reason
@@ -51,7 +53,7 @@ class Watch:
     def on_failure(self, node: Node) -> None:
         """A node ended by itself: only a bad disk is a reason."""
         disk = self._world.disks.by_host[node.host]
-        if isinstance(node.failure, StorageError) and (disk.failed_once or disk.was_full):
+        if isinstance(node.failure, StorageError) and (disk.failed_once or disk.was_full or node.rotten):
             return
         self.broken = self.broken or f"{node.name} ended with a sound disk: {node.failure!r}"
 
@@ -64,30 +66,28 @@ class Watch:
     def look(self) -> None:
         if self.broken is not None:
             raise BrokenPromiseError(self.broken)
-        image = self._current_image()
+        image = self._world.newest_image()
+        self._something_is_promised(image)
         for node, replica in self.replicas():
             self._marks_grow(node, replica)
             if replica.core is not None:
                 self._one_leader_per_epoch(node, replica)
                 self._committed_stays(node, replica)
-        if image is not None:
-            for node, replica in self.replicas():
-                self._in_sync_replicas_hold_it(image, node, replica)
+        for node, replica in self.replicas():
+            self._in_sync_replicas_hold_it(image, node, replica)
 
     def replicas(self) -> Iterator[tuple[Node, Replica]]:
         """Walk over every open replica of every broker that runs."""
         for node in self._world.brokers:
-            if node.running and node.broker is not None:
-                for replica in list(node.broker.replicas._replicas.values()):
-                    yield node, replica
+            for replica in node.replicas:
+                yield node, replica
 
-    def _current_image(self) -> MetadataImage | None:
-        """The newest image that anybody ever had, if a controller that runs has it."""
-        image = next(reversed(self._world.images()), None)
-        if image is None or image.offset < self._newest_image:
-            return None
-        self._newest_image = image.offset
-        return image
+    def _something_is_promised(self, image: MetadataImage) -> None:
+        """Somebody in sync must have a disk: where chance makes the last of them one that lost it, the run is void."""
+        lost = {node.node_id for node in self._world.brokers if node.disk_lost_at >= 0 or node.rotten}
+        for topic, number, state in image.partitions() if lost else ():
+            if lost.issuperset((*state.isr, *state.elr)):
+                raise NothingPromisedError(f"{topic.topic}-{number}: only brokers {sorted(lost)} are in sync, {state}")
 
     def _marks_grow(self, node: Node, replica: Replica) -> None:
         mark, before = replica.high_watermark, self._marks.get(replica, 0)
@@ -116,7 +116,7 @@ class Watch:
                     self._compared[key].clear()  # A late word of an earlier leader binds later ones too.
                 if wrong := ledger.extend(replica, mark):
                     self.fail(f"{node.name}, {_name(replica)}: {wrong}")
-        except StorageError:
+        except (StorageError, CorruptBatchError):
             if not node.rotten:
                 raise
 
@@ -134,19 +134,12 @@ class Watch:
             node.node_id in state.isr
             and node.disk_lost_at < 0
             and replica.held_end_offset < ledger.end
-            and self._is_registered(image, node)
+            and node.is_registered_in(image)
         ):
             self.fail(
                 f"{node.name} is in sync, and holds of {_name(replica)} everything below {replica.held_end_offset}; "
                 f"in epoch {ledger.last_leader_epoch} everything below {ledger.end} was committed"
             )
-
-    def _is_registered(self, image: MetadataImage, node: Node) -> bool:
-        """Tell whether it is this incarnation that is in the ISR: a new one leaves it when it registers."""
-        known = image.brokers.get(node.node_id)
-        return (
-            known is not None and node.broker is not None and node.broker.lifecycle.broker_epoch == known.broker_epoch
-        )
 
     # The end.
 

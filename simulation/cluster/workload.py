@@ -28,19 +28,22 @@ class Clients:
         self._bootstrap = list(bootstrap)
         self._producers: list[asyncio.Task[None]] = []
         self._tails: list[asyncio.Task[None]] = []
-        self._made = 0
+        self.hosts: list[str] = []
+        """Machines that clients run on."""
 
     def produce(self, partition: int, pause_s: float) -> None:
-        self._made += 1
-        name = f"producer-{self._made}"
-        process = Process(name, f"10.0.2.{self._made}")
+        process = self._process("producer")
+        name = process.name
         self._producers.append(self._loop.create_task(self._produce(name, partition, pause_s), context=process.context))
 
-    def tail(self) -> None:
-        self._made += 1
-        name = f"tail-{self._made}"
-        process = Process(name, f"10.0.2.{self._made}")
-        self._tails.append(self._loop.create_task(self._tail(name), context=process.context))
+    def tail(self, *, rack: str = "") -> None:
+        process = self._process("tail")
+        self._tails.append(self._loop.create_task(self._tail(process.name, rack), context=process.context))
+
+    def _process(self, kind: str) -> Process:
+        number = len(self.hosts) + 1
+        self.hosts.append(f"10.0.2.{number}")
+        return Process(f"{kind}-{number}", self.hosts[-1])
 
     async def stop(self) -> None:
         self.stopping = True
@@ -86,7 +89,7 @@ class Clients:
                     left = self._dice.randint(1, LONGEST_BURST)
                     await asyncio.sleep(self._dice.uniform(0, LONGEST_REST_S))
 
-    async def _tail(self, name: str) -> None:
-        async with raftlog.Consumer(self._bootstrap, TOPIC, start="earliest") as consumer:
+    async def _tail(self, name: str, rack: str) -> None:
+        async with raftlog.Consumer(self._bootstrap, TOPIC, start="earliest", client_rack=rack) as consumer:
             async for record in consumer:
                 self.history.reads.append(seen(name, record))

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from simulation.cluster.life import Life
 from simulation.cluster.script import Script
-from simulation.cluster.world import Settings, World
+from simulation.cluster.settings import Settings
+from simulation.cluster.world import World
 
 Story = Callable[[Script], Awaitable[None]]
 STORIES: dict[str, tuple[Story, Settings]] = {}
@@ -32,13 +34,13 @@ def play(name: str, seed: int, folder: Path) -> None:
     told, settings = STORIES[name]
     world = World(folder / "world", seed=seed, settings=settings)
 
-    async def chaos(_: World) -> None:
+    async def chaos() -> None:
         script = Script(world)
         await script.in_sync()
         await script.acknowledged(5)
         await told(script)
 
-    world.run(chaos)
+    Life(world).run(chaos)
 
 
 @story()

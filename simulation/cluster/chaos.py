@@ -1,0 +1,52 @@
+"""Which faults happen to a cluster, and when: a schedule drawn from a seed, of which any part can be left out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from simulation.cluster.faults import FAULTS, Hands
+
+if TYPE_CHECKING:
+    from simulation.cluster.world import World
+
+PEACE_S = (0.05, 3.0)
+
+
+class Chaos:
+    """Draws a mix of faults for one world, and does them one after the other; most overlap.
+
+    Args:
+        keep: numbers of faults that happen; the others leave only their time. None means all.
+    """
+
+    def __init__(self, world: World, *, seconds: float, keep: Collection[int] | None = None) -> None:
+        self.world = world
+        self.seconds = seconds
+        self.happened: list[int] = []
+        self._keep = keep
+        self._dice = random.Random(world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
+        chosen = self._dice.sample(sorted(FAULTS), self._dice.randint(2, 8))
+        self._mix = {name: self._dice.choice((0.3, 1.0, 3.0)) for name in chosen}
+        self._pace = self._dice.choice((0.2, 0.6, 1.5))
+        self._ends: list[asyncio.Task[None]] = []
+
+    async def run(self) -> None:
+        loop = self.world.loop
+        end, number = loop.time() + self.seconds, 0
+        self.world.note(f"faults: {', '.join(self._mix)}")
+        await asyncio.sleep(self._dice.uniform(0.2, 3.0))
+        while loop.time() < end:
+            number += 1
+            (name,) = self._dice.choices(list(self._mix), list(self._mix.values()))
+            own_dice = random.Random(self._dice.getrandbits(64))  # noqa: S311
+            if self._keep is None or number in self._keep:
+                self.happened.append(number)
+                self.world.note(f"fault {number}: {name}")
+                FAULTS[name](Hands(self.world, own_dice, self._ends))
+            await asyncio.sleep(self._dice.uniform(*PEACE_S) * self._pace)
+        for task in self._ends:
+            task.cancel()
+        self._ends.clear()

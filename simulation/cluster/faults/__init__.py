@@ -1,0 +1,6 @@
+"""What can go wrong, by name. Importing a room adds its faults."""
+
+from simulation.cluster.faults import administration, disks, machines, network
+from simulation.cluster.faults.hands import FAULTS, Hands
+
+__all__ = ["FAULTS", "Hands", "administration", "disks", "machines", "network"]

@@ -1,0 +1,105 @@
+"""Disks that end their process in the middle of anything, fail, fill up, forget, rot, or take their time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from simulation.cluster.disk import Fuse
+from simulation.cluster.faults.hands import Hands, fault
+
+LONGEST_FUSE = 30
+"""System calls from now until something happens in the middle of one."""
+ROTTING = (".log", ".log", ".log", ".index", "leader-epochs.json", "checkpoint.json")
+
+
+@fault
+def fuse_kill(hands: Hands) -> None:
+    """A process ends in the middle of something."""
+    _light(hands, "kill")
+
+
+@fault
+def fuse_power(hands: Hands) -> None:
+    """A machine loses its power in the middle of something."""
+    _light(hands, "power")
+
+
+def _light(hands: Hands, kind: Fuse) -> None:
+    node = hands.somebody()
+    if hands.may_go_down(node):
+        hands.note(f"{kind} at one of the next operations of {node.name}'s disk")
+        hands.world.disks.by_host[node.host].fuse = (hands.dice.randint(1, LONGEST_FUSE), kind)
+        hands.restart_later(node)
+
+
+@fault
+def fuse_error(hands: Hands) -> None:
+    """A disk that fails is replaced, so it may fail only where its loss loses nothing."""
+    node = hands.somebody()
+    if not hands.may_lose(node):
+        return
+    hands.note(f"the disk of {node.name} will fail")
+    disk = hands.world.disks.by_host[node.host]
+    disk.fuse = (hands.dice.randint(1, LONGEST_FUSE), "error")
+
+    async def repair() -> None:
+        while disk.fuse is not None and node.running:
+            await asyncio.sleep(0.2)
+        hands.note(f"the disk of {node.name} works again")
+        if node.running:
+            hands.world.kill(node)
+        disk.failing = False
+        disk.fuse = None
+        if not node.running:
+            hands.world.start(node)
+
+    hands.later(repair)
+
+
+@fault
+def disk_full(hands: Hands) -> None:
+    """Nothing more fits, for a while."""
+    node = hands.anybody()
+    disk = hands.world.disks.by_host[node.host]
+    hands.note(f"the disk of {node.name} is full")
+    disk.full = disk.was_full = True
+
+    def free() -> None:
+        disk.full = False
+        hands.note(f"the disk of {node.name} has room")
+        if not node.running:
+            hands.world.start(node)
+
+    hands.later(free)
+
+
+@fault
+def lost_disk(hands: Hands) -> None:
+    """A broker comes back with an empty disk."""
+    node = hands.somebody()
+    if node.running and hands.may_lose(node):
+        hands.world.lose_power(node)
+        hands.world.replace_disk(node)
+        hands.restart_later(node)
+
+
+@fault
+def rot(hands: Hands) -> None:
+    """A bit of what a broker wrote changes, in the log or beside it."""
+    node = hands.dice.choice(hands.world.brokers)
+    suffix = hands.dice.choice(ROTTING)
+    if hands.may_lose(node) and (where := hands.world.disks.rot(node.host, suffix, hands.dice)) is not None:
+        hands.note(f"a bit of {node.name} changes: {where}")
+        node.rotten = True
+
+
+@fault
+def slow_disk(hands: Hands) -> None:
+    """Whatever threads do takes long."""
+    node = hands.anybody()
+    process = node.process
+    if process is None:
+        return
+    usual, process.thread_s = process.thread_s, (0.05, hands.dice.choice((0.3, 1.5)))
+    hands.note(f"slow disk of {node.name}")
+    hands.later(lambda: setattr(process, "thread_s", usual))

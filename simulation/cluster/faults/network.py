@@ -1,0 +1,130 @@
+"""Links that hold their bytes, one way or both, take long, or are reset, sometimes in the middle of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from simulation.cluster.faults.hands import Hands, fault
+from simulation.cluster.net import Link
+
+
+@fault
+def isolate(hands: Hands) -> None:
+    """One node reaches no other one; clients still reach it."""
+    _split(hands, {hands.anybody().host})
+
+
+@fault
+def isolate_leader(hands: Hands) -> None:
+    """The same with a leader."""
+    if (leader := hands.leader()) is not None:
+        _split(hands, {leader.host})
+
+
+@fault
+def isolate_controller(hands: Hands) -> None:
+    """The same with the active controller."""
+    if (active := hands.active()) is not None:
+        _split(hands, {active.host})
+
+
+@fault
+def partition(hands: Hands) -> None:
+    """Two parts that do not reach each other."""
+    hosts = _nodes(hands)
+    _split(hands, set(hands.dice.sample(hosts, hands.dice.randint(1, len(hosts) - 1))))
+
+
+@fault
+def no_controllers(hands: Hands) -> None:
+    """A broker, mostly a leader, and its peers go on; what it asks of the controllers is held, or their answers are."""
+    broker = (hands.leader() if hands.dice.random() < 0.7 else None) or hands.dice.choice(hands.world.brokers)
+    _split(hands, {broker.host}, [node.host for node in hands.world.controllers])
+
+
+@fault
+def no_peers(hands: Hands) -> None:
+    """The controllers go on to hear of a broker that no other broker hears of, or that hears of none."""
+    broker = (hands.leader() if hands.dice.random() < 0.5 else None) or hands.dice.choice(hands.world.brokers)
+    _split(hands, {broker.host}, [node.host for node in hands.world.brokers])
+
+
+@fault
+def ring(hands: Hands) -> None:
+    """Everybody reaches two neighbours only: each has a majority that nobody else has."""
+    hosts = _nodes(hands)
+    hands.dice.shuffle(hosts)
+    neighbours = {(one, hosts[at - 1]) for at, one in enumerate(hosts)}
+    cut = {(a, b) for a in hosts for b in hosts if a != b and (a, b) not in neighbours and (b, a) not in neighbours}
+    hands.note(f"a ring of {hosts}")
+    _hold(hands, cut)
+
+
+@fault
+def cut(hands: Hands) -> None:
+    """Two machines that do not reach each other."""
+    one, other = hands.two_hosts()
+    hands.note(f"hold {one} {other}")
+    _hold(hands, {(one, other), (other, one)})
+
+
+@fault
+def cut_one_way(hands: Hands) -> None:
+    """One machine that does not reach another."""
+    one, other = hands.two_hosts()
+    hands.note(f"hold {one} > {other}")
+    _hold(hands, {(one, other)})
+
+
+@fault
+def reset(hands: Hands) -> None:
+    """All connections between two machines end."""
+    one, other = hands.two_hosts()
+    hands.note(f"reset {one} {other}")
+    hands.world.net.reset((one, other))
+
+
+@fault
+def truncate(hands: Hands) -> None:
+    """What one sends the other next arrives in part, and then the connection is reset."""
+    one, other = hands.two_hosts()
+    hands.note(f"cut what {one} sends {other} next")
+    hands.world.net.truncate((one, other), hands.dice)
+
+
+@fault
+def slow(hands: Hands) -> None:
+    """A link that takes long."""
+    one, other = hands.two_hosts()
+    seconds = hands.dice.choice((0.05, 0.3, 1.2))
+    hands.note(f"slow {one} > {other} by {seconds} s")
+    hands.world.net.slow[one, other] = seconds
+    hands.later(lambda: hands.world.net.slow.pop((one, other), None))
+
+
+def _nodes(hands: Hands) -> list[str]:
+    return [node.host for node in hands.world.nodes.values()]
+
+
+def _split(hands: Hands, some: set[str], others: Iterable[str] = ()) -> None:
+    """Between these and others (all other nodes) nothing goes; sometimes only one way."""
+    rest = [host for host in others or _nodes(hands) if host not in some]
+    out = {(one, other) for one in some for other in rest}
+    kind = hands.dice.choice(("both", "both", "out", "in"))
+    links = (out if kind != "in" else set()) | ({link[::-1] for link in out} if kind != "out" else set())
+    hands.note(f"hold {kind} between {sorted(some)} and {sorted(rest)}")
+    _hold(hands, {(link[0], link[1]) for link in links})
+
+
+def _hold(hands: Hands, links: set[Link]) -> None:
+    hands.world.net.hold(links)
+    reset_too = hands.dice.random() < 0.3
+
+    def release() -> None:
+        hands.note(f"release {len(links)} links")
+        if reset_too:
+            for link in sorted(links):
+                hands.world.net.reset(link)
+        hands.world.net.release(links)
+
+    hands.later(release)

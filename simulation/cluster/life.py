@@ -1,0 +1,191 @@
+"""The life of a world: everything starts, something happens to it, it heals, and is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from unittest import mock
+
+import raftlog
+from chaos.workload import read_everything
+from raftlog.errors import RaftlogError
+from raftlog.record import iter_batches
+from simulation.cluster.disk import close_files_below
+from simulation.cluster.loop import Process
+from simulation.cluster.nodes import Node
+from simulation.cluster.patches import machine
+from simulation.cluster.workload import TOPIC
+from simulation.cluster.world import World
+
+LEADERS_S, IN_SYNC_S, TOPIC_S = 20.0, 90.0, 60.0
+Chaos = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Life:
+    """One run of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def run(self, chaos: Chaos) -> None:
+        """Start everything, let `chaos` happen, heal, and judge.
+
+        Raises:
+            BrokenPromiseError: with what was broken; the seed reproduces it.
+        """
+        loop = self._world.loop
+        with self._hooked():
+            try:
+                loop.run_until_complete(loop.create_task(self._until_broken(chaos)))
+            finally:
+                self._switch_off()
+        self._world.watch.judge()
+
+    async def _until_broken(self, chaos: Chaos) -> None:
+        """Go on as long as nothing is broken."""
+        watching = asyncio.ensure_future(self._world.watch.run())
+        living = asyncio.ensure_future(self._live(chaos))
+        await asyncio.wait((watching, living), return_when=asyncio.FIRST_COMPLETED)
+        for task in (watching, living):
+            if task.done():
+                task.result()
+            task.cancel()
+        self._world.watch.replicas_agree()
+
+    def _switch_off(self) -> None:
+        """Forget everybody. Collecting what they were in the middle of runs their `finally`: it must touch nothing."""
+        world = self._world
+        for node in world.nodes.values():
+            if node.process is not None:
+                node.process.alive = False
+                close_files_below(node.folder)
+            node.forget()
+        world.clients.forget()
+        world.net.forget()
+        world.loop.forget()
+        with mock.patch.object(os, "close"), mock.patch.object(sys, "unraisablehook"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # Of coroutines that were never awaited: nor will they be.
+            gc.collect()
+
+    async def _live(self, chaos: Chaos) -> None:
+        world, settings, clients = self._world, self._world.settings, self._world.clients
+        world.note(str(settings))
+        for node in world.nodes.values():
+            world.start(node)
+        admin = Process("admin", "10.0.3.1")
+        await world.loop.create_task(self._create_topic(), context=admin.context)
+        for partition in range(settings.partitions):
+            for _ in range(settings.producers_per_partition):
+                clients.produce(partition, settings.pause_s)
+        clients.tail()
+        if settings.racks:
+            clients.tail(rack=world.dice.choice(world.brokers).config.rack)
+        await chaos()
+        await self._heal()
+        await clients.stop()
+        reading = read_everything(world.history, bootstrap=world.bootstrap, topic=TOPIC)
+        await world.loop.create_task(reading, context=admin.context)
+
+    async def _create_topic(self) -> None:
+        async with raftlog.Admin(self._world.bootstrap) as client, asyncio.timeout(TOPIC_S):
+            while True:
+                try:
+                    await client.create_topic(
+                        TOPIC,
+                        partitions=self._world.settings.partitions,
+                        replication_factor=self._world.settings.replicas,
+                        configs={
+                            "min_insync_replicas": self._world.settings.min_insync_replicas,
+                            "flush": self._world.settings.flush,
+                        },
+                        if_not_exists=True,
+                    )
+                except RaftlogError:
+                    await asyncio.sleep(0.1)
+                else:
+                    return
+
+    async def _heal(self) -> None:
+        """End every fault; require leaders, acknowledgements and full ISRs within their times."""
+        world = self._world
+        world.note("heal")
+        for node in world.nodes.values():
+            self._end_faults(node)
+        world.net.slow.clear()
+        world.net.release(set(world.net.held))
+        since_ns, wanted = int(world.loop.time() * 1e9), set(range(world.settings.partitions))
+        await self._until(
+            lambda: world.clients.acknowledged_since(since_ns) >= wanted, LEADERS_S, "an acknowledgement after healing"
+        )
+        await self._until(world.is_healthy, IN_SYNC_S, "all in sync after healing")
+        for node in world.brokers:
+            if node.rotten:
+                await self._read_all_of(node)
+        await self._until(world.is_healthy, IN_SYNC_S, "all in sync after all damage was found")
+        world.note("healed")
+
+    def _end_faults(self, node: Node) -> None:
+        world = self._world
+        if node.process is not None:
+            node.process.thread_s = node.thread_s
+            if node.process.paused:
+                world.loop.resume(node.process)
+        disk = world.disks.by_host[node.host]
+        if disk.failing and node.running:
+            world.kill(node)
+        disk.failing, disk.full, disk.fuse = False, False, None
+        world.power_on(node)
+
+    async def _until(self, holds: Callable[[], bool], within_s: float, what: str) -> None:
+        """Wait, as an operator does: who has ended is started, and a disk that is damaged for good is replaced."""
+        world = self._world
+        deadline = world.loop.time() + within_s
+        while not holds():
+            for node in world.nodes.values():
+                if node.is_damaged:
+                    world.lose_power(node)
+                    world.power_on(node)
+                if not node.running:
+                    world.start(node)
+            await asyncio.sleep(0.1)
+            if world.loop.time() > deadline:
+                world.watch.fail(f"not within {within_s:g} s: {what}")
+
+    async def _read_all_of(self, node: Node) -> None:
+        """Read every byte of a broker with bad ones, as readers in its rack would: what is found heals by itself."""
+        world, process = self._world, node.process
+        assert process is not None
+
+        async def read() -> None:
+            for replica in node.replicas:
+                offset = replica.log.log_start_offset
+                while replica.damage is None and offset < replica.high_watermark:
+                    with suppress(RaftlogError):
+                        data = replica.read_sound(offset, 1 << 20, limit_offset=replica.high_watermark)
+                        offset = max(header.next_offset for header, _ in iter_batches(data))
+
+        await world.loop.create_task(read(), context=process.context)
+        await self._until(
+            lambda: node.running and not any(replica.damage for replica in node.replicas), IN_SYNC_S, "damage healed"
+        )
+        node.rotten = False
+
+    @contextmanager
+    def _hooked(self) -> Iterator[None]:
+        collecting = gc.isenabled()
+        world = self._world
+        if not gc.get_freeze_count():
+            gc.freeze()  # Modules stay: looking at them again after each world takes longer than all the rest.
+        gc.disable()  # What a collection closes, and when, would be no function of the seed.
+        try:
+            with machine(world.loop, world.dice, world.on_exit, world.boot_id), world.disks.hooked():
+                yield
+        finally:
+            if collecting:
+                gc.enable()
