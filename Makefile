@@ -13,6 +13,8 @@ SEEDS ?=
 SEED ?=
 WORLD ?=
 JOBS ?=
+SHRINK ?=
+KEEP ?=
 ONLY ?=
 QUICK ?=
 DURATION ?=
@@ -56,8 +58,8 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one; DURATION=seconds and SEED=s for `controllers`).
 	@DURATION=$(DURATION) SEED=$(SEED) $(BIN)/python -m chaos $(SCENARIO)
 
-sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n of them, or one SEED=s).
-	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m simulation
+sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n of them, or one SEED=s; SHRINK=1 makes it smaller).
+	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) SHRINK=$(SHRINK) KEEP=$(KEEP) DURATION=$(DURATION) $(BIN)/python -m simulation
 
 mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most; ONLY="name name").
 	@SEEDS=$(SEEDS) JOBS=$(JOBS) PYTHONPATH=. $(BIN)/python tests/simulation/mutants.py $(ONLY)

@@ -1,6 +1,7 @@
 """`make sim [WORLD=quorum|cluster] [SEEDS=n] [SEED=s]`: many schedules, or one and what happens in it.
 
-The last line is one JSON object.
+With WORLD=cluster, SEED=s SHRINK=1 looks for the smallest part of a schedule that still fails, and KEEP=numbers
+DURATION=seconds replays a part of one. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ Outcome = tuple[int, Any, str]
 """A seed, and its figures, or what it broke."""
 
 
-def play(world: str, seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
-    """Run one schedule, in whichever process this is."""
+def play(world: str, seed: int, tell: Callable[[str], None] | None = None, **part: Any) -> Outcome:
+    """Run one schedule, or a part of it, in whichever process this is."""
     simulate = importlib.import_module("simulation.raft" if world == "quorum" else "simulation.cluster").simulate
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         try:
-            return seed, simulate(seed, Path(folder) / "world", tell=tell), ""
+            return seed, simulate(seed, Path(folder) / "world", tell=tell, **part), ""
         except Exception as error:  # noqa: BLE001  (whatever ends a schedule early is to be looked at)
             return seed, None, f"{type(error).__name__}: {error}"
 
@@ -50,8 +51,29 @@ def play_all(world: str, seeds: range) -> Iterator[Outcome]:
 
 
 def play_one(world: str, seed: int) -> Iterator[Outcome]:
-    """Run one, and tell what happens in it."""
-    yield play(world, seed, lambda line: print(line, file=sys.stderr))
+    """Run one, or its smallest part that fails, and tell what happens in it."""
+    part: dict[str, Any] = {}
+    if os.environ.get("SHRINK"):
+        part = smallest_part(seed)
+    elif keep := os.environ.get("KEEP"):
+        part = {"keep": tuple(map(int, keep.split(",")))}
+    if seconds := os.environ.get("DURATION"):
+        part["seconds"] = float(seconds)
+    yield play(world, seed, _tell, **part)
+
+
+def smallest_part(seed: int) -> dict[str, Any]:
+    """Return which part of a cluster's schedule still fails; nothing, if all of it does not."""
+    from simulation.cluster.shrink import shrink  # noqa: PLC0415  (the quorum's simulation needs none of it)
+
+    logging.disable(logging.CRITICAL)
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        smallest = shrink(seed, Path(folder) / "world", say=_tell)
+    return {} if smallest is None else {"keep": smallest.keep, "seconds": smallest.seconds}
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def report_on(outcomes: Iterator[Outcome]) -> dict[str, Any]:

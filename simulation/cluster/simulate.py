@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from simulation.cluster.chaos import Chaos
 from simulation.cluster.life import Life
-from simulation.cluster.watch import NothingPromisedError
+from simulation.cluster.watch import BrokenPromiseError, NothingPromisedError
 from simulation.cluster.world import World
 
 SECONDS = 25.0
@@ -29,19 +29,46 @@ class Run:
     trace: str
 
 
-def simulate(seed: int, folder: Path, *, seconds: float = SECONDS, tell: Callable[[str], None] | None = None) -> Run:
+class BrokenRunError(BrokenPromiseError):
+    """A run broke a promise."""
+
+    def __init__(self, reason: str, happened: tuple[int, ...]) -> None:
+        super().__init__(reason, happened)
+        self.reason = reason
+        self.happened = happened
+        """Numbers of the faults that had happened by then."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def simulate(
+    seed: int,
+    folder: Path,
+    *,
+    seconds: float = SECONDS,
+    keep: Collection[int] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Run:
     """Run one seed in a folder of its own, which is emptied.
 
+    Args:
+        seconds: how long faults happen; healing comes after that.
+        keep: numbers of the faults that happen; None means all that the seed draws.
+
     Raises:
-        BrokenPromiseError: with what was broken; the seed reproduces it.
+        BrokenRunError: with what was broken; the seed reproduces it.
     """
     world = World(folder, seed=seed, tell=tell)
-    chaos = Chaos(world, seconds=seconds)
+    chaos = Chaos(world, seconds=seconds, keep=keep)
     void = False
     try:
         Life(world).run(chaos.run)
-    except NothingPromisedError:
+    except NothingPromisedError as reason:
+        world.note(f"void: {reason}")
         void = True
+    except BrokenPromiseError as broken:
+        raise BrokenRunError(str(broken), tuple(chaos.happened)) from None
     sends = world.history.sends
     return Run(
         acknowledged=sum(send.outcome == "ok" for send in sends),
