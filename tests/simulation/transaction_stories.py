@@ -1,0 +1,258 @@
+"""Stories of transactions on real brokers in simulation (scenario 11, KIP-890, KIP-360), and one of chaos."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+import raftlog
+from chaos.transactions import Transaction, TransactionClients, TransactionHistory, check_transactions
+from raftlog.coordinator.transaction.records import TransactionChanged
+from raftlog.model import TRANSACTION_STATE
+from raftlog.record.partitioner import partition_for_key
+from simulation.cluster.loop import Process
+from simulation.cluster.nodes import Node
+from simulation.cluster.script import Script
+from simulation.cluster.world import Settings, World
+
+TX, PARTITIONS, NAME = "tx", 3, "payments"
+CLIENT_HOST = "10.0.6.1"
+
+
+class Bank:
+    """A client with transactions, and hands on what is between it and the cluster."""
+
+    def __init__(self, script: Script) -> None:
+        self.script, self.world = script, script.world
+        self.history = TransactionHistory()
+        self.clients = TransactionClients(
+            self.history, script.world.bootstrap, Random(self.world.dice.random()), topic=TX, partitions=PARTITIONS
+        )
+        self._made = 0
+
+    async def as_client(self, work: Callable[[], Awaitable[object]], host: str = CLIENT_HOST) -> None:
+        """Do something in a process of its own."""
+
+        async def run() -> None:
+            await work()
+
+        self._made += 1
+        await self.world.loop.create_task(run(), context=Process(f"bank-{self._made}", host).context)
+
+    async def open(self) -> None:
+        await self.script.administer(
+            lambda admin: admin.create_topic(TX, partitions=PARTITIONS, replication_factor=self.world.settings.replicas)
+        )
+
+    def coordinator(self) -> Node:
+        """The broker that coordinates `NAME`, as the newest controller knows it."""
+        topic = self.world.images()[-1].topic(TRANSACTION_STATE)
+        assert topic is not None
+        return self.script.broker(topic.partitions[partition_for_key(NAME.encode(), len(topic.partitions))].leader)
+
+    def state(self) -> TransactionChanged | None:
+        """What is known of `NAME`, wherever it is coordinated."""
+        for node in self.world.brokers:
+            for state in node.broker.transactions.runtime.active.values() if node.running and node.broker else ():
+                if NAME in state.by_id:
+                    return state.by_id[NAME]
+        return None
+
+    def leader_of(self, partition: int) -> Node:
+        topic = self.world.images()[-1].topic(TX)
+        assert topic is not None
+        return self.script.broker(topic.partitions[partition].leader)
+
+    def links(self, *nodes: Node, source: str = CLIENT_HOST) -> set[tuple[str, str]]:
+        return {(source, node.host) for node in nodes}
+
+    async def judge(self) -> None:
+        """Read everything that is committed in the end, and check the history."""
+        for node in self.world.nodes.values():
+            if not node.running:
+                self.world.start(node)
+        await self.script.until(self.world.is_healthy, "all is healthy")
+        await self.script.until(self._all_decided, "every transaction is decided")
+        await self.as_client(self.clients.read_everything, "10.0.6.9")
+        if anomalies := check_transactions(self.history):
+            self.world.watch.fail(f"{len(anomalies)} anomalies of transactions: {anomalies[:5]}")
+
+    def _all_decided(self) -> bool:
+        image = self.world.images()[-1]
+        topic = image.topic(TX)
+        assert topic is not None
+        for state in topic.partitions.values():
+            node = self.script.broker(state.leader)
+            replicas = node.broker.replicas.replicas if node.broker else ()
+            mine = [r for r in replicas if r.assignment.topic_id == topic.topic_id and r.core is not None]
+            if any(r.last_stable_offset < r.log.log_end_offset for r in mine):
+                return False
+        return True
+
+
+async def scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction(bank: Bank) -> None:
+    """KIP-890: EndTxn(T1) is held, the client asks another coordinator and begins T2, and then the first arrives."""
+    script, first, second = bank.script, Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
+
+    async def story() -> None:
+        async with bank.clients.producer(NAME, timeout_ms=60_000) as producer:
+            first.writes, second.writes = [(0, "a"), (1, "b")], [(0, "c"), (1, "d")]
+            bank.history.transactions += [first, second]
+            async with producer.transaction():
+                for partition, value in first.writes:
+                    await producer.send(TX, value.encode(), partition=partition)
+                old = bank.coordinator()
+                bank.world.net.hold(bank.links(old))
+                script.isolate(old)  # Another broker takes over; what the client has sent to this one is under way.
+            first.outcome = "ok"
+            async with producer.transaction():
+                new = bank.coordinator()
+                assert new is not old
+                await producer.send(TX, b"c", partition=0)
+                script.mend(old)
+                await script.until(script.world.is_healthy, "the old coordinator is back")
+                await script.administer(lambda admin: admin.elect_leaders())
+                await script.until(lambda: bank.coordinator() is old, "the old coordinator leads again")
+                bank.world.net.release(bank.links(old))
+                await script.pass_time(2)
+                await producer.send(TX, b"d", partition=1)
+            second.outcome = "ok"
+
+    await bank.as_client(story)
+    known = bank.state()
+    assert known is not None
+    assert known.phase in ("committing", "committed")
+
+
+async def scenario_11_a_batch_that_comes_late_is_not_left_hanging(bank: Bank) -> None:
+    """KIP-890: a batch of T1 is under way, T1 is aborted without it, then it arrives: nothing may wait for its end."""
+    first, second = Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
+
+    async def story() -> None:
+        async with bank.clients.producer(NAME) as producer:
+            first.writes, second.writes = [(0, "a"), (1, "late")], [(0, "b")]
+            bank.history.transactions += [first, second]
+            late = bank.leader_of(1)
+            try:
+                async with producer.transaction():
+                    await producer.send(TX, b"a", partition=0)
+                    bank.world.net.hold(bank.links(late))
+                    await producer.send(TX, b"late", partition=1)
+            except raftlog.RaftlogError:
+                first.outcome = "fail"
+            bank.world.net.release(bank.links(late))
+            async with producer.transaction():
+                await producer.send(TX, b"b", partition=0)
+            second.outcome = "ok"
+
+    await bank.as_client(story)
+
+
+async def scenario_11_another_coordinator_ends_what_the_first_had_decided(bank: Bank) -> None:
+    """The coordinator dies between the decision and its markers; a marker that it had sent arrives late."""
+    script, transactions = bank.script, [Transaction(process="a/0", number=n) for n in range(2)]
+
+    async def story() -> None:
+        async with bank.clients.producer(NAME, timeout_ms=60_000) as producer:
+            for transaction, (left, right) in zip(transactions, (("a", "b"), ("c", "d")), strict=True):
+                transaction.writes = [(0, left), (1, right)]
+                bank.history.transactions.append(transaction)
+                async with producer.transaction():
+                    await producer.send(TX, left.encode(), partition=0)
+                    await producer.send(TX, right.encode(), partition=1)
+                    old = bank.coordinator()
+                    others = [node for node in script.world.brokers if node is not old]
+                    if transaction.number == 0:
+                        for target in others:
+                            bank.world.net.slow[old.host, target.host] = 0.5
+                transaction.outcome = "ok"
+                if transaction.number == 0:
+                    script.world.kill(old)
+                    bank.world.net.slow.clear()
+
+    await bank.as_client(story)
+
+
+async def scenario_11_a_producer_that_was_forgotten_goes_on(bank: Bank) -> None:
+    """KIP-360: a partition has forgotten the producer; its next transaction goes on as if nothing were."""
+    transactions = [Transaction(process="a/0", number=n) for n in range(2)]
+
+    async def story() -> None:
+        async with bank.clients.producer(NAME) as producer:
+            for transaction in transactions:
+                transaction.writes = [(0, f"v{transaction.number}")]
+                bank.history.transactions.append(transaction)
+                async with producer.transaction():
+                    await producer.send(TX, transaction.writes[0][1].encode(), partition=0)
+                transaction.outcome = "ok"
+                await bank.script.until(bank._all_decided, "it is decided")
+                for node in bank.world.brokers:
+                    for replica in node.broker.replicas.replicas if node.broker else ():
+                        replica.producers.expire(1 << 60)
+                        assert len(replica.producers) == 0
+
+    await bank.as_client(story)
+
+
+async def chaos_of_kills_pauses_and_cuts(bank: Bank) -> None:
+    """Producers that live several lives commit and abort while brokers die, sleep and lose each other."""
+    script, world, dice = bank.script, bank.world, Random(bank.world.dice.random())
+    tasks = [
+        asyncio.ensure_future(
+            bank.as_client(lambda n=number: bank.clients.live(f"id-{n}", 0.05), f"10.0.6.{2 + number}")
+        )
+        for number in range(2)
+    ]
+    tail = world.loop.create_task(bank.clients.tail("tail"), context=Process("tail", "10.0.6.8").context)
+    for _ in range(6):
+        await script.pass_time(dice.uniform(0.5, 3))
+        node = dice.choice(world.brokers)
+        fault = dice.choice(("kill", "pause", "isolate"))
+        if fault == "kill":
+            world.kill(node)
+            await script.pass_time(dice.uniform(0.1, 4))
+            world.start(node)
+        elif fault == "pause" and node.running:
+            script.pause(node)
+            await script.pass_time(dice.uniform(0.1, 6))
+            script.resume(node)
+        elif fault == "isolate":
+            script.isolate(node)
+            await script.pass_time(dice.uniform(0.1, 6))
+            script.mend(node)
+    await script.until(world.is_healthy, "all is healthy")
+    await script.pass_time(2)
+    bank.clients.stopping = True
+    await asyncio.gather(*tasks)
+    tail.cancel()
+    await asyncio.gather(tail, return_exceptions=True)
+
+
+SCENARIOS = {
+    told.__name__: told
+    for told in (
+        scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction,
+        scenario_11_a_batch_that_comes_late_is_not_left_hanging,
+        scenario_11_another_coordinator_ends_what_the_first_had_decided,
+        scenario_11_a_producer_that_was_forgotten_goes_on,
+        chaos_of_kills_pauses_and_cuts,
+    )
+}
+
+
+def play_transactions(name: str, seed: int, folder: Path) -> str:
+    """Tell one story in a new world; return its trace's hash."""
+    world = World(folder / "world", seed=seed, settings=Settings())
+
+    async def tell(_: World) -> None:
+        script = Script(world)
+        await script.in_sync()
+        bank = Bank(script)
+        await bank.open()
+        await SCENARIOS[name](bank)
+        await bank.judge()
+
+    world.run(tell)
+    return world.trace_hash
