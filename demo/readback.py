@@ -98,11 +98,12 @@ class _Readback:
         self._progress = progress
         self.log = _Log(flights)
         self.killed_at = 0.0
+        self._killed = -1
         self.takeover_ms = -1.0
         self._orphans: set[int] = set()
 
     async def run(self, sizes: Mapping[int, int]) -> None:
-        """Let the members read so many records of each partition; kill the first after a third of all."""
+        """Let the members read so many records of each partition; kill who has read the last of the first third."""
         async with _members(self._bootstrap) as members:
             for process in members:
                 assert (await _line(process))["joined"]
@@ -117,11 +118,11 @@ class _Readback:
         assert output is not None
         async for line in output:
             self._take(number, orjson.loads(line))
-            if not self.killed_at and number == 0 and len(self.log.rows) >= total // 3:
-                had = {partition for partition, member in self.log.reader.items() if member == 0}
+            if not self.killed_at and len(self.log.rows) >= total // 3:
+                had = {partition for partition, member in self.log.reader.items() if member == number}
                 self._orphans = {partition for partition in had if self.log.seen[partition] < sizes[partition]}
-                self.killed_at = time.perf_counter()
-                members[0].kill()
+                self._killed, self.killed_at = number, time.perf_counter()
+                members[number].kill()
             if len(self.log.rows) >= total and not self._orphans:
                 for process in members:
                     if process.returncode is None:
@@ -132,7 +133,7 @@ class _Readback:
             self.log.committed[int(partition)] = max(self.log.committed[int(partition)], offset)
         for part in said.get("read", ()):
             self._progress(self.log.take(number, part))
-            if self.killed_at and number and part["partition"] in self._orphans:
+            if self.killed_at and number != self._killed and part["partition"] in self._orphans:
                 self._orphans.discard(part["partition"])
                 self.takeover_ms = 1000 * (time.perf_counter() - self.killed_at)
 

@@ -92,6 +92,11 @@ class Connection:
         """Return where a broker is, as far as is known."""
         return self._brokers.get(broker_id)
 
+    @property
+    def known_brokers(self) -> list[Address]:
+        """Return every broker that is known, and those that were named at first."""
+        return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+
     def forget_leader_of(self, topics: Iterable[str]) -> None:
         """Note that a route was wrong: metadata of these topics is asked for again before it is used."""
         for topic in topics:
@@ -208,6 +213,6 @@ class Connection:
         return info.partitions[partition] if info and 0 <= partition < len(info.partitions) else None
 
     def _next_address(self) -> Address:
-        known = list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+        known = self.known_brokers
         self._turn += 1
         return known[self._turn % len(known)]

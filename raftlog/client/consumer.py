@@ -59,7 +59,7 @@ class Consumer:
             get its partitions, and the next call tells (`on_lost`).
         assignor: `uniform`, `sticky` or `range`; the group goes by what most members say.
         on_assigned, on_revoked, on_lost: called with partitions, maybe async: after they were taken, before they are
-            given up, and when others may read them already (None: `on_revoked`).
+            given up (at the end, too), and when others may read them already (None: `on_revoked`).
     """
 
     def __init__(

@@ -27,6 +27,12 @@ class CoordinatorLink:
         self._connection = connection
         self._address: Address | None = None
 
+    def dialled(self) -> tuple[Address | None, list[Address]]:
+        """Return where the coordinator is, as far as is known, and who may know it otherwise: addresses to dial."""
+        dialled = self._connection.session.dialled
+        brokers = [dialled(broker) for broker in self._connection.known_brokers]
+        return (None if self._address is None else dialled(self._address)), brokers
+
     async def call(self, cls: type[T], method: str, path: str, *, timeout_ms: int, message: object = None) -> T:
         """Ask the coordinator once.
 

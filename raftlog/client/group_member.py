@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
+from raftlog.client.keepalive import KeepAlive, Pulse
 from raftlog.errors import ErrorCode, FencedError, RaftlogError, RetriableError
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
@@ -44,6 +46,7 @@ class GroupMember:
         self._polled_at = 0.0
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
+        self._keepalive = KeepAlive(link.group_id)
         self._refusal: RaftlogError | None = None
         """Why the last heartbeat did not get through."""
         self._tasks = Tasks("group member")
@@ -72,6 +75,8 @@ class GroupMember:
     async def close(self, *, for_good: bool = False) -> None:
         """Stop the heartbeats, and tell the coordinator; if it cannot be told, the session ends by itself."""
         await self._tasks.close()
+        self._keepalive.beat(None)
+        await asyncio.to_thread(self._keepalive.close)
         if self.membership.phase == "member":
             await self._say_farewell(for_good=for_good)
         self._changed.set()
@@ -104,13 +109,16 @@ class GroupMember:
         attempt = 0
         while self.membership.phase != "failed":
             if self.membership.phase == "lost":
+                self._keepalive.beat(None)
                 await self._wait(None)
                 continue
             if self._time_to_poll_s() <= 0:
                 await self._leave()
                 continue
+            self._live()
             try:
                 attempt = 0 if await self._beat() else attempt
+                self._live()
             except RaftlogError as error:
                 attempt += 1
                 await self._on_error(error, attempt)
@@ -142,6 +150,17 @@ class GroupMember:
         elif (rest_s := self.membership.interval_ms / 1000 - (loop.time() - started)) > 0:
             await self._wait(rest_s)
         return True
+
+    def _live(self) -> None:
+        """Let the thread know that the event loop runs, and what to say when it does not."""
+        request = self.membership.sign_of_life()
+        if request is None:
+            self._keepalive.beat(None)
+            return
+        coordinator, brokers = self.link.dialled()
+        poll_by_s = time.monotonic() + self._time_to_poll_s()
+        interval_s = self.membership.interval_ms / 1000
+        self._keepalive.beat(Pulse(request, interval_s, poll_by_s, coordinator, brokers))
 
     async def _answered(self, call: asyncio.Future[GroupHeartbeatResponse], *, may_interrupt: bool) -> bool:
         """Wait for an answer; give up on one that waits for news when there is something else to say."""

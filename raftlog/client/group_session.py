@@ -98,6 +98,8 @@ class GroupSession:
             automatic = commit and self._options.auto_commit_interval_ms is not None
             if automatic and self.membership.phase == "member":
                 await self._commit_quietly(self.positions(self.membership.owned))
+            if self.membership.phase == "member" and self.membership.owned:
+                await _call(self._options.on_revoked, self.membership.owned)
         finally:
             await self._tasks.close()
             await self.member.close()

@@ -68,6 +68,10 @@ class HttpSession:
             await self._session.close()
             self._session = None
 
+    def dialled(self, address: Address) -> Address:
+        """Return where a connection to `address` really goes."""
+        return Address.parse(self._dial.get(str(address), str(address)))
+
     async def request(
         self,
         method: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -204,6 +205,37 @@ async def test_a_slow_application_keeps_its_partitions_until_the_limit_and_is_to
         await until(lambda: len(slow.assignment) == len(other.assignment) == 1, slow, other)
 
 
+async def test_an_application_that_blocks_the_event_loop_stays_a_member(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 4, partitions=1)
+    lost: list[TopicPartition] = []
+    options = {"group_id": group, "auto_offset_reset": "earliest", "session_timeout_ms": 1_000}
+    async with Consumer(url, topic_name, **options, on_lost=lost.extend) as consumer:
+        assert len(await numbers(consumer, 4)) == 4
+        time.sleep(3)  # noqa: ASYNC251  (what must not be done, is done, and must not hurt)
+        await consumer.commit()
+        await consumer.fetch(max_wait_ms=50)
+        assert lost == []
+        async with Admin(url) as admin:
+            described = await admin.describe_group(group)
+        assert (described.epoch, len(described.members)) == (1, 1)
+
+
+async def test_what_is_given_up_at_the_end_is_told(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 3, partitions=1)
+    done: list[tuple[str, int]] = []
+
+    async def revoked(partitions: list[TopicPartition]) -> None:
+        await consumer.commit({(*partitions[0],): 2})
+        done.append(("revoked", len(partitions)))
+
+    options = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    async with Consumer(url, topic_name, **options, on_revoked=revoked) as consumer:
+        await numbers(consumer, 3)
+    assert done == [("revoked", 1)]
+    async with Admin(url) as admin:
+        assert list((await admin.group_offsets(group)).values()) == [2]
+
+
 async def test_commits_of_a_member_that_the_group_went_on_without_are_refused(url: str, topic_name: str, group: str):
     await fill(url, topic_name, 4, partitions=1)
     options = {"group_id": group, "auto_offset_reset": "earliest", "session_timeout_ms": 1_000}
@@ -211,6 +243,7 @@ async def test_commits_of_a_member_that_the_group_went_on_without_are_refused(ur
         await until(lambda: bool(zombie.assignment), zombie)
         assert zombie._group is not None
         await zombie._group.member._tasks.close()  # No heartbeats any more, as in a process that hangs.
+        zombie._group.member._keepalive.beat(None)
         async with Consumer(url, topic_name, **options) as other:
             await until(lambda: bool(other.assignment), other)
             with pytest.raises(FencedError) as fenced:
@@ -244,8 +277,8 @@ async def test_a_static_member_comes_back_to_its_partitions(url: str, topic_name
         async with Consumer(url, topic_name, group_id=group, group_instance_id="one") as again:
             await until(lambda: len(again.assignment) == 2, again, other)
             assert sorted(again.assignment) == sorted(had)
-    assert revoked == []
-    assert len(other.assignment) == 2
+        assert revoked == []
+        assert len(other.assignment) == 2
 
 
 async def test_no_coordinator_is_an_error_in_time():

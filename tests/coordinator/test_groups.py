@@ -143,6 +143,22 @@ def test_a_lost_answer_does_not_fence():
     assert old.value.details == {"member_epoch": 2}
 
 
+def test_a_sign_of_life_keeps_a_member_that_has_not_heard_of_its_newest_epoch_and_grants_nothing():
+    shard = Shard()
+    a, b = Member(shard, "a", wishes={"session_timeout_ms": 6_000}), Member(shard, "b")
+    settle([a, b])
+    b.leave()
+    a.beat(lose_answer=True)
+    before = len(shard.log)
+    for _ in range(3):
+        shard.pass_time(4_000)
+        answer = shard.heartbeat("a", a.epoch)
+        assert answer.member_epoch == a.epoch + 1
+    assert len(shard.log) == before
+    a.beat()
+    assert a.owned == t(0, 1, 2, 3)
+
+
 def test_who_joins_again_owns_nothing_and_gets_its_partitions_back():
     shard = Shard()
     a = Member(shard, "a")

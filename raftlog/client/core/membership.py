@@ -86,6 +86,14 @@ class Membership:
             **joining,
         )
 
+    def sign_of_life(self) -> GroupHeartbeatRequest | None:
+        """Return a heartbeat that changes nothing, or None: there is no membership to keep."""
+        if self.phase != "member":
+            return None
+        return GroupHeartbeatRequest(
+            member_id=self.member_id, member_epoch=self.epoch, instance_id=self.wishes.instance_id
+        )
+
     def farewell(self, *, for_good: bool) -> GroupHeartbeatRequest:
         """Return the last heartbeat.
 

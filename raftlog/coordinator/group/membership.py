@@ -133,8 +133,8 @@ def _require_current(group: Group, request: GroupHeartbeatRequest, owned: frozen
     current, epoch = group.current[request.member_id], request.member_epoch
     if epoch == current.epoch:
         return False
-    if epoch == current.previous_epoch and owned is not None and owned <= current.assigned:
-        return True  # The answer that told it of the newest epoch was lost.
+    if epoch == current.previous_epoch and (owned is None or owned <= current.assigned):
+        return True  # The answer that told it of the newest epoch was lost. Nothing is granted on its word.
     raise FencedError(
         f"member {request.member_id} of group {group.group_id!r} is in epoch {current.epoch}, received {epoch}: give "
         "every partition up, and join anew",

@@ -1,0 +1,112 @@
+"""Heartbeats from a thread: what keeps a membership alive while the application blocks the event loop.
+
+It says no more than "this member is there, in this epoch": what the member owns, and what the answers tell it to do, is
+the event loop's business, once that runs again. As long as it runs, this sends nothing.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from raftlog.model import Address
+from raftlog.wire import media, paths
+from raftlog.wire.codec import encode_json
+from raftlog.wire.groups import GroupHeartbeatRequest
+
+_log = logging.getLogger(__name__)
+ATTEMPT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What the event loop has last said, and how long it holds."""
+
+    request: GroupHeartbeatRequest
+    interval_s: float
+    poll_by_s: float
+    """By the monotonic clock: after it the application has taken too long, and the member should be missed."""
+    coordinator: Address | None
+    brokers: Sequence[Address]
+    """Who can be asked where the coordinator is now. Addresses are those to dial."""
+
+
+class KeepAlive:
+    """A daemon thread; it begins with the first `beat`."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._changed = threading.Condition()
+        self._pulse: Pulse | None = None
+        self._said_at_s = 0.0
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def beat(self, pulse: Pulse | None) -> None:
+        """Learn that the event loop runs. None: there is no membership to keep."""
+        with self._changed:
+            self._pulse, self._said_at_s = pulse, time.monotonic()
+        if self._thread is None and pulse is not None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name=f"raftlog group {self._group_id}", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; waits for an attempt that is under way. Not for the event loop's own thread."""
+        with self._changed:
+            self._closed, self._pulse = True, None
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait(self._due_in_s())
+                if self._closed:
+                    return
+                pulse = self._pulse
+                if pulse is None or self._due_in_s() > 0 or time.monotonic() > pulse.poll_by_s:
+                    continue
+                self._said_at_s = time.monotonic() - 0.5 * pulse.interval_s  # The next after one interval.
+            try:
+                self._send(pulse)
+            except (OSError, http.client.HTTPException) as error:
+                _log.info("group %s: no heartbeat gets through: %s", self._group_id, error)
+
+    def _due_in_s(self) -> float:
+        """How long the event loop may still be silent: half as long again as between two heartbeats."""
+        if self._pulse is None or time.monotonic() > self._pulse.poll_by_s:
+            return 1.0
+        return max(0.0, self._said_at_s + 1.5 * self._pulse.interval_s - time.monotonic())
+
+    def _send(self, pulse: Pulse) -> None:
+        path = paths.fill(paths.GROUP_HEARTBEAT, group=self._group_id)
+        candidates = [pulse.coordinator] if pulse.coordinator else []
+        for address in (*candidates, *pulse.brokers):
+            try:
+                if self._post(address, path, encode_json(pulse.request)):
+                    return
+            except OSError:
+                continue  # The next one knows who coordinates instead.
+        raise ConnectionError("no broker answers")
+
+    def _post(self, address: Address, path: str, body: bytes) -> bool:
+        """Send one heartbeat, and follow one redirect; return whether a coordinator has answered."""
+        for _ in range(2):
+            connection = http.client.HTTPConnection(address.host, address.port, timeout=ATTEMPT_S)
+            try:
+                connection.request("POST", path, body, {"Content-Type": media.JSON})
+                response = connection.getresponse()
+                response.read()
+                if response.status != 307:
+                    return response.status < 500
+                where = urlsplit(response.headers["Location"])
+                address = Address(where.hostname or address.host, where.port or address.port)
+            finally:
+                connection.close()
+        return False
