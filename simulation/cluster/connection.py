@@ -34,6 +34,8 @@ class Pipe:
         self.queued_bytes = 0
         self.cut_at: float | None = None
         """Of the next piece only this part arrives, and then a reset."""
+        self.stalled = False
+        """Nothing more arrives, though other connections between the same machines go on."""
         self._net = net
         self._arrives_at = 0.0
         self._due = False
@@ -46,7 +48,7 @@ class Pipe:
 
     def flow(self) -> None:
         """Have the next item arrive in its time, unless the link is held or the reader pauses."""
-        if self._due or not self.queue or self._net.is_held(self.link) or self.target.reading_paused:
+        if self._due or not self.queue or self._is_held():
             return
         self._due = True
         loop = self._net.loop
@@ -56,7 +58,7 @@ class Pipe:
     def _arrive(self) -> None:
         """Reach the other machine, whose process takes it when it runs."""
         self._due = False
-        if not self.queue or self._net.is_held(self.link) or self.target.reading_paused:
+        if not self.queue or self._is_held():
             return
         item = self.queue.popleft()
         if isinstance(item, bytes):
@@ -72,6 +74,9 @@ class Pipe:
         elif not isinstance(item, Exception):
             self.target.reset_peer()  # The machine knows no such connection.
         self.flow()
+
+    def _is_held(self) -> bool:
+        return self.stalled or self._net.is_held(self.link) or self.target.reading_paused
 
     def _cut(self, part: bytes) -> None:
         """End the connection in the middle of a piece."""

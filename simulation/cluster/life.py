@@ -118,6 +118,7 @@ class Life:
         for node in world.nodes.values():
             self._end_faults(node)
         world.net.slow.clear()
+        world.net.end_stalls()
         world.net.release(set(world.net.held))
         since_ns, wanted = int(world.loop.time() * 1e9), set(range(world.settings.partitions))
         await self._until(

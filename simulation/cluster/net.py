@@ -63,6 +63,7 @@ class Network:
         self.held: set[Link] = set()
         self.dark: set[str] = set()
         """Hosts without power."""
+        self.stalled: dict[Pipe, None] = {}
         self.slow: dict[Link, float] = {}
         """More seconds for each piece of bytes."""
         self.weather = Weather()
@@ -111,6 +112,7 @@ class Network:
         """Let go of every connection."""
         self.servers.clear()
         self.transports = Transports()
+        self.stalled.clear()
 
     # Faults.
 
@@ -138,6 +140,30 @@ class Network:
             for transport in self.transports.across(direction):
                 transport._closing = True
                 transport._end(ConnectionResetError("reset by the network"))
+
+    def stall(self, links: set[Link]) -> Callable[[], None]:
+        """Hold what is under way, and will be, over connections that are there; new ones work. Return the release.
+
+        A sender that gave up and asked again, over another connection, has then said it twice: once of it late.
+        """
+        pipes = [t.out for link in sorted(links) for t in self.transports.across(link) if t.out is not None]
+        for pipe in pipes:
+            pipe.stalled = True
+        self.stalled.update(dict.fromkeys(pipes))
+
+        def release() -> None:
+            for pipe in pipes:
+                pipe.stalled = False
+                self.stalled.pop(pipe, None)
+                pipe.flow()
+
+        return release
+
+    def end_stalls(self) -> None:
+        for pipe in list(self.stalled):
+            pipe.stalled = False
+            pipe.flow()
+        self.stalled.clear()
 
     def truncate(self, link: Link, dice: random.Random) -> None:
         """Cut what comes next over each connection, and reset it."""

@@ -85,6 +85,10 @@ class Script:
     def release(self, sources: Iterable[Node] | Node, targets: Iterable[Node] | Node) -> None:
         self.world.net.release({(s.host, t.host) for s in _all(sources) for t in _all(targets)})
 
+    def stall(self, sources: Iterable[Node] | Node, targets: Iterable[Node] | Node) -> Callable[[], None]:
+        """Connections from the first to the second that are there deliver nothing until this is called; new ones do."""
+        return self.world.net.stall({(s.host, t.host) for s in _all(sources) for t in _all(targets)})
+
     def isolate(self, node: Node, others: Iterable[Node] | None = None) -> None:
         """Cut a node off from others (from all nodes), both ways."""
         rest = [other for other in (others or self.world.nodes.values()) if other is not node]

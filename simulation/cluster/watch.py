@@ -130,14 +130,9 @@ class Watch:
         state, ledger = image.partition(*replica.assignment.key), self._ledgers[replica.assignment.key]
         if state is None or state.partition_epoch < ledger.partition_epoch:
             return  # Nobody who runs knows what that leader was told.
-        if (
-            node.node_id in state.isr
-            and node.disk_lost_at < 0
-            and replica.held_end_offset < ledger.end
-            and node.is_registered_in(image)
-        ):
+        if node.node_id in state.isr and _held_end(replica) < ledger.end and node.is_registered_in(image):
             self.fail(
-                f"{node.name} is in sync, and holds of {_name(replica)} everything below {replica.held_end_offset}; "
+                f"{node.name} is in sync, and holds of {_name(replica)} everything below {_held_end(replica)}; "
                 f"in epoch {ledger.last_leader_epoch} everything below {ledger.end} was committed"
             )
 
@@ -163,6 +158,10 @@ class Watch:
 
 def _name(replica: Replica) -> str:
     return str(replica.assignment.topic_partition)
+
+
+def _held_end(replica: Replica) -> Offset:
+    return replica.log.durable_end_offset if replica.config.flush == "batch" else replica.log.log_end_offset
 
 
 def _epoch(replica: Replica) -> LeaderEpoch:

@@ -77,6 +77,23 @@ def cut_one_way(hands: Hands) -> None:
 
 
 @fault
+def stall(hands: Hands) -> None:
+    """What one machine has sent others arrives late; what it sends over new connections does not."""
+    node = hands.somebody()
+    links = {(node.host, other) for other in _nodes(hands) if other != node.host}
+    if hands.dice.random() < 0.5:
+        links = {(other, one) for one, other in links}
+    hands.note(f"stall {sorted(links)}")
+    release = hands.world.net.stall(links)
+
+    def end() -> None:
+        hands.note("end a stall")
+        release()
+
+    hands.later(end)
+
+
+@fault
 def reset(hands: Hands) -> None:
     """All connections between two machines end."""
     one, other = hands.two_hosts()
