@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from raftlog.client.connection import METADATA_MAX_AGE_S, Connection
-from raftlog.errors import CorruptBatchError, RaftlogError
+from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, RaftlogError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.record import (
     NOTHING_ABORTED,
@@ -78,6 +78,8 @@ class _Position:
     """Where fetching a partition goes on. A seek makes a new one, so that late answers to the old one are dropped."""
 
     offset: Offset
+    topic_id: str = ""
+    """Of the topic that the offset is of: in one that was recreated under its name it means nothing."""
     high_watermark: Offset = -1
     replica: Address | None = None
     """A follower in the consumer's rack that the leader has named."""
@@ -122,7 +124,7 @@ class Fetcher:
 
     def seek(self, partition: TopicPartition, offset: Offset) -> None:
         """Go on elsewhere; what was fetched ahead is dropped."""
-        self.positions[partition] = _Position(offset)
+        self.positions[partition] = _Position(offset, self._topic_id(partition))
         self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
 
     def forget(self, partition: TopicPartition) -> None:
@@ -160,6 +162,8 @@ class Fetcher:
         ready = {chunk.partition for chunk in self.chunks}
         wanted: dict[Address, list[TopicPartition]] = defaultdict(list)
         for partition, position in self.positions.items():
+            if self._was_recreated(partition, position):
+                continue
             address = self._replica(position) or self.connection.leader(*partition)
             if address is None:
                 self.connection.forget_leader_of([partition.topic])
@@ -181,7 +185,7 @@ class Fetcher:
             partition=partition.partition,
             offset=position.offset,
             max_bytes=self.partition_max_bytes,
-            topic_id=self._topic_id(partition),
+            topic_id=position.topic_id,
             rack=self.rack if undecided else "",
             any_replica=position.replica is not None,
         )
@@ -262,6 +266,19 @@ class Fetcher:
             self.connection.forget_leader_of([partition.topic])
         else:
             self.failures.append(Failure(partition, error))
+
+    def _was_recreated(self, partition: TopicPartition, position: _Position) -> bool:
+        """Tell whether the topic is another one by now; then the position is out of its range, wherever that ends."""
+        topic_id = self._topic_id(partition)
+        position.topic_id = position.topic_id or topic_id
+        if topic_id in ("", position.topic_id):
+            return False
+        error = OffsetOutOfRangeError(
+            f"{partition.topic} was deleted and recreated: offset {position.offset} was of the topic with the id "
+            f"{position.topic_id}, now it is {topic_id}; seek, or set on_out_of_range"
+        )
+        self.failures.append(Failure(partition, error))
+        return True
 
     def _topic_id(self, partition: TopicPartition) -> str:
         info = self.connection.known(partition.topic)
