@@ -13,7 +13,7 @@ from simulation.cluster.nodes import Node
 from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 
 
 class Script:

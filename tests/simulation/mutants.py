@@ -23,7 +23,7 @@ from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cluster_mutants import MUTANTS, broken_by
-from stories import STORIES, play
+from scenarios import STORIES, play
 
 from simulation.__main__ import MEMORY
 from simulation.cluster import simulate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from alone import alone
-from stories import STORIES, play
+from scenarios import STORIES, play
 
 
 @pytest.mark.parametrize("seed", range(3))
