@@ -97,10 +97,10 @@ def _zombies(history: TransactionHistory) -> Iterable[Anomaly]:
             reads[name, read.partition].append((read.offset, int(life), read.value))
     for (name, _), found in reads.items():
         newest = 0
-        for _, life, value in sorted(found):
-            if life < newest:
+        for _, its_life, value in sorted(found):
+            if its_life < newest:
                 yield Anomaly("zombie", f"{value} is above what a later life of {name} wrote")
-            newest = max(newest, life)
+            newest = max(newest, its_life)
 
 
 class TransactionClients:
