@@ -1,8 +1,30 @@
-"""All scenarios."""
+"""All scenarios: who imports this knows every one of them, in whatever process."""
+
+from __future__ import annotations
+
+from pathlib import Path
 
 import late_stories
 import reader_stories
 import stories
-from telling import STORIES, play
+from telling import STORIES
+
+from simulation.cluster.life import Life
+from simulation.cluster.script import Script
+from simulation.cluster.world import World
 
 __all__ = ["STORIES", "late_stories", "play", "reader_stories", "stories"]
+
+
+def play(name: str, seed: int, folder: Path) -> None:
+    """Tell one story in a new world."""
+    told, settings = STORIES[name]
+    world = World(folder / "world", seed=seed, settings=settings)
+
+    async def chaos() -> None:
+        script = Script(world)
+        await script.in_sync()
+        await script.acknowledged(5)
+        await told(script)
+
+    Life(world).run(chaos)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
-from simulation.cluster.life import Life
 from simulation.cluster.script import Script
 from simulation.cluster.settings import Settings
-from simulation.cluster.world import World
 
 Story = Callable[[Script], Awaitable[None]]
 STORIES: dict[str, tuple[Story, Settings]] = {}
@@ -23,17 +20,3 @@ def story(**settings: Any) -> Callable[[Story], Story]:
         return told
 
     return keep
-
-
-def play(name: str, seed: int, folder: Path) -> None:
-    """Tell one story in a new world."""
-    told, settings = STORIES[name]
-    world = World(folder / "world", seed=seed, settings=settings)
-
-    async def chaos() -> None:
-        script = Script(world)
-        await script.in_sync()
-        await script.acknowledged(5)
-        await told(script)
-
-    Life(world).run(chaos)

@@ -12,10 +12,12 @@ from chaos.transactions import Transaction, TransactionClients, TransactionHisto
 from raftlog.coordinator.transaction.records import TransactionChanged
 from raftlog.model import TRANSACTION_STATE
 from raftlog.record.partitioner import partition_for_key
+from simulation.cluster.life import Life
 from simulation.cluster.loop import Process
 from simulation.cluster.nodes import Node
 from simulation.cluster.script import Script
-from simulation.cluster.world import Settings, World
+from simulation.cluster.settings import Settings
+from simulation.cluster.world import World
 
 TX, PARTITIONS, NAME = "tx", 3, "payments"
 CLIENT_HOST = "10.0.6.1"
@@ -246,7 +248,7 @@ def play_transactions(name: str, seed: int, folder: Path) -> str:
     """Tell one story in a new world; return its trace's hash."""
     world = World(folder / "world", seed=seed, settings=Settings())
 
-    async def tell(_: World) -> None:
+    async def tell() -> None:
         script = Script(world)
         await script.in_sync()
         bank = Bank(script)
@@ -254,5 +256,5 @@ def play_transactions(name: str, seed: int, folder: Path) -> str:
         await SCENARIOS[name](bank)
         await bank.judge()
 
-    world.run(tell)
+    Life(world).run(tell)
     return world.trace_hash
