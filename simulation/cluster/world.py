@@ -77,7 +77,8 @@ class World:
         return self._hash.hexdigest()[:16]
 
     def note(self, event: str) -> None:
-        """Add an event to the history."""
+        """Add an event to the history, which is the same in whatever folder it happens."""
+        event = event.replace(f"{self.folder}/", "")
         self._hash.update(event.encode())
         if self._tell is not None:
             self._tell(f"{self.loop.time() - 1000:9.4f} s  {event}")
