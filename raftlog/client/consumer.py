@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Literal, Self, TypeAlias, get_args
 
@@ -144,7 +144,7 @@ class Consumer:
                     on_lost=on_lost,
                 ),
             )
-        self._started = False
+        self._started = self._closed = self._busy = False
 
     async def __aenter__(self) -> Self:
         try:
@@ -168,7 +168,7 @@ class Consumer:
             if not reader.ready and (records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS)):
                 reader.keep_ready(records)
             elif self._group is not None:
-                with self._group.polling():  # The application asks for the next record: it is done with the last.
+                with self._polling():  # The application asks for the next record: it is done with the last.
                     if self._group.needs_care:
                         await self._group.care()
             if reader.ready:
@@ -179,10 +179,13 @@ class Consumer:
         await self._close(commit=True)
 
     async def _close(self, *, commit: bool) -> None:
+        if self._closed:
+            return
         try:
             if self._group is not None:
                 await self._group.close(commit=commit)
         finally:
+            self._closed = True
             await self._reader.fetcher.close()
             await self._connection.close()
 
@@ -305,6 +308,7 @@ class Consumer:
         }
 
     async def _ensure_started(self) -> None:
+        self._require_open()
         if not self._started:
             if self._group is not None:
                 await self._group.start()
@@ -352,13 +356,23 @@ class Consumer:
 
     @contextmanager
     def _polling(self) -> Iterator[None]:
-        if self._group is None:
-            yield
-        else:
-            with self._group.polling():
+        """Read for one task at a time: two would take each other's records, and commit what the other has not done."""
+        self._require_open()
+        if self._busy:
+            raise InvalidRequestError("another task is reading from this consumer; let each task have its own")
+        self._busy = True
+        try:
+            with nullcontext() if self._group is None else self._group.polling():
                 yield
+        finally:
+            self._busy = False
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InvalidRequestError("this consumer is closed; make another one")
 
     def _require_group(self) -> GroupSession:
+        self._require_open()
         if self._group is None:
             raise InvalidRequestError("group_id: missing; only members of a group commit")
         return self._group

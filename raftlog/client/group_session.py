@@ -16,7 +16,7 @@ from raftlog.client.core.membership import FENCED, Membership
 from raftlog.client.group_member import GroupMember
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
-from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, RaftlogError, RetriableError
+from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, OverloadedError, RaftlogError, RetriableError
 from raftlog.model import LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
@@ -36,6 +36,8 @@ OnRebalance = Callable[[list[TopicPartition]], Awaitable[None] | None]
 EPOCH_WAIT_S = 1.0
 """How long a commit waits for the heartbeat that brings the epoch it lacks, before it asks again."""
 RETRY_S = 0.1
+MAX_WAITING = 1_000
+"""Commits in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,7 @@ class GroupSession:
         self._committed: dict[TopicPartition, Offset] = {}
         self._committing = asyncio.Lock()
         self._commit_due_s = 0.0
+        self._waiting = 0
         self._tasks = Tasks("group commits")
 
     async def start(self) -> None:
@@ -168,8 +171,20 @@ class GroupSession:
                 raise result.error.to_error()
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
-        """Commit in the background, after the commits before."""
-        return self._tasks.spawn(self.commit(offsets), name="commit", awaited=True)
+        """Commit in the background, after the commits before.
+
+        Raises:
+            OverloadedError: too many of them wait already.
+        """
+        if self._waiting >= MAX_WAITING:
+            raise OverloadedError(f"{self._waiting} commits are under way; await some of them")
+        self._waiting += 1
+        task = self._tasks.spawn(self.commit(offsets), name="commit", awaited=True)
+        task.add_done_callback(self._commit_done)
+        return task
+
+    def _commit_done(self, _: asyncio.Task[None]) -> None:
+        self._waiting -= 1
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> list[CommittedOffset]:
         """Return the group's offsets of some partitions, once no open transaction is about to change them."""

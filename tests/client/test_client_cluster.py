@@ -246,6 +246,21 @@ async def test_usage_errors_say_what_to_do(url: str, topic_name: str):
         await Consumer(url, topic_name, partitions=[3]).__aenter__()
 
 
+async def test_a_consumer_is_for_one_task_and_until_it_is_closed(url: str, topic_name: str):
+    await create(url, topic_name)
+    async with Consumer(url, topic_name) as consumer:
+        waiting = asyncio.create_task(consumer.fetch(max_wait_ms=300))
+        await asyncio.sleep(0.01)
+        with pytest.raises(InvalidRequestError, match="another task is reading"):
+            await consumer.fetch()
+        assert await waiting == []
+    await consumer.close()
+    with pytest.raises(InvalidRequestError, match="this consumer is closed"):
+        await consumer.fetch()
+    with pytest.raises(InvalidRequestError, match="this consumer is closed"):
+        await consumer.end_offsets()
+
+
 async def test_topics_are_listed_described_and_deleted(url: str, topic_name: str):
     created = await create(url, topic_name, configs={"retention_ms": 5})
     async with Admin(url) as admin:

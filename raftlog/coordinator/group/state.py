@@ -198,6 +198,7 @@ class GroupsState:
         group.replay(record)
         if group.is_nothing:
             del self.groups[group_id]
+            self.looked_at.pop(group_id, None)
         return group_id
 
     def _replay_offset(self, record: LogRecord) -> str:

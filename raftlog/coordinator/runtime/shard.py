@@ -38,6 +38,7 @@ class Shard(Generic[S]):
         self._coordinator = coordinator
         self._clock = clock
         self._failed_at_ms = 0
+        self._tick_refused = False
 
     @property
     def failed_for_ms(self) -> int:
@@ -105,8 +106,11 @@ class Shard(Generic[S]):
             return
         try:
             self._write(self._coordinator.on_tick(self.state, self.now))
+            self._tick_refused = False
         except RaftlogError as error:
-            _log.warning("%s: %s", self, error.message)  # It is decided anew with the next tick.
+            if not self._tick_refused:  # It is decided anew with the next tick, and said once.
+                _log.warning("%s: %s", self, error.message)
+            self._tick_refused = True
 
     def _replay_chunk(self, position: Offset, end: Offset) -> tuple[Offset, int]:
         data = self.replica.read_sound(position, LOAD_CHUNK_BYTES, limit_offset=end)
