@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import DamagedDataError, ErrorCode, RaftlogError, StaleRouteError, StorageError
+from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
     BrokerEpoch,
@@ -33,6 +33,7 @@ from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
 from raftlog.partition.storage.producer_snapshots import recover_producers
+from raftlog.partition.upkeep import Upkeep, sync_and_checkpoint
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
 from raftlog.transport import HttpSession
@@ -72,8 +73,6 @@ class ReplicaManager:
         self._topic_defaults = topic_defaults
         self._replication = replication
         self._clock = clock
-        self._checkpoint_interval_ms = checkpoint_interval_ms
-        self._retention_check_interval_ms = retention_check_interval_ms
         self._producer_limits = producer_limits or ProducerLimits()
         self._files = FilePool(max_open_segments)
         self._on_disk_failure = on_disk_failure
@@ -98,6 +97,12 @@ class ReplicaManager:
             replicas=lambda: list(self._replicas.values()),
             clock=clock,
             on_disk_failure=on_disk_failure,
+        )
+        self._upkeep = Upkeep(
+            replicas=lambda: list(self._replicas.values()),
+            clock=clock,
+            checkpoint_interval_ms=checkpoint_interval_ms,
+            retention_check_interval_ms=retention_check_interval_ms,
         )
         self.damage = DamageKeeper(
             broker_id=broker_id,
@@ -132,9 +137,9 @@ class ReplicaManager:
     async def start(self) -> None:
         """Start what runs beside the requests."""
         self._tasks.spawn(self.isr.run(), name="isr")
-        self._tasks.spawn(self._checkpoint_regularly(), name="checkpoints")
+        self._tasks.spawn(self._upkeep.checkpoint_regularly(), name="checkpoints")
+        self._tasks.spawn(self._upkeep.retain_regularly(), name="retention")
         self._tasks.spawn(self.damage.run(), name="damage")
-        self._tasks.spawn(self._regularly(self._retention_check_interval_ms, self._retain), name="retention")
         if self._cleaner_settings.enable:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
@@ -147,7 +152,7 @@ class ReplicaManager:
         clean = not self._offline
         async with self._applying:
             for replica in self._replicas.values():
-                clean = await asyncio.to_thread(_sync_and_checkpoint, replica) and clean
+                clean = await asyncio.to_thread(sync_and_checkpoint, replica) and clean
                 replica.close()
             self._replicas.clear()
             self._by_name.clear()
@@ -355,32 +360,6 @@ class ReplicaManager:
                 _log.info("deleting %s: nobody assigns it here any more", stored.folder.name)
                 self._data_dir.delete_partition(stored.folder)
 
-    async def _regularly(self, interval_ms: int, work: Callable[[Replica], None]) -> None:
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            for replica in list(self._replicas.values()):
-                try:
-                    work(replica)
-                except (RaftlogError, OSError) as error:
-                    _log.warning("%s: %s", replica.assignment.topic_partition, error)
-                await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
-
-    async def _checkpoint_regularly(self) -> None:
-        """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
-        while True:
-            await asyncio.sleep(self._checkpoint_interval_ms / 1000)
-            due = [(replica, write) for replica in self._replicas.values() if (write := _plan_checkpoint(replica))]
-            if due:
-                await asyncio.to_thread(_write_checkpoints, due)
-            for replica in list(self._replicas.values()):
-                replica.sync_soon()
-
-    def _retain(self, replica: Replica) -> None:
-        dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
-        if dropped:
-            replica.data_pulse.fire()  # Followers are told the new log start offset.
-            _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
-
 
 def _advice(error: StorageError) -> str:
     if not isinstance(error, DamagedDataError):
@@ -389,30 +368,3 @@ def _advice(error: StorageError) -> str:
         ". It is fetched anew once a healthy replica leads. If this is the last one that has every record, nothing "
         "happens by itself: see 'A damaged log' in docs/operations.md"
     )
-
-
-def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
-    try:
-        return replica.plan_checkpoint()
-    except (RaftlogError, OSError) as error:
-        _log.warning("%s: %s", replica.assignment.topic_partition, error)
-        return None
-
-
-def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:
-    for replica, write in due:
-        try:
-            write()
-        except (RaftlogError, OSError) as error:
-            _log.warning("%s: %s", replica.assignment.topic_partition, error)
-
-
-def _sync_and_checkpoint(replica: Replica) -> bool:
-    try:
-        replica.log.fsync()
-        if (write := replica.plan_checkpoint(closing=True)) is not None:
-            write()
-    except StorageError as error:
-        _log.error("%s: %s", replica.assignment.topic_partition, error.message)
-        return False
-    return True

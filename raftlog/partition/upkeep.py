@@ -1,0 +1,85 @@
+"""What replicas need from time to time, whoever leads them: checkpoints, and retention."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from raftlog.errors import RaftlogError, StorageError
+from raftlog.partition.replica import Replica
+from raftlog.runtime import Clock
+
+_log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Runs for all replicas of a broker."""
+
+    def __init__(
+        self,
+        *,
+        replicas: Callable[[], Sequence[Replica]],
+        clock: Clock,
+        checkpoint_interval_ms: int,
+        retention_check_interval_ms: int,
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._checkpoint_interval_s = checkpoint_interval_ms / 1000
+        self._retention_check_interval_s = retention_check_interval_ms / 1000
+
+    async def checkpoint_regularly(self) -> None:
+        """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
+        while True:
+            await asyncio.sleep(self._checkpoint_interval_s)
+            due = [(replica, write) for replica in self._replicas() if (write := _plan_checkpoint(replica))]
+            if due:
+                await asyncio.to_thread(_write_checkpoints, due)
+            for replica in self._replicas():
+                replica.sync_soon()
+
+    async def retain_regularly(self) -> None:
+        """Drop what is too old or too much."""
+        while True:
+            await asyncio.sleep(self._retention_check_interval_s)
+            for replica in self._replicas():
+                try:
+                    self._retain(replica)
+                except (RaftlogError, OSError) as error:
+                    _log.warning("%s: %s", replica.assignment.topic_partition, error)
+                await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
+
+    def _retain(self, replica: Replica) -> None:
+        dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
+        if dropped:
+            replica.data_pulse.fire()  # Followers are told the new log start offset.
+            _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
+
+
+def sync_and_checkpoint(replica: Replica) -> bool:
+    """Write down everything for the last time; return whether that worked. For a worker thread."""
+    try:
+        replica.log.fsync()
+        if (write := replica.plan_checkpoint(closing=True)) is not None:
+            write()
+    except StorageError as error:
+        _log.error("%s: %s", replica.assignment.topic_partition, error.message)
+        return False
+    return True
+
+
+def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
+    try:
+        return replica.plan_checkpoint()
+    except (RaftlogError, OSError) as error:
+        _log.warning("%s: %s", replica.assignment.topic_partition, error)
+        return None
+
+
+def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:
+    for replica, write in due:
+        try:
+            write()
+        except (RaftlogError, OSError) as error:
+            _log.warning("%s: %s", replica.assignment.topic_partition, error)
