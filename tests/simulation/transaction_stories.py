@@ -4,23 +4,78 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 import raftlog
 from chaos.transactions import Transaction, TransactionClients, TransactionHistory, check_transactions
-from raftlog.coordinator.transaction.records import TransactionChanged
-from raftlog.model import TRANSACTION_STATE
+from raftlog.model import TRANSACTION_STATE, Address
+from raftlog.record import NewRecord, build_batch
 from raftlog.record.partitioner import partition_for_key
+from raftlog.transport import HttpSession
+from raftlog.wire import media, paths
+from raftlog.wire.codec import encode_json
+from raftlog.wire.transactions import (
+    EndTransactionBody,
+    TransactionMarker,
+    TransactionPartition,
+    WriteMarkersRequest,
+    WriteMarkersResponse,
+)
 from simulation.cluster.life import Life
 from simulation.cluster.loop import Process
-from simulation.cluster.nodes import Node
+from simulation.cluster.nodes import INTERNAL, PUBLIC, Node
 from simulation.cluster.script import Script
 from simulation.cluster.settings import Settings
 from simulation.cluster.world import World
 
 TX, PARTITIONS, NAME = "tx", 3, "payments"
 CLIENT_HOST = "10.0.6.1"
+LONG_MS = 600_000
+Message: TypeAlias = Callable[[HttpSession, Address], Awaitable[object]]
+
+
+class Late:
+    """A message under way on a connection of its own."""
+
+    def __init__(self, bank: Bank, node: Node, host: str) -> None:
+        self._bank, self._link = bank, (host, node.host)
+        self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def send(self, send: Message, to: Address) -> None:
+        connected, go = asyncio.Event(), asyncio.Event()
+
+        async def run() -> None:
+            async with HttpSession() as session:
+                await session.request("GET", to, paths.LIVEZ, timeout_ms=LONG_MS)
+                connected.set()
+                await go.wait()
+                try:
+                    await send(session, to)
+                    self._answer.set_result("done")
+                except raftlog.RaftlogError as error:
+                    self._answer.set_result(error.code.value)
+
+        self._task = self._bank.world.loop.create_task(run(), context=Process("late", self._link[0]).context)
+        await self._bank.script.until(connected.is_set, f"a connection to {to}")
+        self._bank.world.net.hold({self._link})
+        go.set()
+        await self._bank.script.pass_time(0.1)
+        assert not self._answer.done()
+
+    async def arrive(self) -> str:
+        """Let it arrive; return the error's code that it is answered, or `done`."""
+        self._bank.world.net.release({self._link})
+        return await self._answer
+
+
+def _identity(producer: raftlog.Producer) -> dict[str, int]:
+    transactions = producer._transactions
+    assert transactions is not None
+    assert transactions._producer is not None
+    return asdict(transactions._producer)
 
 
 class Bank:
@@ -54,21 +109,55 @@ class Bank:
         assert topic is not None
         return self.script.broker(topic.partitions[partition_for_key(NAME.encode(), len(topic.partitions))].leader)
 
-    def state(self) -> TransactionChanged | None:
-        """What is known of `NAME`, wherever it is coordinated."""
-        for node in self.world.brokers:
-            for state in node.broker.transactions.runtime.active.values() if node.running and node.broker else ():
-                if NAME in state.by_id:
-                    return state.by_id[NAME]
-        return None
+    async def hold_back(self, node: Node, send: Message, *, port: int = PUBLIC) -> Late:
+        """Have a message to a node be sent, and not arrive yet: its sender has all the time in the world."""
+        self._made += 1
+        late = Late(self, node, f"10.0.7.{self._made}")
+        await late.send(send, Address(node.host, port))
+        return late
+
+    def end_of(self, producer: raftlog.Producer, committed: bool) -> Message:
+        """The end of the transaction that a producer has under way."""
+        body = EndTransactionBody(**_identity(producer), committed=committed)
+        path = paths.fill(paths.END_TRANSACTION, transactional_id=NAME)
+        return lambda session, to: session.request("POST", to, path, timeout_ms=LONG_MS, body=encode_json(body))
+
+    def batch_of(self, producer: raftlog.Producer, partition: int, value: bytes) -> Message:
+        """A batch of the transaction that a producer has under way, the first to its partition."""
+        batch = build_batch([NewRecord(value)], **_identity(producer), base_sequence=0, transactional=True)
+        path = f"{paths.fill(paths.BATCHES, topic=TX, partition=partition)}?acks=all&transactional_id={NAME}"
+        return lambda session, to: session.request(
+            "POST", to, path, timeout_ms=LONG_MS, body=batch, content_type=media.BATCHES
+        )
+
+    def marker_of(self, producer: raftlog.Producer, committed: bool) -> Message:
+        """A marker of the transaction that a producer has under way, for partition 0."""
+        identity = _identity(producer)
+        topic = self.world.images()[-1].topic(TX)
+        assert topic is not None
+        marker = TransactionMarker(
+            producer_id=identity["producer_id"],
+            producer_epoch=identity["producer_epoch"] + 1,
+            coordinator_epoch=1_000,
+            committed=committed,
+        )
+        partition = TransactionPartition(topic=TX, partition=0, topic_id=topic.topic_id)
+        body = WriteMarkersRequest(marker=marker, partitions=(partition,))
+
+        async def send(session: HttpSession, to: Address) -> object:
+            answer = await session.call(
+                WriteMarkersResponse, "POST", to, paths.WRITE_MARKERS, timeout_ms=LONG_MS, message=body
+            )
+            if answer.errors[0] is not None:
+                raise answer.errors[0].to_error()
+            return answer
+
+        return send
 
     def leader_of(self, partition: int) -> Node:
         topic = self.world.images()[-1].topic(TX)
         assert topic is not None
         return self.script.broker(topic.partitions[partition].leader)
-
-    def links(self, *nodes: Node, source: str = CLIENT_HOST) -> set[tuple[str, str]]:
-        return {(source, node.host) for node in nodes}
 
     async def judge(self) -> None:
         """Read everything that is committed in the end, and check the history."""
@@ -97,56 +186,76 @@ class Bank:
 async def scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction(bank: Bank) -> None:
     """KIP-890: EndTxn(T1) is held, the client asks another coordinator and begins T2, and then the first arrives."""
     script, first, second = bank.script, Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
+    first.writes, second.writes = [(0, "a"), (1, "b")], [(0, "c"), (1, "d")]
+    bank.history.transactions += [first, second]
 
     async def story() -> None:
         async with bank.clients.producer(NAME, timeout_ms=60_000) as producer:
-            first.writes, second.writes = [(0, "a"), (1, "b")], [(0, "c"), (1, "d")]
-            bank.history.transactions += [first, second]
             async with producer.transaction():
                 for partition, value in first.writes:
                     await producer.send(TX, value.encode(), partition=partition)
                 old = bank.coordinator()
-                bank.world.net.hold(bank.links(old))
-                script.isolate(old)  # Another broker takes over; what the client has sent to this one is under way.
+                ends = [await bank.hold_back(old, bank.end_of(producer, committed)) for committed in (True, False)]
+                script.isolate(old)  # Another broker takes over; what was sent to this one is under way.
+                bank.world.net.hold({(CLIENT_HOST, old.host)})
             first.outcome = "ok"
             async with producer.transaction():
-                new = bank.coordinator()
-                assert new is not old
                 await producer.send(TX, b"c", partition=0)
+                assert bank.coordinator() is not old
+                bank.world.net.release({(CLIENT_HOST, old.host)})
                 script.mend(old)
                 await script.until(script.world.is_healthy, "the old coordinator is back")
                 await script.administer(lambda admin: admin.elect_leaders())
                 await script.until(lambda: bank.coordinator() is old, "the old coordinator leads again")
-                bank.world.net.release(bank.links(old))
-                await script.pass_time(2)
+                assert [await end.arrive() for end in ends] == ["INVALID_PRODUCER_EPOCH"] * 2
                 await producer.send(TX, b"d", partition=1)
             second.outcome = "ok"
 
     await bank.as_client(story)
-    known = bank.state()
-    assert known is not None
-    assert known.phase in ("committing", "committed")
 
 
 async def scenario_11_a_batch_that_comes_late_is_not_left_hanging(bank: Bank) -> None:
     """KIP-890: a batch of T1 is under way, T1 is aborted without it, then it arrives: nothing may wait for its end."""
     first, second = Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
+    first.writes, second.writes = [(0, "a"), (1, "late")], [(0, "b")]
+    bank.history.transactions += [first, second]
 
     async def story() -> None:
         async with bank.clients.producer(NAME) as producer:
-            first.writes, second.writes = [(0, "a"), (1, "late")], [(0, "b")]
-            bank.history.transactions += [first, second]
-            late = bank.leader_of(1)
             try:
                 async with producer.transaction():
                     await producer.send(TX, b"a", partition=0)
-                    bank.world.net.hold(bank.links(late))
-                    await producer.send(TX, b"late", partition=1)
-            except raftlog.RaftlogError:
+                    late = await bank.hold_back(bank.leader_of(1), bank.batch_of(producer, 1, b"late"))
+                    raise KeyError("changed my mind")
+            except KeyError:
                 first.outcome = "fail"
-            bank.world.net.release(bank.links(late))
+            assert await late.arrive() == "INVALID_PRODUCER_EPOCH"
             async with producer.transaction():
                 await producer.send(TX, b"b", partition=0)
+            second.outcome = "ok"
+
+    await bank.as_client(story)
+
+
+async def scenario_11_a_marker_that_comes_late_does_not_touch_the_next_transaction(bank: Bank) -> None:
+    """KIP-890: a marker of T1 was sent twice; the second arrives in the middle of T2."""
+    first, second = Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
+    first.writes, second.writes = [(0, "a")], [(0, "b"), (0, "c")]
+    bank.history.transactions += [first, second]
+
+    async def story() -> None:
+        async with bank.clients.producer(NAME) as producer:
+            async with producer.transaction():
+                await producer.send(TX, b"a", partition=0)
+                late = [
+                    await bank.hold_back(bank.leader_of(0), bank.marker_of(producer, flag), port=INTERNAL)
+                    for flag in (True, False)
+                ]
+            first.outcome = "ok"
+            async with producer.transaction():
+                await producer.send(TX, b"b", partition=0)
+                assert [await marker.arrive() for marker in late] == ["INVALID_PRODUCER_EPOCH"] * 2
+                await producer.send(TX, b"c", partition=0)
             second.outcome = "ok"
 
     await bank.as_client(story)
@@ -237,6 +346,7 @@ SCENARIOS = {
     for told in (
         scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction,
         scenario_11_a_batch_that_comes_late_is_not_left_hanging,
+        scenario_11_a_marker_that_comes_late_does_not_touch_the_next_transaction,
         scenario_11_another_coordinator_ends_what_the_first_had_decided,
         scenario_11_a_producer_that_was_forgotten_goes_on,
         chaos_of_kills_pauses_and_cuts,
