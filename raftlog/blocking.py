@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ import pyarrow as pa
 from raftlog import client
 from raftlog.client.group_session import OffsetAndMetadata
 from raftlog.client.sender import RecordMetadata
+from raftlog.client.transactions import GroupMetadata
+from raftlog.client.transactions import Transaction as AsyncTransaction
 from raftlog.model import Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.wire.admin import ElectedLeader, QuorumResponse, Reassignment
@@ -97,6 +100,30 @@ class Producer(_Blocking[client.Producer]):
     def flush(self) -> None:
         """Wait until every queued record has an outcome."""
         self._run(self._client.flush())
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Run the block as one transaction; see `raftlog.Producer.transaction`."""
+        work = self._client.transaction()
+        self._run(work.__aenter__())
+        try:
+            yield Transaction(self._run, work)
+        except BaseException as error:
+            self._run(work.__aexit__(type(error), error, error.__traceback__))
+            raise
+        self._run(work.__aexit__(None, None, None))
+
+
+class Transaction:
+    """A transaction that is under way."""
+
+    def __init__(self, run: Callable[[Coroutine[Any, Any, None]], None], work: AsyncTransaction) -> None:
+        self._run = run
+        self._work = work
+
+    def send_offsets(self, offsets: Mapping[tuple[str, int], Offset], group: GroupMetadata | str) -> None:
+        """Have a group's offsets count if the transaction does; see `raftlog.client.transactions.Transaction`."""
+        self._run(self._work.send_offsets(offsets, group))
 
 
 class Consumer(_Blocking[client.Consumer]):
