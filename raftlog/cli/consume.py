@@ -23,6 +23,7 @@ from raftlog.cli.shared import run
 from raftlog.client import Consumer
 from raftlog.client.consumer import Reset, Start
 from raftlog.errors import NotFoundError
+from raftlog.model import Isolation
 from raftlog.record import Record
 from raftlog.wire.metadata import TopicInfo
 
@@ -43,6 +44,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @click.option("--max-records", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when nothing came for so long.")
 @click.option("--format", "format_", type=click.Choice(["value", "json"]), default="value", show_default=True)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed waits for transactions to end, and leaves out what was aborted.",
+)
 @bootstrap_option
 def command(
     topic: str,
@@ -54,6 +62,7 @@ def command(
     max_records: int | None,
     timeout: float | None,
     format_: str,
+    isolation: Isolation,
     bootstrap: list[str],
 ) -> None:
     """Print the records of TOPIC, one a line, until Ctrl-C, --max-records or --timeout.
@@ -72,9 +81,10 @@ def command(
         start = parse_since(since, time.time_ns() // 1_000_000)
     printer = _Printer(sys.stdout.buffer, render_json if format_ == "json" else render_value, max_records)
     if group is not None:
-        run(_consume_in_group(bootstrap, topic, group, "earliest" if from_beginning else "latest", printer, timeout))
+        reset: Reset = "earliest" if from_beginning else "latest"
+        run(_consume_in_group(bootstrap, topic, group, reset, isolation, printer, timeout))
         return
-    run(_consume(bootstrap, topic, partition, start, offset, printer, timeout))
+    run(_consume(bootstrap, topic, partition, start, offset, isolation, printer, timeout))
 
 
 def parse_since(text: str, now_ms: int) -> int:
@@ -98,23 +108,30 @@ async def _consume(
     partition: int | None,
     start: Start,
     offset: int | None,
+    isolation: Isolation,
     printer: _Printer,
     timeout_s: float | None,
 ) -> None:
     partitions = _partitions(await require_topic(bootstrap, topic), partition, offset)
     with _interruptible(), suppress(asyncio.CancelledError), printer.quiet_when_closed():
-        async with Consumer(bootstrap, topic, partitions=partitions, start=start) as consumer:
+        async with Consumer(bootstrap, topic, partitions=partitions, start=start, isolation=isolation) as consumer:
             if offset is not None and partitions is not None:
                 await consumer.seek(topic, partitions[0], offset)
             await _print_all(consumer, printer, timeout_s)
 
 
 async def _consume_in_group(
-    bootstrap: list[str], topic: str, group: str, reset: Reset, printer: _Printer, timeout_s: float | None
+    bootstrap: list[str],
+    topic: str,
+    group: str,
+    reset: Reset,
+    isolation: Isolation,
+    printer: _Printer,
+    timeout_s: float | None,
 ) -> None:
     await require_topic(bootstrap, topic)
     with _interruptible(), suppress(asyncio.CancelledError), printer.quiet_when_closed():
-        async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset=reset) as consumer:
+        async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset=reset, isolation=isolation) as consumer:
             # Ctrl-C comes while the next records are waited for: what there was is printed, and may be committed.
             with suppress(asyncio.CancelledError):
                 await _print_all(consumer, printer, timeout_s)
