@@ -54,6 +54,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @bootstrap_option
 def command(
     topic: str,
+    *,
     from_beginning: bool,
     offset: int | None,
     since: str | None,

@@ -7,15 +7,12 @@ run on the event loop, and none awaits between a decision and its effect on the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import (
-    DamagedDataError,
-    DiskFullError,
     ErrorCode,
     InvalidRequestError,
     StorageError,
@@ -34,17 +31,15 @@ from raftlog.model import (
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.following import FollowingReplica
 from raftlog.partition.group_commit import GroupCommit
-from raftlog.partition.readable import OnDamage, ReadableReplica
-from raftlog.partition.storage.cleaner import CleanerState
+from raftlog.partition.readable import OnDamage
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.log_files import LogClosedError
-from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
+from raftlog.partition.storage.producer_snapshots import save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
-from raftlog.record import iter_batches, parse_header, stamp, validate_batch, verify_payload_crc
+from raftlog.record import parse_header, stamp, validate_batch
 from raftlog.record.batch import BatchHeader, Buffer
-from raftlog.record.compacted import begin_at, is_filler
-from raftlog.record.control import NO_OFFSET, Marker, build_marker, parse_marker
+from raftlog.record.control import NO_OFFSET, Marker, build_marker
 from raftlog.record.validate import require_keys
 from raftlog.runtime import Clock, Tasks
 from raftlog.wire.transactions import TransactionMarker
@@ -63,13 +58,12 @@ class AppendResult:
     duplicate: bool = False
 
 
-class Replica(ReadableReplica):
+class Replica(FollowingReplica):
     """A replica of one partition on this broker.
 
     Args:
         on_isr_hint: called when the ISR may have to change.
-        on_disk_failure: called when a sync has failed: nobody knows what is on disk.
-        producers, on_damage: see `ReadableReplica`.
+        producers, on_damage, on_disk_failure: see `ReadableReplica` and `FollowingReplica`.
     """
 
     def __init__(
@@ -87,21 +81,22 @@ class Replica(ReadableReplica):
         on_disk_failure: Callable[[StorageError], None],
         on_damage: OnDamage = lambda *_: None,
     ) -> None:
-        super().__init__(broker_id=broker_id, assignment=assignment, log=log, producers=producers, on_damage=on_damage)
+        super().__init__(
+            broker_id=broker_id,
+            assignment=assignment,
+            log=log,
+            producers=producers,
+            clock=clock,
+            on_damage=on_damage,
+            on_disk_failure=on_disk_failure,
+        )
         self.data_pulse = Pulse()
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
-        self.visible_pulse = Pulse()
-        """Fires when consumers may find more."""
         self.followers_pulse = Pulse()
         """Fires when a follower has said where it is, or the ISR may be another one."""
-        self.cleaned = CleanerState(log.folder, log.log_end_offset)
-        self.replicated_offset: Offset = UNKNOWN_OFFSET
-        """As a follower: every assigned replica holds all records below it, says the leader."""
         self._topic_defaults = topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
-        self._clock = clock
         self._on_isr_hint = on_isr_hint
-        self._on_disk_failure = on_disk_failure
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
         self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self._on_storage_failure)
@@ -246,68 +241,6 @@ class Replica(ReadableReplica):
         self._appended(core)
         return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
 
-    def append_fetched(self, batches: bytes) -> None:
-        """Append what the leader sent; it is held once a sync has followed.
-
-        Raises:
-            CorruptBatchError: it was damaged on the way, or does not continue the log; nothing was appended.
-            StorageError: the disk refused.
-        """
-        headers = []
-        batches = self._continuing(batches)
-        for header, batch in iter_batches(batches):
-            verify_payload_crc(header, batch)
-            headers.append((header, parse_marker(header, batch) if header.is_control else None))
-        start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
-        try:
-            with self._ending_on_a_bad_disk(), self.noticing_damage():
-                self.log.append(batches)
-        finally:
-            # A disk that fills up in the middle leaves the first of them in the log.
-            for header, marker in headers:
-                if start <= header.base_offset < self.log.log_end_offset:
-                    self.producers.on_appended(header, now_ms, marker=marker)
-
-    def _continuing(self, batches: bytes) -> bytes:
-        """Return batches that begin at the log's end. They come whole, and this log may end inside the first one.
-
-        So it does below a filler, or where the leader's log start, at which this empty log begins, is inside a batch.
-        """
-        first, end = parse_header(batches), self.log.log_end_offset
-        if first.base_offset < end <= first.last_offset and is_filler(first):
-            return begin_at(first, end) + batches[first.batch_length :]
-        if first.base_offset < end == self.log.log_start_offset:
-            self.start_over_at(first.base_offset)
-        return batches
-
-    def truncate_to(self, offset: Offset) -> None:
-        """Cut the log where it diverges from the leader's."""
-        _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
-        with self.noticing_damage():
-            self.cleaned.truncated_to(offset)
-            self.log.truncate_to(offset)
-            self._after_truncation()
-
-    def start_over_at(self, offset: Offset) -> None:
-        """Drop the log, which the leader no longer continues, and go on at `offset`."""
-        _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
-        self.cleaned.truncated_to(0)
-        self.log.reset_to(offset)
-        self._after_truncation()
-
-    def learn_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
-        """Learn the leader's marks, as a follower; what the leader has deleted is deleted here too.
-
-        Raises:
-            StorageError: the disk refused.
-        """
-        known = min(high_watermark, self.log.log_end_offset)
-        if known > self._follower_high_watermark:
-            self._follower_high_watermark = known
-            self.visible_pulse.fire()
-        self.replicated_offset = replicated_offset
-        self.log.advance_log_start(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
-
     def sync_soon(self) -> None:
         """Have what was appended synced in the background: with `flush = os` nothing else does."""
         if self.log.durable_end_offset < self.log.log_end_offset and self.log.failure is None:
@@ -413,23 +346,11 @@ class Replica(ReadableReplica):
             self._moved(self.core.on_local_end(end_offset))
         self._held.passed(end_offset)
 
-    @contextmanager
-    def _ending_on_a_bad_disk(self) -> Iterator[None]:
-        """A leader that can write nothing any more must not stay: others can lead. A full disk may have room again."""
-        try:
-            yield
-        except (DiskFullError, DamagedDataError, LogClosedError):
-            raise
-        except StorageError as error:
-            self._on_storage_failure(error)
-            raise
-
     def _on_storage_failure(self, error: StorageError) -> None:
-        _log.error("%s: %s", self.assignment.topic_partition, error.message)
         outcome = UnknownOutcomeError(f"the leader's disk failed: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT)
         self._acknowledged.fail(outcome)
         self._held.fail(outcome)
-        self._on_disk_failure(error)
+        super()._on_storage_failure(error)
 
     def _moved(self, moved: bool) -> None:
         if moved and self.core is not None:
@@ -446,7 +367,3 @@ class Replica(ReadableReplica):
                     code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 )
             )
-
-    def _after_truncation(self) -> None:
-        self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
-        self._follower_high_watermark = min(self._follower_high_watermark, self.log.log_end_offset)

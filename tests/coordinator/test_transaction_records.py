@@ -52,7 +52,8 @@ def lines() -> list[bytes]:
 
 @pytest.mark.parametrize("number", range(len(RECORDS)))
 def test_records_are_written_and_read_as_ever(number: int):
-    assert lines()[number] == (stored := GOLDEN.read_bytes().splitlines()[number])
+    stored = GOLDEN.read_bytes().splitlines()[number]
+    assert lines()[number] == stored
     key, _, value = stored.partition(b" => ")
     assert CODEC.decode(key, None if value == b"(tombstone)" else value) == RECORDS[number]
 
