@@ -203,7 +203,7 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> type[FakeConsumer]:
 def test_max_records_stops_within_a_batch():
     result = invoke("consume", "t", "--from-beginning", "--max-records", "4")
     assert (result.exit_code, result.stdout) == (0, "v0\nv1\nv2\nv3\n")
-    assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "earliest"})]
+    assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "earliest", "isolation": "read_uncommitted"})]
 
 
 def test_timeout_stops_when_nothing_comes():
@@ -214,7 +214,7 @@ def test_timeout_stops_when_nothing_comes():
         "topic": "t", "partition": 0, "offset": 4, "timestamp": 1000,
         "key": "k", "value": "v4", "headers": [],
     }  # fmt: skip
-    assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "latest"})]
+    assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "latest", "isolation": "read_uncommitted"})]
 
 
 def test_an_offset_is_of_one_partition():
