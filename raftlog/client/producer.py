@@ -210,7 +210,7 @@ class Producer:
         """Send what is queued (unless not wanted), and close every connection. What is left fails as unknown."""
         self._closed = True
         try:
-            if self._transactions is not None:
+            if self._transactions is not None and flush:
                 await self._transactions.abort()  # One that is under way was not ended by its block.
             elif flush:
                 await self.flush()

@@ -20,7 +20,7 @@ from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
-from raftlog.record.control import Marker
+from raftlog.record.control import Marker, parse_marker
 
 _log = logging.getLogger(__name__)
 
@@ -171,7 +171,10 @@ class PartitionLog(SegmentedLog):
             return
         active = self._segments[-1]
         try:
-            active.load_index()  # Before: what is written must not wait for anything to be known.
+            # Before: what is written must not wait for anything to be known.
+            active.load_index()
+            active.load_aborted()
+            markers = _markers(content, headers)
             active.write(content)
         except CorruptBatchError as error:
             raise StorageError(f"{self.folder} is damaged; nothing was appended: {error.message}") from error
@@ -182,8 +185,8 @@ class PartitionLog(SegmentedLog):
                 raise self._fail(second, "cannot remove a partial write") from error
             raise storage_error(error, f"cannot append to {self.folder}; nothing was appended") from error
         self._syncer.wrote(active)  # Before the log end moves: see `Syncer.sync`.
-        for header in headers:
-            active.learn(header)
+        for header, marker in zip(headers, markers, strict=True):
+            active.learn(header, marker)
 
     def _segment_of(self, offset: Offset) -> Segment:
         return self._segments[self._number_of(offset)]
@@ -207,3 +210,17 @@ class PartitionLog(SegmentedLog):
                     f"received offset {header.base_offset} of epoch {header.leader_epoch}"
                 )
             expected, epoch = header.next_offset, header.leader_epoch
+
+
+def _markers(content: memoryview, headers: list[BatchHeader]) -> list[Marker | None]:
+    """Return what the control batches among these say.
+
+    Raises:
+        CorruptBatchError: one of them is no marker.
+    """
+    markers, position = list[Marker | None](), 0
+    for header in headers:
+        batch = content[position : position + header.batch_length]
+        markers.append(parse_marker(header, batch) if header.is_control else None)
+        position += header.batch_length
+    return markers

@@ -127,17 +127,25 @@ class Segment:
         with self.file.use() as descriptor:
             write_fully(descriptor, content, self.size)
 
-    def learn(self, header: BatchHeader) -> None:
-        """Take note of the batch that lies at `size`."""
+    def learn(self, header: BatchHeader, marker: Marker | None = None) -> None:
+        """Take note of the batch that lies at `size`.
+
+        Args:
+            marker: what a control batch says; read from the file if it is not given.
+        """
+        if header.is_control:
+            self._learn_marker(header, marker or self.marker_at(self.size, header))
         self.load_index().add(header.base_offset, self.size, self.max_timestamp)
         if self.first_timestamp is None:
             self.first_timestamp = header.max_timestamp
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
-        if header.is_control and (entry := entry_of(header, self.marker_at(self.size, header))) is not None:
-            self.load_aborted().append(entry)
-            self.aborted_count += 1
         self.size += header.batch_length
         self.next_offset = header.next_offset
+
+    def _learn_marker(self, header: BatchHeader, marker: Marker) -> None:
+        if (entry := entry_of(header, marker)) is not None:
+            self.load_aborted().append(entry)
+            self.aborted_count += 1
 
     def cut(self, size: int) -> None:
         """Remove bytes from `size` on. Bookkeeping is unchanged: see `truncate_to` for that."""
