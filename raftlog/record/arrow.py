@@ -6,6 +6,7 @@ Readers check both checksums first (`verify_payload_crc`): bytes that a broker h
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -47,7 +48,8 @@ COMPACTED_SCHEMA = SCHEMA.append(pa.field("offset_delta", pa.int32(), nullable=F
 
 _SCHEMA_MESSAGE_BYTES = {len(schema): schema.serialize().size for schema in (SCHEMA, COMPACTED_SCHEMA)}
 _OFFSET_DELTA = len(SCHEMA)
-_NO_ROWS = pa.record_batch([pa.array([], field.type) for field in COMPACTED_SCHEMA], schema=COMPACTED_SCHEMA)
+# Neither here nor below `pa.array` or `pa.record_batch` at import: they load pandas, where it is installed.
+_NO_ROWS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in COMPACTED_SCHEMA], schema=COMPACTED_SCHEMA)
 _ATTRIBUTE_OF: dict[str | None, int] = {None: 0, "lz4": 1, "zstd": 2}
 
 
@@ -174,14 +176,14 @@ def read_records(
     return records
 
 
-_counting = pa.array(range(4096), pa.int64())
+_counting = pa.Array.from_buffers(pa.int64(), 4096, [None, pa.py_buffer(array("q", range(4096)))])
 
 
 def _count_from(first: Offset, count: int) -> pa.Array:
     """Return first, first + 1, ...: by one vectorised addition, because building numbers costs most of a decode."""
     global _counting  # noqa: PLW0603  (a cache: it only ever grows)
     if len(_counting) < count:
-        _counting = pa.array(range(2 * count), pa.int64())
+        _counting = pa.Array.from_buffers(pa.int64(), 2 * count, [None, pa.py_buffer(array("q", range(2 * count)))])
     return pc.add(_counting.slice(0, count), first)
 
 

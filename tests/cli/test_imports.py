@@ -53,3 +53,10 @@ def test_a_broker_keeps_pyarrow_from_loading_pandas():
     loaded = loaded_by(code)
     assert "pyarrow" in loaded
     assert "pandas" not in loaded
+
+
+@pytest.mark.parametrize("module", ["raftlog.client.consumer", "raftlog.client.producer"])
+def test_clients_load_no_pandas_and_no_server(module: str):
+    loaded = loaded_by(f"import {module}")
+    assert "pyarrow" in loaded
+    assert not loaded & {"pandas", "pyspark", "pysyncobj", "click", "rich"}
