@@ -22,6 +22,7 @@ class Settings:
     longest_delay_s: float = 0.001
     longest_thread_s: float = 0.002
     replica_lag_time_max_ms: int = 10_000
+    broker_session_timeout_ms: int = 3_000
     checkpoint_interval_ms: int = 5_000
     flush: str = "batch"
     racks: bool = False
@@ -43,6 +44,7 @@ class Settings:
             longest_delay_s=dice.choice((0.0005, 0.005, 0.03)),
             longest_thread_s=dice.choice((0.001, 0.01, 0.1)),
             replica_lag_time_max_ms=dice.choice((2_000, 10_000)),
+            broker_session_timeout_ms=dice.choice((1_500, 3_000, 6_000)),
             checkpoint_interval_ms=dice.choice((500, 5_000)),
             racks=dice.choice((False, True)),
         )

@@ -50,7 +50,10 @@ class World:
             self.loop,
             controllers=settings.controllers,
             brokers=settings.brokers,
-            controller=ControllerConfig(snapshot_min_entries=settings.snapshot_min_entries),
+            controller=ControllerConfig(
+                snapshot_min_entries=settings.snapshot_min_entries,
+                broker_session_timeout_ms=settings.broker_session_timeout_ms,
+            ),
             broker=BrokerConfig(checkpoint_interval_ms=settings.checkpoint_interval_ms),
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
             topic=TopicConfig(segment_bytes=settings.segment_bytes, retention_ms=-1),

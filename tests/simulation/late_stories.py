@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from telling import story
 
 from simulation.cluster.nodes import Node
@@ -9,15 +11,25 @@ from simulation.cluster.script import Script
 
 
 async def _leaves(script: Script, node: Node) -> None:
-    script.isolate(node)
-    await script.until(lambda: node.node_id not in script.state().isr, "it left the ISR")
+    """Cut a follower off from the brokers, not from the controllers: it leaves the ISR, and may come back at once."""
+    script.isolate(node, script.world.brokers)
+    await script.until(lambda: node.node_id not in script.state().isr, f"{node.name} left the ISR")
+    await script.acknowledged(3)  # The leader has heard of it.
 
 
-async def _proposes(script: Script, leader: Node) -> None:
+async def _proposes_late(script: Script, leader: Node, one: Node) -> Callable[[], None]:
+    """Have a leader ask for a follower's return, on a connection that stalls; return its end."""
+    await _leaves(script, one)
+    script.hold(leader, script.world.controllers)
+    script.mend(one)
     await script.until(
         lambda: (r := script.replica(leader)) is not None and r.core is not None and r.core.pending_isr is not None,
         "a change is proposed",
     )
+    await script.pass_time(0.01)
+    end_stall = script.stall(leader, script.world.controllers)
+    script.release(leader, script.world.controllers)
+    return end_stall
 
 
 @story(min_insync_replicas=1)
@@ -44,18 +56,16 @@ async def scenario_2_a_leader_lacks_the_epoch_that_a_follower_ends_in(script: Sc
     await script.in_sync()
 
 
-@story()
+@story(broker_session_timeout_ms=20_000, producers_per_partition=3)
 async def scenario_6_an_addition_stands_whose_answer_is_lost(script: Script) -> None:
     """The controller has accepted it, and the leader never hears: who joined counts until newer metadata says no."""
     leader, (one, _) = script.leader(), script.followers()
-    script.isolate(one, script.world.brokers)
-    await script.until(lambda: one.node_id not in script.state().isr, "it left the ISR")
-    await script.acknowledged(3)  # The leader has heard that.
+    await _leaves(script, one)
     script.hold(script.world.controllers, leader)
     script.mend(one)
     await script.until(lambda: one.node_id in script.state().isr, "it joined")
     script.hold(one, leader)
-    await script.pass_time(3.4)  # The leader has given up on an answer, and is not fenced yet.
+    await script.pass_time(14.0)  # The leader gives up on an answer, and asks again, several times.
     script.release(one, leader)
     script.release(script.world.controllers, leader)
     await script.in_sync()
@@ -65,12 +75,26 @@ async def scenario_6_an_addition_stands_whose_answer_is_lost(script: Script) -> 
 async def scenario_6_a_second_copy_of_a_change_arrives_when_it_is_no_longer_true(script: Script) -> None:
     """It is a compare-and-swap on the partition epoch: what was asked twice happens once."""
     leader, (one, _) = script.leader(), script.followers()
+    end_stall = await _proposes_late(script, leader, one)
+    await script.until(lambda: one.node_id in script.state().isr, "the second copy was accepted")
     await _leaves(script, one)
-    end_stall = script.stall(leader, script.world.controllers)
+    end_stall()
+    await script.pass_time(1.0)
     script.mend(one)
-    await _proposes(script, leader)
-    await script.until(lambda: one.node_id in script.state().isr, "its second copy was accepted")
-    await _leaves(script, one)
+
+
+@story()
+async def scenario_6_a_copy_of_a_change_arrives_after_its_refusal(script: Script) -> None:
+    """A refusal says nothing of the first copy, which is still on its way: a new partition epoch shuts it out."""
+    leader, (one, _) = script.leader(), script.followers()
+    end_stall = await _proposes_late(script, leader, one)
+    script.isolate(one)
+    await script.until(lambda: script.world.newest_image().brokers[one.node_id].fenced, "it is fenced")
+    await script.pass_time(3.5)  # The second copy is refused.
+    for controller in script.world.controllers:
+        script.release(one, controller)
+        script.release(controller, one)
+    await script.until(lambda: not script.world.newest_image().brokers[one.node_id].fenced, "it may join")
     await script.acknowledged(3)
     end_stall()
     await script.pass_time(1.0)
@@ -79,19 +103,27 @@ async def scenario_6_a_second_copy_of_a_change_arrives_when_it_is_no_longer_true
 
 @story()
 async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script: Script) -> None:
-    """KIP-903: what it said before it lost its disk arrives after what it says now."""
+    """KIP-903: what it asked for first, before it lost its disk, arrives after what it asks for now."""
     leader, (one, _) = script.leader(), script.followers()
-    await script.pass_time(1.0)
+    net, link = script.world.net, (one.host, leader.host)
+    script.world.kill(one)
+    net.slow[link] = 0.4
+    script.world.start(one)
+    await script.until(lambda: any(t.out and t.out.queue for t in net.transports.across(link)), "it fetches")
     end_stall = script.stall(one, leader)
-    await script.pass_time(0.6)  # A fetch is under way.
     script.world.lose_power(one)
     script.world.replace_disk(one)
+    net.slow = {link[::-1]: 0.4}  # It has asked long before it has anything.
     script.world.power_on(one)
     script.world.start(one)
-    await script.until(lambda: one.broker is not None and script.replica(one) is not None, "it is back")
-    script.hold(leader, one)
-    await script.pass_time(0.3)
+
+    def has_asked() -> bool:
+        replica = script.replica(leader)
+        known = replica.core.followers.get(one.node_id) if replica and replica.core else None
+        return known is not None and one.broker is not None and known.broker_epoch == one.broker.lifecycle.broker_epoch
+
+    await script.until(has_asked, "its new incarnation fetches")
     end_stall()
     await script.pass_time(1.0)
-    script.release(leader, one)
+    net.slow.clear()
     await script.in_sync()

@@ -14,7 +14,7 @@ from simulation.cluster.nodes import PUBLIC
 from simulation.cluster.script import Script
 
 
-@story(racks=True, longest_delay_s=0.02)
+@story(racks=True, longest_delay_s=0.02, producers_per_partition=3)
 async def scenario_10_a_reader_of_followers_never_sees_what_is_not_committed(script: Script) -> None:
     """KIP-392: it reads one follower after the other while leaders are cut off with tails that nobody else gets."""
     for broker in script.world.brokers:

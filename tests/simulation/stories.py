@@ -121,9 +121,13 @@ async def scenario_7_a_wiped_broker_does_not_slip_into_the_isr_by_its_past(scrip
     )
     script.world.lose_power(one)
     script.world.replace_disk(one)
+    script.world.net.slow[leader.host, one.host] = 0.4  # It is there long before it has anything.
     script.world.power_on(one)
     script.world.start(one)
+    await script.until(lambda: one.is_registered_in(script.world.newest_image()), "it is back")
     script.release(leader, script.world.controllers)
+    await script.pass_time(0.5)
+    del script.world.net.slow[leader.host, one.host]
     await script.in_sync()
 
 
