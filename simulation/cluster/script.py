@@ -110,6 +110,17 @@ class Script:
         self.world.note(f"resume {node.name}")
         self.world.loop.resume(node.process)
 
+    async def hush(self) -> None:
+        """Stop all producers in their tracks, and wait until every replica in sync holds everything."""
+        for producer in self.world.clients.producers:
+            producer.paused = True
+        await self.pass_time(1.0)
+
+    def speak(self) -> None:
+        """Let them go on."""
+        for producer in self.world.clients.producers:
+            self.world.loop.resume(producer)
+
     async def administer(self, ask: Callable[[raftlog.Admin], object]) -> None:
         """Have a client of its own ask for something."""
 

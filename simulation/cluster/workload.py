@@ -28,11 +28,13 @@ class Clients:
         self._bootstrap = list(bootstrap)
         self._producers: list[asyncio.Task[None]] = []
         self._tails: list[asyncio.Task[None]] = []
+        self.producers: list[Process] = []
         self.hosts: list[str] = []
         """Machines that clients run on."""
 
     def produce(self, partition: int, pause_s: float) -> None:
         process = self._process("producer")
+        self.producers.append(process)
         name = process.name
         self._producers.append(self._loop.create_task(self._produce(name, partition, pause_s), context=process.context))
 

@@ -16,7 +16,7 @@ from raftlog.metadata_quorum.controller import brokers, elections, reassignment
 from raftlog.metadata_quorum.controller import isr as isr_decisions
 from raftlog.model import NO_LEADER
 from raftlog.partition import fetcher, isr, readable, replica_manager, replica_serving
-from raftlog.partition.core import leader, producers
+from raftlog.partition.core import fetch_sessions, leader, producers
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage import data_dir, epochs, files, log, log_files, log_segments, recovery, sync
 
@@ -153,13 +153,20 @@ def a_leader_that_resigns_acknowledges(patch: Any) -> None:
 
 @mutant
 def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
-    fetch = leader.LeaderCore.on_follower_fetch
+    """Two rules say so, one for sessions and one for positions: either alone is enough."""
+    fetch, opened = leader.LeaderCore.on_follower_fetch, fetch_sessions.LeaderSessions._open
 
     def gullible(self: Any, follower_id: int, *, broker_epoch: int, **more: Any) -> bool:
         known = self.followers.get(follower_id)
         return fetch(self, follower_id, broker_epoch=max(broker_epoch, known.broker_epoch if known else -1), **more)
 
+    def open_gullibly(self: Any, request: Any, broker_epoch: int) -> Any:
+        known = self._by_follower.get(request.replica_id)
+        newest = max(request.broker_epoch, known.broker_epoch if known else -1)
+        return opened(self, replace(request, broker_epoch=newest), broker_epoch)
+
     patch(leader.LeaderCore, "on_follower_fetch", gullible)
+    patch(fetch_sessions.LeaderSessions, "_open", open_gullibly)
 
 
 # Who may join the ISR.

@@ -106,6 +106,7 @@ async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script
     """KIP-903: what it asked for first, before it lost its disk, arrives after what it asks for now."""
     leader, (one, _) = script.leader(), script.followers()
     net, link = script.world.net, (one.host, leader.host)
+    await script.hush()  # What it held then is still everything.
     script.world.kill(one)
     net.slow[link] = 0.4
     script.world.start(one)
@@ -126,4 +127,5 @@ async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script
     end_stall()
     await script.pass_time(1.0)
     net.slow.clear()
+    script.speak()
     await script.in_sync()
