@@ -39,6 +39,8 @@ class Disk:
     """At the n-th operation from now."""
     failing: bool = False
     """Every write and sync is refused: the device is gone."""
+    sync_fails: bool = False
+    """The next sync is refused, and everything after it is not: what it should have written nobody knows."""
     full: bool = False
     failed_once: bool = False
     was_full: bool = False
@@ -242,6 +244,9 @@ class Disks:
 
     def _fdatasync(self, descriptor: int) -> None:
         disk = self._burn()
+        if disk is not None and disk.sync_fails:
+            disk.sync_fails, disk.failed_once = False, True
+            raise OSError(errno.EIO, "simulated: this sync failed")
         if disk is not None:
             status = os.fstat(descriptor)
             if stat.S_ISDIR(status.st_mode):

@@ -174,6 +174,15 @@ async def scenario_12_a_disk_that_fails_to_sync_ends_its_broker(script: Script) 
     await script.acknowledged(5)
 
 
+@story()
+async def scenario_12_a_single_sync_that_fails_ends_its_broker(script: Script) -> None:
+    """The next one would succeed, and say nothing of what the first one lost."""
+    leader = script.leader()
+    script.world.disks.by_host[leader.host].sync_fails = True
+    await script.until(lambda: not leader.running, "it ends")
+    await script.acknowledged(5)
+
+
 @story(min_insync_replicas=1)
 async def scenario_14_without_followers_nobody_unclean_leads(script: Script) -> None:
     """All followers are cut off, the ISR shrinks to the leader, the leader dies: unavailable, by default."""

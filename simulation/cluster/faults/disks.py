@@ -57,6 +57,16 @@ def fuse_error(hands: Hands) -> None:
 
 
 @fault
+def sync_error(hands: Hands) -> None:
+    """One sync fails, as if nothing had been: whoever it happens to must end."""
+    node = hands.somebody()
+    if hands.may_lose(node):
+        hands.note(f"one sync of {node.name} will fail")
+        hands.world.disks.by_host[node.host].sync_fails = True
+        hands.restart_later(node)
+
+
+@fault
 def disk_full(hands: Hands) -> None:
     """Nothing more fits, for a while."""
     node = hands.anybody()
