@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from telling import story
 
+from simulation.cluster.nodes import Node
 from simulation.cluster.script import Script
 
 
@@ -143,6 +144,41 @@ async def scenario_8_the_last_of_the_isr_loses_its_tail_to_a_power_loss(script: 
         script.world.start(node)
     await script.acknowledged(3)  # From the ELR.
     script.world.power_on(leader)
+    script.world.start(leader)
+
+
+@story()
+async def scenario_8_whoever_lost_its_disk_is_not_eligible_any_more(script: Script) -> None:
+    """It left the ISR last, and so was the first to be elected from the ELR: but not with another disk."""
+    leader, (one, other) = script.leader(), script.followers()
+    script.world.kill(one)
+    await script.in_sync(leader, other)
+    await script.acknowledged(3)
+    script.world.lose_power(other)
+    script.world.replace_disk(other)
+    await _leaves_last(script, leader, other)
+
+
+@story(flush="os")
+async def scenario_8_whoever_lost_its_unsynced_tail_is_not_eligible_any_more(script: Script) -> None:
+    """The same with records that were never synced: nobody knows which are gone."""
+    leader, (one, other) = script.leader(), script.followers()
+    script.world.kill(one)
+    await script.in_sync(leader, other)
+    await script.acknowledged(10)
+    script.world.lose_power(other)
+    await _leaves_last(script, leader, other)
+
+
+async def _leaves_last(script: Script, leader: Node, other: Node) -> None:
+    """Only the leader is in sync; it ends, and the one that left last comes back alone."""
+    await script.in_sync(leader)
+    script.world.kill(leader)
+    script.world.power_on(other)
+    script.world.start(other)
+    await script.until(lambda: other.is_registered_in(script.world.newest_image()), "it is back")
+    await script.until(lambda: not script.world.newest_image().brokers[other.node_id].fenced, "it may serve")
+    await script.pass_time(1.0)
     script.world.start(leader)
 
 
