@@ -54,7 +54,10 @@ class World:
                 snapshot_min_entries=settings.snapshot_min_entries,
                 broker_session_timeout_ms=settings.broker_session_timeout_ms,
             ),
-            broker=BrokerConfig(checkpoint_interval_ms=settings.checkpoint_interval_ms),
+            broker=BrokerConfig(
+                checkpoint_interval_ms=settings.checkpoint_interval_ms,
+                transaction_state_log_num_partitions=3,  # Everything that is replicated is watched: it costs.
+            ),
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
             topic=TopicConfig(segment_bytes=settings.segment_bytes, retention_ms=-1),
             racks=settings.racks,

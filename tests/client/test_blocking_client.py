@@ -43,3 +43,20 @@ def test_errors_come_out_and_nothing_stays_behind(shared_cluster: LocalCluster):
         blocking.Producer("ftp://x")
 
     assert threading.active_count() == threads
+
+
+def test_transactions(shared_cluster: LocalCluster, topic_name: str):
+    url = shared_cluster.bootstrap
+    with blocking.Admin(url) as admin, blocking.Producer(url, transactional_id=topic_name) as producer:
+        admin.create_topic(topic_name, partitions=1)
+        with producer.transaction() as transaction:
+            producer.send(topic_name, b"kept")
+            transaction.send_offsets({(topic_name, 0): 1}, f"group-of-{topic_name}")
+        with pytest.raises(ZeroDivisionError), producer.transaction():  # noqa: PT012
+            producer.send(topic_name, b"dropped")
+            _ = 1 / 0
+        with producer.transaction():
+            producer.send(topic_name, b"kept, too")
+    with blocking.Consumer(url, topic_name, start="earliest", isolation="read_committed") as consumer:
+        records = iter(consumer)
+        assert [next(records).value for _ in range(2)] == [b"kept", b"kept, too"]

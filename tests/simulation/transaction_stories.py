@@ -312,12 +312,12 @@ async def chaos_of_kills_pauses_and_cuts(bank: Bank) -> None:
     script, world, dice = bank.script, bank.world, Random(bank.world.dice.random())
     tasks = [
         asyncio.ensure_future(
-            bank.as_client(lambda n=number: bank.clients.live(f"id-{n}", 0.05), f"10.0.6.{2 + number}")
+            bank.as_client(lambda n=number: bank.clients.live(f"id-{n}", 0.2), f"10.0.6.{2 + number}")
         )
         for number in range(2)
     ]
     tail = world.loop.create_task(bank.clients.tail("tail"), context=Process("tail", "10.0.6.8").context)
-    for _ in range(6):
+    for _ in range(4):
         await script.pass_time(dice.uniform(0.5, 3))
         node = dice.choice(world.brokers)
         fault = dice.choice(("kill", "pause", "isolate"))
