@@ -156,7 +156,7 @@ async def scenario_8_whoever_lost_its_disk_is_not_eligible_any_more(script: Scri
     await script.acknowledged(3)
     script.world.lose_power(other)
     script.world.replace_disk(other)
-    await _leaves_last(script, leader, other)
+    await _comes_back_alone(script, leader, other)
 
 
 @story(flush="os")
@@ -167,13 +167,26 @@ async def scenario_8_whoever_lost_its_unsynced_tail_is_not_eligible_any_more(scr
     await script.in_sync(leader, other)
     await script.acknowledged(10)
     script.world.lose_power(other)
-    await _leaves_last(script, leader, other)
+    await _comes_back_alone(script, leader, other)
 
 
-async def _leaves_last(script: Script, leader: Node, other: Node) -> None:
-    """Only the leader is in sync; it ends, and the one that left last comes back alone."""
+@story()
+async def scenario_8_whoever_left_while_enough_stayed_is_not_eligible(script: Script) -> None:
+    """What was acknowledged after that it does not have."""
+    leader, (one, other) = script.leader(), script.followers()
+    script.world.kill(one)
+    await script.in_sync(leader, other)
+    await script.acknowledged(5)
+    script.world.kill(other)
+    await _comes_back_alone(script, leader, one)
+    script.world.start(other)
+
+
+async def _comes_back_alone(script: Script, leader: Node, other: Node) -> None:
+    """Only the leader is in sync; it ends, and another one comes back alone."""
     await script.in_sync(leader)
     script.world.kill(leader)
+    await script.until(lambda: script.world.newest_image().brokers[leader.node_id].fenced, "its end was noticed")
     script.world.power_on(other)
     script.world.start(other)
     await script.until(lambda: other.is_registered_in(script.world.newest_image()), "it is back")
