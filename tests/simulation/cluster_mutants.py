@@ -14,7 +14,7 @@ from raftlog.metadata_quorum import active_controller, decision_writer, records
 from raftlog.metadata_quorum import replay as replaying
 from raftlog.metadata_quorum.controller import brokers, elections, reassignment
 from raftlog.metadata_quorum.controller import isr as isr_decisions
-from raftlog.model import NO_LEADER
+from raftlog.model import NO_LEADER, PartitionState
 from raftlog.partition import fetcher, isr, readable, replica_manager, replica_serving
 from raftlog.partition.core import fetch_sessions, leader, producers
 from raftlog.partition.replica import Replica
@@ -352,8 +352,17 @@ def anybody_is_elected(patch: Any) -> None:
 
 @mutant
 def leader_epochs_stand_still(patch: Any) -> None:
-    moved = elections.moved
-    patch(elections, "moved", lambda state, **change: replace(moved(state, **change), leader_epoch=state.leader_epoch))
+    """Wherever the controller counts them."""
+    for name in ("moved", "_without", "elected"):
+        patch(elections, name, _standing_still(getattr(elections, name)))
+
+
+def _standing_still(decide: Any) -> Any:
+    def same_epoch(*arguments: Any, **more: Any) -> Any:
+        before = next(one for one in arguments if isinstance(one, PartitionState))
+        return replace(decide(*arguments, **more), leader_epoch=before.leader_epoch)
+
+    return same_epoch
 
 
 @mutant
