@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.replica import Replica
-from raftlog.record import iter_batches
+from raftlog.record import iter_batches, verify_payload_crc
 from raftlog.record.batch import BatchHeader
 
 PIECE_BYTES = 1 << 20
@@ -72,14 +72,15 @@ def headers(replica: Replica, start: Offset, end: Offset) -> Iterator[BatchHeade
     """Walk over the batches of a log from one offset to another.
 
     Raises:
-        StorageError: the log is damaged there.
+        StorageError, CorruptBatchError: the log is damaged there.
     """
     offset = start
     while offset < end:
         piece = replica.log.read(offset, PIECE_BYTES, limit_offset=end)
         if not piece:
             return
-        for header, _ in iter_batches(piece):
+        for header, batch in iter_batches(piece):
+            verify_payload_crc(header, batch)
             yield header
             offset = header.next_offset
 

@@ -116,9 +116,9 @@ class Watch:
                     self._compared[key].clear()  # A late word of an earlier leader binds later ones too.
                 if wrong := ledger.extend(replica, mark):
                     self.fail(f"{node.name}, {_name(replica)}: {wrong}")
-        except (StorageError, CorruptBatchError):
+        except (StorageError, CorruptBatchError) as error:
             if not node.rotten:
-                raise
+                self.fail(f"{node.name} leads {_name(replica)} in epoch {epoch}, and {error.message}")
 
     def _holds_ledger(self, node: Node, replica: Replica, ledger: Ledger) -> None:
         epoch, later = _epoch(replica), _epoch(replica) > ledger.last_leader_epoch
@@ -142,7 +142,10 @@ class Watch:
         """Every replica holds what was committed, and knows which epochs wrote it."""
         for node, replica in self.replicas():
             ledger = self._ledgers[replica.assignment.key]
-            wrong = ledger.differs(replica, ledger.end) or wrong_epochs(replica)
+            try:
+                wrong = ledger.differs(replica, ledger.end) or wrong_epochs(replica)
+            except (StorageError, CorruptBatchError) as error:
+                wrong = error.message
             if wrong:
                 self.fail(f"{node.name}, {_name(replica)}, in the end: {wrong}")
 
