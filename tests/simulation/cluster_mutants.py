@@ -22,6 +22,7 @@ from raftlog.partition.storage import data_dir, epochs, files, log, log_files, l
 
 Mutant = Callable[[Any], None]
 MUTANTS: dict[str, Mutant] = {}
+TOLD_BY: dict[str, tuple[str, ...]] = {}
 
 
 class Patches:
@@ -54,6 +55,16 @@ def broken_by(name: str) -> Iterator[None]:
 def mutant(mutate: Mutant) -> Mutant:
     MUTANTS[mutate.__name__] = mutate
     return mutate
+
+
+def told_by(*tests: str) -> Callable[[Mutant], Mutant]:
+    """Name the tests of a rule that another one guards, too: no history of a cluster shows that it is broken."""
+
+    def note(mutate: Mutant) -> Mutant:
+        TOLD_BY[mutate.__name__] = tests
+        return mutate
+
+    return note
 
 
 # The high watermark, and who counts.
@@ -251,21 +262,9 @@ def a_restarted_follower_cuts_to_its_high_watermark(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/partition/test_replication.py::test_a_fetch_of_an_earlier_epoch_counts_for_nothing")
 def requests_of_any_leader_epoch_are_served(patch: Any) -> None:
     patch(replica_serving, "require_same_epoch", lambda mine, theirs, partition: None)
-
-
-@mutant
-def answers_of_an_earlier_epoch_are_appended(patch: Any) -> None:
-    """A follower does not ask whether its role has changed while the answer travelled."""
-    take = fetcher.LeaderFetcher._take
-
-    async def gullible(self: Any, response: Any, body: Any) -> None:
-        known = {key: replica.state.leader_epoch for key, replica in self._replicas.items()}
-        with mock.patch.object(self._positions, "said_epoch", known.get):
-            await take(self, response, body)
-
-    patch(fetcher.LeaderFetcher, "_take", gullible)
 
 
 @mutant
@@ -316,6 +315,7 @@ def a_failed_sync_is_tried_again(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/storage/test_bad_files.py::test_every_byte_of_the_log_itself")
 def a_torn_tail_is_kept(patch: Any) -> None:
     """Headers are believed without their payloads."""
     scan = recovery.Segment.scan
@@ -368,19 +368,6 @@ def _standing_still(decide: Any) -> Any:
 @mutant
 def a_new_incarnation_keeps_its_place(patch: Any) -> None:
     patch(brokers, "take_out", lambda image, broker_id, **lost: [])
-
-
-@mutant
-def brokers_lead_before_their_logs_are_open(patch: Any) -> None:
-    from raftlog.broker import broker_node  # noqa: PLC0415
-
-    built = broker_node.BrokerNode.__init__
-
-    def eager(self: Any, *arguments: Any) -> None:
-        built(self, *arguments)
-        self._replicas_open = True
-
-    patch(broker_node.BrokerNode, "__init__", eager)
 
 
 @mutant
@@ -458,6 +445,7 @@ def consumers_read_what_is_not_committed(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/broker/test_metadata_listener.py")
 def metadata_goes_back(patch: Any) -> None:
     """A broker takes any image that it is given, and leaderships that have ended with it."""
     take = metadata_listener.MetadataListener._take
@@ -471,12 +459,14 @@ def metadata_goes_back(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/metadata_quorum/test_controller_doubt.py")
 def a_controller_decides_on_what_it_does_not_know(patch: Any) -> None:
     """After an unknown outcome it goes on in its epoch, on an image that the lost command may still change."""
     patch(decision_writer.DecisionWriter, "_doubt", lambda self: None)
 
 
 @mutant
+@told_by("tests/metadata_quorum/test_controller_doubt.py")
 def commands_of_a_deposed_controller_take_effect(patch: Any) -> None:
     command = replaying.replay_command
 

@@ -1,13 +1,14 @@
 """`make mutants [SEEDS=n] [ONLY="name name"]`: break each rule of replication once, and search for what shows it.
 
-Random faults first, SEEDS of them at most; then the scenarios. A run counts only if a promise was broken. The last line
-is one JSON object; exit 1 if a mutant survives.
+Random faults first, SEEDS of them at most; then the scenarios; then, where one is named, the tests of the rule. A run
+counts only if a promise was broken. The last line is one JSON object; exit 1 if a mutant survives.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,17 +19,20 @@ from functools import partial
 from pathlib import Path
 
 import orjson
+import pytest
 from rich.console import Console
 from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cluster_mutants import MUTANTS, broken_by
+from cluster_mutants import MUTANTS, TOLD_BY, broken_by
 from scenarios import STORIES, play
 
 from simulation.__main__ import MEMORY
 from simulation.cluster import simulate
 from simulation.cluster.watch import BrokenPromiseError
 
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 MOST_SEEDS = 300
 STORY_SEEDS = 3
 
@@ -58,7 +62,19 @@ def search(most_seeds: int, name: str) -> Search:
                     run()
             except BrokenPromiseError as found:
                 return Search(name, run_name, runs, str(found), time.perf_counter() - started)
+    for test in TOLD_BY.get(name, ()):
+        runs += 1
+        if fails(name, test):
+            return Search(name, test, runs, "its test fails", time.perf_counter() - started)
     return Search(name, None, runs, "", time.perf_counter() - started)
+
+
+def fails(name: str, test: str) -> bool:
+    """Run the tests of a rule with the rule broken, in a process of their own."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "mutation_plugin", "-p", "no:cacheprovider", test]
+    environment = {**os.environ, "MUTANT": name, "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE)))}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=300)
+    return done.returncode == pytest.ExitCode.TESTS_FAILED
 
 
 def _runs(most_seeds: int, folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
