@@ -32,6 +32,7 @@ INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE))
 """Where coordinators keep their state: nobody else writes there."""
 MAX_SEQUENCE = 2**31 - 1
 """The base sequence after this one is 0 (Kafka's wrap)."""
+MAX_PRODUCER_EPOCH = 2**15 - 1
 
 Acks: TypeAlias = Literal[-1, 0, 1]
 ACKS_ALL: Acks = -1

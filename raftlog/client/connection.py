@@ -200,7 +200,14 @@ class Connection:
             NotFoundError: there is no such topic or partition.
             StaleRouteError: LEADER_NOT_AVAILABLE.
         """
-        info = await self.topic(topic)
+        await self.topic(topic)
+        return self.known_leader(topic, partition)
+
+    def known_leader(self, topic: str, partition: int) -> Address:
+        """Return where a partition's leader is, as far as is known; see `require_leader`."""
+        info = self._topics.get(topic)
+        if info is None:
+            raise NotFoundError(f"there is no topic {topic!r}")
         if not 0 <= partition < len(info.partitions):
             raise NotFoundError(f"topic {topic!r} has partitions 0 to {len(info.partitions) - 1}, received {partition}")
         address = self.leader(topic, partition)

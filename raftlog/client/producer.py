@@ -1,8 +1,8 @@
 """The producer: batches records, sends each batch until it is acknowledged, and never stores one twice.
 
 Idempotence: each partition's batches carry a producer id and a sequence, and keep them when they are sent again, so the
-leader answers a repeat with the offsets it got before. When a batch is given up, the partition goes on under a fresh
-producer id from sequence 0: a gap in the old one's sequence would be refused, and is never papered over.
+leader answers a repeat with the offsets it got before. When a batch is given up, the partition goes on in a new epoch
+from sequence 0: a gap in the old one's sequence would be refused, and is never papered over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias
 
 from raftlog.client.connection import Connection
-from raftlog.client.core.accumulator import Accumulator, record_bytes
+from raftlog.client.core.accumulator import Accumulator
+from raftlog.client.core.partition_queue import MAX_IN_FLIGHT, record_bytes
 from raftlog.client.sender import RecordMetadata, Sender
 from raftlog.client.transactions import Transaction, TransactionManager
 from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
@@ -50,6 +51,7 @@ class Producer:
         batch_bytes: how large a batch may grow.
         buffer_bytes: how much may be queued; beyond, `send` waits and `send_nowait` refuses.
         delivery_timeout_ms: how long a record may take, attempts included.
+        max_in_flight: how many batches of one partition may be on their way at once, 1 to 5; order holds anyway.
         transactional_id: whose transactions these are: a name that stays the same when the process starts anew, and
             that no other producer has at the same time. With it, records are sent in a `transaction`.
         transaction_timeout_ms: how long a transaction may take before the cluster aborts it.
@@ -65,6 +67,7 @@ class Producer:
         buffer_bytes: int = 32 << 20,
         delivery_timeout_ms: int = 120_000,
         request_timeout_ms: int = 30_000,
+        max_in_flight: int = MAX_IN_FLIGHT,
         compression: Compression | None = None,
         transactional_id: str = "",
         transaction_timeout_ms: int = 60_000,
@@ -74,8 +77,16 @@ class Producer:
             raise ConfigError(f"transactional_id: a transaction needs acks='all', received {acks!r}")
         if delivery_timeout_ms < linger_ms:
             raise ConfigError(f"delivery_timeout_ms must be at least linger_ms, received {delivery_timeout_ms}")
+        if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
+            raise ConfigError(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, received {max_in_flight}")
         self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
-        self._accumulator: Accumulator[Delivery] = Accumulator(batch_bytes=batch_bytes, linger_ms=linger_ms)
+        self._accumulator: Accumulator[Delivery] = Accumulator(
+            batch_bytes=batch_bytes,
+            linger_ms=linger_ms,
+            max_in_flight=max_in_flight,
+            delivery_timeout_ms=delivery_timeout_ms,
+            transactional=bool(transactional_id),
+        )
         self._buffer_bytes = buffer_bytes
         self._batch_bytes = batch_bytes
         self._sticky: dict[str, tuple[int, int]] = {}

@@ -1,4 +1,7 @@
-"""The producer's background half: sends ready batches to leaders, several partitions in one request, and retries."""
+"""The producer's background half: sends what is due to leaders, several batches in one request, and tells outcomes.
+
+What may be sent, and what an answer means, is decided in `core.partition_queue`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from raftlog.client.connection import Connection
-from raftlog.client.core.accumulator import Accumulator, PendingBatch
-from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.core.accumulator import Accumulator
+from raftlog.client.core.partition_queue import PendingBatch, ProducerIdentity
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -21,7 +24,7 @@ from raftlog.errors import (
     StaleRouteError,
     UnknownOutcomeError,
 )
-from raftlog.model import MAX_SEQUENCE, Address, Offset, ProducerEpoch, ProducerId, TopicPartition
+from raftlog.model import Address, Offset, TopicPartition
 from raftlog.record import build_batch
 from raftlog.record.arrow import Compression
 from raftlog.runtime import Tasks
@@ -38,6 +41,12 @@ from raftlog.wire.data import (
 )
 from raftlog.wire.transactions import TransactionalProducer
 
+MAX_REQUEST_BYTES = 8 << 20
+"""How large a request may be that has several batches; less once a broker has found one too large."""
+MAX_WAIT_S = 0.1
+PRODUCER_ID = ""
+"""In place of a topic's name: what is asked for is a producer id."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordMetadata:
@@ -51,15 +60,7 @@ class RecordMetadata:
 
 
 Batch: TypeAlias = PendingBatch["asyncio.Future[RecordMetadata]"]
-
-
-@dataclass(slots=True)
-class _Identity:
-    """Under which producer id a partition's batches go, and the next one's sequence."""
-
-    producer_id: ProducerId
-    producer_epoch: ProducerEpoch = 0
-    next_sequence: int = 0
+Routed: TypeAlias = tuple[TopicPartition, Batch]
 
 
 class Sender:
@@ -83,11 +84,11 @@ class Sender:
         self._delivery_timeout_ms = delivery_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._compression: Compression | None = compression
-        self._identities: dict[TopicPartition, _Identity] = {}
-        self._producer_id: ProducerId | None = None
         self._transactional_id = transactional_id
         self._on_failed = on_failed
-        self._transactional: TransactionalProducer | None = None
+        self._request_bytes = MAX_REQUEST_BYTES
+        self._asking: set[str] = set()
+        """What is being asked for: topics' metadata, and a producer id. What needs it waits, and nothing else."""
         self._tasks = Tasks("producer")
         self._running: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -103,18 +104,17 @@ class Sender:
     @property
     def used(self) -> bool:
         """Whether anything was sent under the present transactional identity."""
-        return bool(self._identities)
+        return self._accumulator.used
 
     def begin_epoch(self, producer: TransactionalProducer) -> None:
         """Send under this identity from now on, each partition from sequence 0."""
-        self._transactional = producer
-        self._identities.clear()
+        self._accumulator.begin(ProducerIdentity(producer.producer_id, producer.producer_epoch))
 
     async def discard(self, error: RaftlogError) -> None:
         """Fail what is queued; return once nothing is on its way."""
         while not self._accumulator.empty:
             for batch in self._accumulator.take_waiting():
-                self._fail(batch, error)
+                self._tell(batch, error)
             if not self._accumulator.empty:
                 await self.wait_for_room()
 
@@ -136,89 +136,124 @@ class Sender:
     async def close(self) -> None:
         """Stop; records that have no outcome get an unknown one."""
         await self._tasks.close()
-        for partition in self._accumulator.partitions():
-            while partition in self._accumulator.partitions():
-                self._fail(self._accumulator.done(partition), UnknownOutcomeError("the producer was closed"))
+        for batch in self._accumulator.take_all():
+            self._tell(batch, UnknownOutcomeError("the producer was closed"))
 
     async def _run(self) -> None:
         while not self._accumulator.empty:
             self._wake.clear()
+            self._fail(self._accumulator.expire(_now_ms()))
+            self._send_due(_now_ms())
             now = _now_ms()
-            for partition in self._accumulator.expired(now, self._delivery_timeout_ms):
-                self._expire(partition)
-            await self._send_ready(now)
-            due = self._accumulator.next_due_ms()
-            wait_s = 0.1 if due is None else max(0.0, min((due - _now_ms()) / 1000, 0.1))
+            due = self._accumulator.next_due_ms(now)
+            wait_s = MAX_WAIT_S if due is None else min((due - now) / 1000, MAX_WAIT_S)
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
             except TimeoutError:
                 continue
 
-    async def _send_ready(self, now_ms: int) -> None:
-        ready = self._accumulator.ready(now_ms)
-        if not ready:
+    def _send_due(self, now_ms: int) -> None:
+        due = self._accumulator.due(now_ms)
+        if due and self._accumulator.wants_identity:
+            self._ask(PRODUCER_ID, self._ask_producer_id(), due)
             return
-        routes: dict[Address, list[tuple[TopicPartition, Batch]]] = defaultdict(list)
-        for partition, batch in ready:
-            try:
-                address = await self._connection.require_leader(*partition)
-                await self._encode(partition, batch)
-            except RaftlogError as error:
-                self._accumulator.sending(partition)
-                batch.attempts += 1
-                self._on_error(partition, batch, error)
+        routes: dict[Address, list[Routed]] = defaultdict(list)
+        for partition in due:
+            if (address := self._route(partition, now_ms)) is None:
                 continue
-            routes[address].append((partition, batch))
-        for address, batches in routes.items():
-            for partition, batch in batches:
-                self._accumulator.sending(partition)
-                batch.attempts += 1
-            self._tasks.spawn(self._send(address, batches), name=f"produce to {address}")
+            taken, failed = self._accumulator.take(partition, self._topic_id(partition), now_ms)
+            self._fail(failed)
+            routes[address] += [(partition, batch) for batch in taken]
+        for address, routed in routes.items():
+            for request in self._requests(routed):
+                self._tasks.spawn(self._send(address, request), name=f"produce to {address}")
 
-    async def _encode(self, partition: TopicPartition, batch: Batch) -> None:
-        """Give a batch its bytes, its producer id and sequence, once and for all."""
-        if batch.encoded:
+    def _route(self, partition: TopicPartition, now_ms: int) -> Address | None:
+        """Return where a partition's leader is; None if that is being asked for, or is not to be known now."""
+        topic = partition.topic
+        if self._connection.is_stale(topic):
+            waiting = [other for other in self._accumulator.partitions() if other.topic == topic]
+            self._ask(topic, self._connection.topic(topic), waiting)
+            return None
+        try:
+            return self._connection.known_leader(*partition)
+        except RaftlogError as error:
+            self._connection.forget_leader_of([topic])
+            self._unroutable([partition], error, now_ms)
+            return None
+
+    def _ask(self, what: str, question: Coroutine[Any, Any, object], waiting: Sequence[TopicPartition]) -> None:
+        """Ask in the background, once at a time; if there is no answer, `waiting` try again later or fail."""
+        if what in self._asking:
+            question.close()
             return
-        batch.closed = True
-        identity = self._identities.get(partition)
-        if identity is None:
-            identity = self._identities[partition] = await self._new_identity()
-        batch.encoded = bytes(
-            build_batch(
+
+        async def ask() -> None:
+            try:
+                await question
+            except RaftlogError as error:
+                self._unroutable(waiting, error, _now_ms())
+            finally:
+                self._asking.discard(what)
+                self._wake.set()
+
+        self._asking.add(what)
+        self._tasks.spawn(ask(), name=f"ask for {what}")
+
+    async def _ask_producer_id(self) -> None:
+        if self._transactional_id:
+            raise InvalidRequestError("no transaction has begun", code=ErrorCode.INVALID_TXN_STATE)
+        answer = await self._connection.ask_any(ProducerIdResponse, "POST", paths.PRODUCERS)
+        self._accumulator.begin(ProducerIdentity(answer.producer_id, answer.producer_epoch))
+
+    def _requests(self, routed: Sequence[Routed]) -> Iterator[list[Routed]]:
+        """Share batches out to requests that are not too large; a partition's stay in their order."""
+        request: list[Routed] = []
+        size = 0
+        for partition, batch in routed:
+            if (error := self._encode(batch)) is not None:
+                self._on_result(partition, batch, error)
+                continue
+            if request and size + len(batch.encoded) > self._request_bytes:
+                yield request
+                request, size = [], 0
+            request.append((partition, batch))
+            size += len(batch.encoded)
+        if request:
+            yield request
+
+    def _encode(self, batch: Batch) -> RaftlogError | None:
+        """Give a batch its bytes, which stay the same while it has its place in the sequence; say what prevents it."""
+        if batch.encoded:
+            return None
+        assert batch.identity is not None
+        try:
+            encoded = build_batch(
                 batch.records,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                base_sequence=identity.next_sequence,
+                producer_id=batch.identity.producer_id,
+                producer_epoch=batch.identity.producer_epoch,
+                base_sequence=batch.sequence,
                 compression=self._compression,
-                transactional=self._transactional is not None,
+                transactional=bool(self._transactional_id),
             )
-        )
-        identity.next_sequence = (identity.next_sequence + len(batch.records)) % (MAX_SEQUENCE + 1)
+        except (ValueError, TypeError, OverflowError) as error:
+            return InvalidRequestError(f"the records cannot be encoded: {error}", code=ErrorCode.INVALID_RECORD)
+        batch.encoded = bytes(encoded)
+        return None
 
-    async def _new_identity(self) -> _Identity:
-        if self._transactional is not None:
-            return _Identity(self._transactional.producer_id, self._transactional.producer_epoch)
-        return _Identity(await self._current_producer_id())
-
-    async def _current_producer_id(self) -> ProducerId:
-        """Return the id that all partitions share until one of them gives a batch up; then the next takes a new one."""
-        if self._producer_id is None:
-            answer = await self._connection.ask_any(ProducerIdResponse, "POST", paths.PRODUCERS)
-            self._producer_id = answer.producer_id
-        return self._producer_id
-
-    async def _send(self, address: Address, batches: Sequence[tuple[TopicPartition, Batch]]) -> None:
+    async def _send(self, address: Address, routed: Sequence[Routed]) -> None:
         now = _now_ms()
-        left_ms = min(self._delivery_timeout_ms - (now - batch.created_ms) for _, batch in batches)
+        left_ms = min(self._delivery_timeout_ms - (now - batch.created_ms) for _, batch in routed)
         timeout_ms = max(1, min(self._request_timeout_ms, left_ms))
         asked = tuple(
-            ProducePartition(topic=p.topic, partition=p.partition, length=len(b.encoded), topic_id=self._topic_id(p))
-            for p, b in batches
+            ProducePartition(topic=p.topic, partition=p.partition, length=len(b.encoded), topic_id=b.topic_id)
+            for p, b in routed
         )
         head = ProduceRequest(
             acks=self._acks, timeout_ms=timeout_ms, transactional_id=self._transactional_id, partitions=asked
         )
+        results: Sequence[ProduceResult | RaftlogError]
         try:
             response = await self._connection.session.call(
                 ProduceResponse,
@@ -226,82 +261,54 @@ class Sender:
                 address,
                 paths.PRODUCE,
                 timeout_ms=timeout_ms + 100,
-                body=encode_frame(head, [batch.encoded for _, batch in batches]),
+                body=encode_frame(head, [batch.encoded for _, batch in routed]),
                 content_type=media.FRAME,
             )
-            results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
-        except PeerAnswerError as error:
-            # The batch arrived somewhere, and the answer says nothing: it may be in the log.
-            unknown = UnknownOutcomeError(error.message)
-            for partition, batch in batches:
-                self._on_error(partition, batch, unknown)
+            results = _in_order(routed, response)
         except RaftlogError as error:
-            for partition, batch in batches:
-                self._on_error(partition, batch, error)
-        else:
-            for partition, batch in batches:
-                self._on_result(partition, batch, results.get(partition))
+            results = [self._of_request(error, len(routed))] * len(routed)
+        for (partition, batch), result in zip(routed, results, strict=True):
+            self._on_result(partition, batch, result)
+        self._settled.set()  # Who discards can take now what has failed.
         self._wake.set()
 
-    def _on_result(self, partition: TopicPartition, batch: Batch, result: ProduceResult | None) -> None:
-        if result is None:
-            self._on_error(partition, batch, UnknownOutcomeError("the broker's answer leaves out a batch"))
-        elif result.error is not None:
-            self._on_error(partition, batch, result.error.to_error())
-        else:
-            self._accumulator.done(partition)
+    def _of_request(self, error: RaftlogError, batches: int) -> RaftlogError:
+        """Return what an error of a whole request means for each of its batches."""
+        if isinstance(error, PeerAnswerError):
+            # They arrived somewhere, and the answer says nothing: they may be in the log.
+            return UnknownOutcomeError(error.message)
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE and batches > 1:
+            self._request_bytes = max(1, self._request_bytes // 2)
+            return RetriableError(error.message, code=error.code)
+        return error
+
+    def _on_result(self, partition: TopicPartition, batch: Batch, result: ProduceResult | RaftlogError) -> None:
+        now = _now_ms()
+        if isinstance(result, ProduceResult) and result.error is None:
+            failed = self._accumulator.on_acknowledged(partition, batch, now)
             offset = result.base_offset
             for record, delivery in zip(batch.records, batch.handles, strict=True):
                 if not delivery.done():
                     delivery.set_result(RecordMetadata(partition.topic, partition.partition, offset, record.timestamp))
                 offset += offset >= 0
-            self._settled.set()
-
-    def _on_error(self, partition: TopicPartition, batch: Batch, error: RaftlogError) -> None:
-        """Try again later if that may help and the same bytes can be recognised as a repeat; else give up."""
-        if isinstance(error, UnknownOutcomeError) or error.details.get("appended"):
-            batch.may_be_appended = True
-        if isinstance(error, StaleRouteError | UnknownOutcomeError) or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
-            self._connection.forget_leader_of([partition.topic])
-        now = _now_ms()
-        in_time = now - batch.created_ms < self._delivery_timeout_ms
-        if isinstance(error, RetriableError) and in_time:
-            wait = backoff_ms(max(1, batch.attempts), jitter=random.random())  # noqa: S311
-            self._accumulator.retry(partition, not_before_ms=now + wait)
-            self._settled.set()  # Who discards can take it now.
-        elif isinstance(error, RetriableError):
-            self._give_up(partition, self._timed_out(batch, error))
         else:
-            self._give_up(partition, self._fatal(batch, error))
+            error = result if isinstance(result, RaftlogError) else _error_of(result)
+            if isinstance(error, StaleRouteError | UnknownOutcomeError) or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+                self._connection.forget_leader_of([partition.topic])
+            failed = self._accumulator.on_refused(partition, batch, error, now, jitter=random.random())  # noqa: S311
+        self._fail(failed)
 
-    def _expire(self, partition: TopicPartition) -> None:
-        batch = self._accumulator.first(partition)
-        self._give_up(partition, self._timed_out(batch, None))
+    def _unroutable(self, partitions: Iterable[TopicPartition], error: RaftlogError, now_ms: int) -> None:
+        for partition in partitions:
+            jitter = random.random()  # noqa: S311
+            self._fail(self._accumulator.on_unroutable(partition, error, now_ms, jitter=jitter))
 
-    def _give_up(self, partition: TopicPartition, error: RaftlogError) -> None:
-        """Fail a batch. Its sequence will never be continued, so the next batch starts under a fresh id."""
-        if self._transactional is None:
-            self._identities.pop(partition, None)
-            self._producer_id = None
-        self._on_failed(error)  # A transaction that lacks a batch can only be aborted.
-        self._fail(self._accumulator.done(partition), error)
+    def _fail(self, failed: Iterable[tuple[Batch, RaftlogError]]) -> None:
+        for batch, error in failed:
+            self._on_failed(error)  # A transaction that lacks a batch can only be aborted.
+            self._tell(batch, error)
 
-    def _timed_out(self, batch: Batch, last: RaftlogError | None) -> RaftlogError:
-        why = f"not acknowledged within {self._delivery_timeout_ms} ms ({batch.attempts} attempts)"
-        reason = f"{why}; the last: {last.message}" if last else why
-        if batch.may_be_appended:
-            return UnknownOutcomeError(f"{reason}; it may be in the log")
-        return RetriableError(f"{reason}; it is not in the log", code=ErrorCode.REQUEST_TIMED_OUT)
-
-    def _fatal(self, batch: Batch, error: RaftlogError) -> RaftlogError:
-        if batch.may_be_appended:
-            return UnknownOutcomeError(f"an earlier attempt may be in the log; the last was refused: {error.message}")
-        if error.code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
-            message = f"a batch of {len(batch.records)} records: {error.message}; lower batch_bytes"
-            return InvalidRequestError(message, code=error.code, details=error.details)
-        return error
-
-    def _fail(self, batch: Batch, error: RaftlogError) -> None:
+    def _tell(self, batch: Batch, error: RaftlogError) -> None:
         for delivery in batch.handles:
             if not delivery.done():
                 delivery.set_exception(error)
@@ -310,6 +317,21 @@ class Sender:
     def _topic_id(self, partition: TopicPartition) -> str:
         info = self._connection.known(partition.topic)
         return info.topic_id if info else ""
+
+
+def _in_order(routed: Sequence[Routed], response: ProduceResponse) -> list[ProduceResult | RaftlogError]:
+    """Return each batch's result: results are in the order of the request."""
+    unknown = UnknownOutcomeError("the broker's answer leaves out a batch, or names another one")
+    results = [*response.partitions, *([None] * len(routed))]
+    return [
+        result if result is not None and (result.topic, result.partition) == partition else unknown
+        for (partition, _), result in zip(routed, results, strict=False)
+    ]
+
+
+def _error_of(result: ProduceResult) -> RaftlogError:
+    assert result.error is not None
+    return result.error.to_error()
 
 
 def _now_ms() -> int:

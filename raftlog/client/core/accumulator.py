@@ -1,146 +1,160 @@
-"""Gathers records into batches, one queue for each partition, and decides what may be sent. No IO, no clock.
-
-At most one batch of a partition is in flight, and a batch that failed retriably keeps its bytes: its producer id and
-sequence too. So the broker recognises a repeat, and order holds whatever fails.
-"""
+"""Gathers records into batches, one queue for each partition. No IO, no clock; see `partition_queue` for the rules."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic
 
-from raftlog.model import TopicPartition
+from raftlog.client.core.partition_queue import (
+    MAX_IN_FLIGHT,
+    Failed,
+    H,
+    PartitionQueue,
+    PendingBatch,
+    ProducerIdentity,
+    record_bytes,
+)
+from raftlog.errors import RaftlogError
+from raftlog.model import TopicId, TopicPartition
 from raftlog.record import NewRecord
-
-RECORD_OVERHEAD_BYTES = 32
-"""What a record adds to a batch beside its key, value and headers; an estimate."""
-H = TypeVar("H")
-"""The handle by which the caller is told the outcome of a record."""
-
-
-def record_bytes(record: NewRecord) -> int:
-    """Return about how many bytes a record takes in a batch."""
-    headers = sum(len(key) + len(value or b"") + 16 for key, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES
-
-
-@dataclass(slots=True)
-class PendingBatch(Generic[H]):
-    """Records that go out together."""
-
-    created_ms: int
-    records: list[NewRecord] = field(default_factory=list)
-    handles: list[H] = field(default_factory=list)
-    size: int = 0
-    closed: bool = False
-    """Takes no more records: full, or sent once."""
-    encoded: bytes = b""
-    """Empty until it is sent for the first time."""
-    attempts: int = 0
-    not_before_ms: int = 0
-    may_be_appended: bool = False
-    """Some attempt ended without a known outcome."""
 
 
 class Accumulator(Generic[H]):
-    """All batches of one producer."""
+    """All batches of one producer.
 
-    def __init__(self, *, batch_bytes: int, linger_ms: int) -> None:
+    Args:
+        max_in_flight: how many batches of one partition may be on their way at once, 1 to 5.
+        transactional: a coordinator decides on identities.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_bytes: int,
+        linger_ms: int,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        delivery_timeout_ms: int = 120_000,
+        transactional: bool = False,
+    ) -> None:
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
-        self._queues: dict[TopicPartition, deque[PendingBatch[H]]] = {}
-        self._in_flight: set[TopicPartition] = set()
+        self._max_in_flight = max_in_flight
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._transactional = transactional
+        self._queues: dict[TopicPartition, PartitionQueue[H]] = {}
+        self._open: dict[TopicPartition, PartitionQueue[H]] = {}
+        self._identity: ProducerIdentity | None = None
         self.flushing = False
         """Send without lingering."""
         self.size = 0
         """Bytes of all records that have no outcome yet."""
+        self.used = False
+        """Whether anything was sent under the present identity."""
 
-    def add(self, partition: TopicPartition, record: NewRecord, handle: H, now_ms: int) -> None:
-        """Queue a record."""
-        queue = self._queues.setdefault(partition, deque())
+    def add(self, partition: TopicPartition, record: NewRecord, handle: H, sent_ms: int) -> None:
+        """Queue a record that was given to the producer at `sent_ms`: from then on its time runs."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = self._new_queue()
+        self._open[partition] = queue
         size = record_bytes(record)
-        if not queue or queue[-1].closed or queue[-1].size + size > self._batch_bytes:
-            if queue:
-                queue[-1].closed = True
-            queue.append(PendingBatch(created_ms=now_ms))
-        batch = queue[-1]
-        batch.records.append(record)
-        batch.handles.append(handle)
-        batch.size += size
-        batch.closed = batch.size >= self._batch_bytes
+        queue.add(record, size, handle, sent_ms)
         self.size += size
 
-    def ready(self, now_ms: int) -> list[tuple[TopicPartition, PendingBatch[H]]]:
-        """Return the batches that may be sent now: at most one for each partition."""
-        return [
-            (partition, queue[0])
-            for partition, queue in self._queues.items()
-            if queue and partition not in self._in_flight and self._due_ms(queue) <= now_ms
-        ]
+    def begin(self, identity: ProducerIdentity) -> None:
+        """Send under an identity from now on; partitions that have one keep it, unless it is a transaction's."""
+        self._identity, self.used = identity, False
+        for queue in self._queues.values():
+            if self._transactional or queue.identity is None:
+                queue.begin(identity)
 
-    def next_due_ms(self) -> int | None:
-        """Return when the next batch becomes ready; None if no batch will by itself."""
-        due = [
-            self._due_ms(queue)
-            for partition, queue in self._queues.items()
-            if queue and partition not in self._in_flight
-        ]
-        return min(due, default=None)
+    @property
+    def wants_identity(self) -> bool:
+        """Whether something to send has no producer id yet, or none any more."""
+        return any(queue.identity is None for queue in self._open.values())
 
-    def sending(self, partition: TopicPartition) -> None:
-        """Note that the partition's first batch is in flight."""
-        self._queues[partition][0].closed = True
-        self._in_flight.add(partition)
+    def due(self, now_ms: int) -> list[TopicPartition]:
+        """Return the partitions that have a batch to send now."""
+        times = ((partition, queue.due_ms(now_ms, flushing=self.flushing)) for partition, queue in self._open.items())
+        return [partition for partition, due in times if due is not None and due <= now_ms]
 
-    def retry(self, partition: TopicPartition, *, not_before_ms: int) -> None:
-        """Note that the batch in flight has failed, and goes again later."""
-        self._in_flight.discard(partition)
-        self._queues[partition][0].not_before_ms = not_before_ms
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """Return when another batch than those of now may be sent; None if none will by itself."""
+        times = (queue.due_ms(now_ms, flushing=self.flushing) for queue in self._open.values())
+        return min((due for due in times if due is not None and due > now_ms), default=None)
 
-    def first(self, partition: TopicPartition) -> PendingBatch[H]:
-        """Return the partition's first batch."""
-        return self._queues[partition][0]
+    def take(
+        self, partition: TopicPartition, topic_id: TopicId, now_ms: int
+    ) -> tuple[list[PendingBatch[H]], list[Failed[H]]]:
+        """Return what goes to the partition's leader now, in order, and what fails instead; see `PartitionQueue`."""
+        taken, failed = self._queues[partition].take(topic_id, now_ms, flushing=self.flushing)
+        self.used = self.used or bool(taken)
+        return taken, self._settle(partition, failed)
 
-    def done(self, partition: TopicPartition) -> PendingBatch[H]:
-        """Take the partition's first batch out: it has its outcome."""
-        self._in_flight.discard(partition)
-        batch = self._queues[partition].popleft()
-        if not self._queues[partition]:
-            del self._queues[partition]
+    def on_acknowledged(self, partition: TopicPartition, batch: PendingBatch[H], now_ms: int) -> list[Failed[H]]:
+        """Learn that a batch is in the log; return those that fail now."""
         self.size -= batch.size
-        return batch
+        return self._settle(partition, self._queues[partition].on_acknowledged(batch, now_ms))
+
+    def on_refused(
+        self, partition: TopicPartition, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float
+    ) -> list[Failed[H]]:
+        """Learn that an attempt has failed; return the batches that fail for good."""
+        return self._settle(partition, self._queues[partition].on_refused(batch, error, now_ms, jitter=jitter))
+
+    def on_unroutable(
+        self, partition: TopicPartition, error: RaftlogError, now_ms: int, *, jitter: float
+    ) -> list[Failed[H]]:
+        """Learn that what is due could not be sent, since nobody knows where the leader is."""
+        return self._settle(partition, self._queues[partition].on_unroutable(error, now_ms, jitter=jitter))
+
+    def expire(self, now_ms: int) -> list[Failed[H]]:
+        """Give up what is too old and not on its way."""
+        return [
+            item
+            for partition, queue in list(self._open.items())
+            for item in self._settle(partition, queue.expire(now_ms))
+        ]
 
     def take_waiting(self) -> list[PendingBatch[H]]:
-        """Take out every batch that is not in flight."""
-        taken = list[PendingBatch[H]]()
-        for partition in list(self._queues):
-            queue, first = self._queues[partition], 1 if partition in self._in_flight else 0
-            taken += list(queue)[first:]
-            self._queues[partition] = deque(list(queue)[:first])
-            if not first:
-                del self._queues[partition]
-        self.size -= sum(batch.size for batch in taken)
+        """Take out every batch that is not on its way."""
+        taken = []
+        for partition, queue in list(self._open.items()):
+            waiting = queue.take_waiting()
+            taken += waiting
+            self.size -= sum(batch.size for batch in waiting)
+            self._settle(partition, [])
         return taken
 
-    def expired(self, now_ms: int, delivery_timeout_ms: int) -> list[TopicPartition]:
-        """Return partitions whose first batch is too old and not in flight."""
-        return [
-            partition
-            for partition, queue in self._queues.items()
-            if partition not in self._in_flight and now_ms - queue[0].created_ms >= delivery_timeout_ms
-        ]
+    def take_all(self) -> list[PendingBatch[H]]:
+        """Take out every batch."""
+        for queue in self._open.values():
+            for batch in queue.batches:
+                batch.in_flight = False
+        return self.take_waiting()
 
     def partitions(self) -> Iterable[TopicPartition]:
         """Return every partition that has something to send."""
-        return list(self._queues)
+        return list(self._open)
 
     @property
     def empty(self) -> bool:
-        return not self._queues
+        return not self._open
 
-    def _due_ms(self, queue: deque[PendingBatch[H]]) -> int:
-        batch = queue[0]
-        lingers = not (batch.closed or self.flushing or len(queue) > 1)
-        return max(batch.not_before_ms, batch.created_ms + (self._linger_ms if lingers else 0))
+    def _new_queue(self) -> PartitionQueue[H]:
+        queue: PartitionQueue[H] = PartitionQueue(
+            batch_bytes=self._batch_bytes,
+            linger_ms=self._linger_ms,
+            max_in_flight=self._max_in_flight,
+            delivery_timeout_ms=self._delivery_timeout_ms,
+            transactional=self._transactional,
+        )
+        if self._identity is not None:
+            queue.begin(self._identity)
+        return queue
+
+    def _settle(self, partition: TopicPartition, failed: list[Failed[H]]) -> list[Failed[H]]:
+        self.size -= sum(batch.size for batch, _ in failed)
+        if not self._queues[partition].batches:
+            self._open.pop(partition, None)
+        return failed

@@ -1,0 +1,81 @@
+"""What a failed attempt says about a batch, and what its records' senders are told."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from raftlog.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    NotFoundError,
+    RaftlogError,
+    RetriableError,
+    TransactionAbortedError,
+    UnknownOutcomeError,
+)
+from raftlog.model import TopicId
+
+_LOST_SEQUENCE = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
+)
+
+
+class Attempted(Protocol):
+    """What is known of a batch's attempts."""
+
+    attempts: int
+    may_be_appended: bool
+    topic_id: TopicId
+
+
+def is_ambiguous(error: RaftlogError) -> bool:
+    """Tell whether the attempt may have appended the batch, or may still do so."""
+    appended = bool(error.details.get("appended"))
+    return appended or isinstance(error, UnknownOutcomeError) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def is_lost_sequence(error: RaftlogError) -> bool:
+    """Tell whether the leader expects another sequence or epoch: it, or this side, does not know of some batch."""
+    return error.code in _LOST_SEQUENCE
+
+
+def is_too_large(error: RaftlogError) -> bool:
+    """Tell whether the batch may do in parts."""
+    return error.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def refused(batch: Attempted, error: RaftlogError) -> RaftlogError:
+    """Return the error of a batch that the leader will not take."""
+    if batch.may_be_appended:
+        return UnknownOutcomeError(f"the batch may be in the log, an attempt had no known outcome: {error.message}")
+    return error
+
+
+def timed_out(batch: Attempted, last: RaftlogError | None, delivery_timeout_ms: int) -> RaftlogError:
+    """Return the error of a batch whose time is up."""
+    why = f"not acknowledged within {delivery_timeout_ms} ms ({batch.attempts} attempts)"
+    reason = f"{why}; the last: {last.message}" if last else why
+    if batch.may_be_appended:
+        return UnknownOutcomeError(f"{reason}; it may be in the log")
+    return RetriableError(f"{reason}; it is not in the log", code=ErrorCode.REQUEST_TIMED_OUT)
+
+
+def recreated(batch: Attempted, topic_id: TopicId) -> RaftlogError:
+    """Return the error of a batch whose topic is another one now."""
+    ids = f"the batch was sent to id {batch.topic_id}, now it is {topic_id}"
+    why = f"the topic was deleted and recreated meanwhile: {ids}"
+    if batch.may_be_appended:
+        return UnknownOutcomeError(f"{why}; it may have been in the old one, and is not in the new one")
+    return NotFoundError(f"{why}; it is in neither", code=ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def follows_a_hole(batch: Attempted, *, transactional: bool) -> RaftlogError:
+    """Return the error of a batch that was sent behind one that was given up, and cannot be sent anew."""
+    if batch.may_be_appended:
+        return UnknownOutcomeError("a batch before it was given up; this one may be in the log")
+    if transactional:
+        return TransactionAbortedError("a batch before it was given up, so the transaction can only be aborted")
+    return InvalidRequestError(
+        "it is not in the log, but one that was sent after it is: it would be out of order",
+        code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    )
