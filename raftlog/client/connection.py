@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -72,7 +74,7 @@ class Connection:
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._metadata_offset = -1
-        self._refreshing = asyncio.Lock()
+        self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refreshed_at: dict[str, float] = {}
         self._turn = random.randrange(1 << 16)  # noqa: S311  (spreads clients over brokers, hides nothing)
 
@@ -126,8 +128,10 @@ class Connection:
         return info
 
     async def refresh(self, topics: Sequence[str]) -> None:
-        """Ask for metadata of some topics; those that do not exist become unknown."""
-        async with self._refreshing:
+        """Ask for metadata of some topics, of each once at a time; those that do not exist become unknown."""
+        async with AsyncExitStack() as locks:
+            for topic in sorted(set(topics)):
+                await locks.enter_async_context(self._refreshing[topic])
             wanted = [topic for topic in topics if self.is_stale(topic)]
             if not wanted:
                 return

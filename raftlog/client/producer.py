@@ -11,12 +11,13 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Literal, Self, TypeAlias
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT, record_bytes
+from raftlog.client.routing import Routing, Unrouted
 from raftlog.client.sender import RecordMetadata, Sender
 from raftlog.client.transactions import Transaction, TransactionManager
 from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
@@ -31,16 +32,6 @@ HeadersLike: TypeAlias = Mapping[str, bytes | None] | Sequence[tuple[str, bytes 
 Delivery: TypeAlias = "asyncio.Future[RecordMetadata]"
 
 
-@dataclass(slots=True)
-class _Unrouted:
-    """A record whose topic's metadata is still asked for."""
-
-    topic: str
-    partition: int | None
-    record: NewRecord
-    delivery: Delivery
-
-
 class Producer:
     """Writes records. Use as an async context manager: leaving it sends what is queued.
 
@@ -50,7 +41,8 @@ class Producer:
         linger_ms: how long a record may wait for others to go with it.
         batch_bytes: how large a batch may grow.
         buffer_bytes: how much may be queued; beyond, `send` waits and `send_nowait` refuses.
-        delivery_timeout_ms: how long a record may take, attempts included.
+        max_block_ms: how long `send` may wait for room, and any record for its topic's metadata.
+        delivery_timeout_ms: how long a record may take from `send` on, every wait and attempt included.
         max_in_flight: how many batches of one partition may be on their way at once, 1 to 5; order holds anyway.
         transactional_id: whose transactions these are: a name that stays the same when the process starts anew, and
             that no other producer has at the same time. With it, records are sent in a `transaction`.
@@ -65,6 +57,7 @@ class Producer:
         linger_ms: int = 5,
         batch_bytes: int = 256 << 10,
         buffer_bytes: int = 32 << 20,
+        max_block_ms: int = 60_000,
         delivery_timeout_ms: int = 120_000,
         request_timeout_ms: int = 30_000,
         max_in_flight: int = MAX_IN_FLIGHT,
@@ -90,9 +83,10 @@ class Producer:
         self._buffer_bytes = buffer_bytes
         self._batch_bytes = batch_bytes
         self._sticky: dict[str, tuple[int, int]] = {}
-        self._unrouted: list[_Unrouted] = []
-        self._unrouted_bytes = 0
-        self._routing: asyncio.Task[None] | None = None
+        self._max_block_ms = min(max_block_ms, delivery_timeout_ms)
+        self._routing: Routing[Delivery] = Routing(
+            self._connection, timeout_ms=self._max_block_ms, route=self._route, fail=self._refuse
+        )
         self._closed = False
         self._sender = Sender(
             self._connection,
@@ -143,12 +137,12 @@ class Producer:
 
         Raises:
             InvalidRequestError: the record cannot be stored; it is not in the log.
+            OverloadedError: BUFFER_EXHAUSTED, there was no room within max_block_ms.
             UnknownOutcomeError: it may or may not be in the log.
             RaftlogError: it is not in the log.
         """
-        while self._full:
-            await self._sender.wait_for_room()
-        return await self.send_nowait(topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp)
+        record = _record(value, key, headers, timestamp)
+        return await (await self._add_when_there_is_room(topic, partition, record))
 
     def send_nowait(
         self,
@@ -166,36 +160,14 @@ class Producer:
             OverloadedError: BUFFER_EXHAUSTED; nothing was queued.
             TypeError: a key or value is not bytes.
         """
-        if self._closed:
-            raise RuntimeError("the producer is closed")
-        if self._transactions is not None:
-            self._transactions.require_open()
-        if self._full:
-            raise OverloadedError(
-                f"{self._accumulator.size} bytes are queued, buffer_bytes is {self._buffer_bytes}: wait, or use send",
-                code=ErrorCode.BUFFER_EXHAUSTED,
-            )
-        record = NewRecord(
-            _bytes_or_none("value", value),
-            _bytes_or_none("key", key),
-            time.time_ns() // 1_000 if timestamp is None else timestamp,
-            _headers(headers),
-        )
-        delivery: Delivery = asyncio.get_running_loop().create_future()
-        delivery.add_done_callback(_observe)
-        if self._unrouted or self._connection.known(topic) is None:
-            self._route_later(_Unrouted(topic, partition, record, delivery))
-        else:
-            self._route(topic, partition, record, delivery)
-        return delivery
+        return self._add(topic, partition, _record(value, key, headers, timestamp), _now_ms())
 
     async def send_many(self, topic: str, values: Sequence[bytes], *, key: bytes | None = None) -> list[RecordMetadata]:
         """Send several values; return their metadata in order once all are acknowledged."""
         deliveries = []
         for value in values:
-            while self._full:
-                await self._sender.wait_for_room()
-            deliveries.append(self.send_nowait(topic, value, key=key))
+            record = _record(value, key, None, None)
+            deliveries.append(await self._add_when_there_is_room(topic, None, record))
         return list(await asyncio.gather(*deliveries))
 
     def transaction(self) -> Transaction:
@@ -213,8 +185,7 @@ class Producer:
 
     async def flush(self) -> None:
         """Wait until every queued record has an outcome."""
-        if self._routing is not None:
-            await asyncio.shield(self._routing)
+        await self._routing.flush()
         await self._sender.flush()
 
     async def close(self, *, flush: bool = True) -> None:
@@ -226,11 +197,7 @@ class Producer:
             elif flush:
                 await self.flush()
         finally:
-            if self._routing is not None:
-                self._routing.cancel()
-                await asyncio.gather(self._routing, return_exceptions=True)
-            for waiting in self._unrouted:
-                waiting.delivery.cancel()
+            await self._routing.close()
             await self._sender.close()
             await self._connection.close()
 
@@ -240,29 +207,78 @@ class Producer:
 
     async def _discard(self, error: RaftlogError) -> None:
         """Fail what is queued; return once nothing is on its way."""
-        waiting_now, self._unrouted, self._unrouted_bytes = self._unrouted, [], 0
-        for waiting in waiting_now:
-            if not waiting.delivery.done():
-                waiting.delivery.set_exception(error)
+        self._routing.discard(error)
         await self._sender.discard(error)
 
-    @property
-    def _full(self) -> bool:
-        return self._accumulator.size + self._unrouted_bytes >= self._buffer_bytes
+    async def _add_when_there_is_room(self, topic: str, partition: int | None, record: NewRecord) -> Delivery:
+        sent_ms, size = _now_ms(), record_bytes(record)
+        while not self._has_room(size):
+            left_ms = sent_ms + self._max_block_ms - _now_ms()
+            if left_ms <= 0:
+                break  # It is refused.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_ms / 1000):
+                    await self._sender.wait_for_room()
+        return self._add(topic, partition, record, sent_ms)
 
-    def _route(self, topic: str, partition: int | None, record: NewRecord, delivery: Delivery) -> None:
+    def _add(self, topic: str, partition: int | None, record: NewRecord, sent_ms: int) -> Delivery:
+        """Queue a record, given to the producer at `sent_ms`."""
+        if self._closed:
+            raise RuntimeError("the producer is closed")
+        if self._transactions is not None:
+            self._transactions.require_open()
+        size = record_bytes(record)
+        if not self._has_room(size):
+            raise OverloadedError(
+                f"{self._queued_bytes} bytes are queued, this record has {size}, buffer_bytes is {self._buffer_bytes}; "
+                f"it is not in the log: wait, or use send, which waits for up to {self._max_block_ms} ms",
+                code=ErrorCode.BUFFER_EXHAUSTED,
+            )
+        delivery: Delivery = asyncio.get_running_loop().create_future()
+        delivery.add_done_callback(_observe)
+        unrouted = Unrouted(topic, partition, record, delivery, sent_ms, size)
+        if self._routing.is_asking(topic) or self._connection.known(topic) is None:
+            self._routing.add(unrouted)
+        else:
+            self._route(unrouted)
+        return delivery
+
+    @property
+    def _queued_bytes(self) -> int:
+        return self._accumulator.size + self._routing.size
+
+    def _has_room(self, size: int) -> bool:
+        """Tell whether a record may be queued.
+
+        Raises:
+            InvalidRequestError: MESSAGE_TOO_LARGE, it never may.
+        """
+        if size > self._buffer_bytes:
+            raise InvalidRequestError(
+                f"the record has {size} bytes, buffer_bytes is {self._buffer_bytes}", code=ErrorCode.MESSAGE_TOO_LARGE
+            )
+        return self._queued_bytes + size <= self._buffer_bytes
+
+    def _refuse(self, unrouted: Unrouted[Delivery], error: RaftlogError) -> None:
+        """Fail a record that was never queued for a partition."""
+        if not unrouted.handle.done():
+            unrouted.handle.set_exception(error)
+        self._on_failed(error)
+        self._sender.room_was_made()
+
+    def _route(self, unrouted: Unrouted[Delivery]) -> None:
+        topic, partition, record = unrouted.topic, unrouted.partition, unrouted.record
         info = self._connection.known(topic)
         assert info is not None
         count = len(info.partitions)
         if partition is None:
-            sized = record_bytes(record)
-            partition = self._stick(topic, count, sized) if record.key is None else partition_for_key(record.key, count)
+            key, size = record.key, unrouted.size
+            partition = self._stick(topic, count, size) if key is None else partition_for_key(key, count)
         elif not 0 <= partition < count:
             error = InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {partition}")
-            delivery.set_exception(error)
-            self._on_failed(error)
+            self._refuse(unrouted, error)
             return
-        self._accumulator.add(TopicPartition(topic, partition), record, delivery, _now_ms())
+        self._accumulator.add(TopicPartition(topic, partition), record, unrouted.handle, unrouted.sent_ms)
         self._sender.wake()
 
     def _stick(self, topic: str, count: int, size: int) -> int:
@@ -273,32 +289,6 @@ class Producer:
         self._sticky[topic] = (partition, filled + size)
         return partition
 
-    def _route_later(self, waiting: _Unrouted) -> None:
-        self._unrouted.append(waiting)
-        self._unrouted_bytes += record_bytes(waiting.record)
-        if self._routing is None or self._routing.done():
-            self._routing = asyncio.ensure_future(self._ask_and_route())
-
-    async def _ask_and_route(self) -> None:
-        """Ask for the metadata of topics that are new here, and queue their records in the order they came."""
-        while self._unrouted:
-            failures: dict[str, RaftlogError] = {}
-            for topic in dict.fromkeys(waiting.topic for waiting in self._unrouted):
-                try:
-                    await self._connection.topic(topic)
-                except RaftlogError as error:
-                    failures[topic] = error
-            waiting_now, self._unrouted, self._unrouted_bytes = self._unrouted, [], 0
-            for waiting in waiting_now:
-                if waiting.topic not in failures and self._connection.known(waiting.topic) is not None:
-                    self._route(waiting.topic, waiting.partition, waiting.record, waiting.delivery)
-                elif waiting.topic not in failures:  # It came while the others were asked for.
-                    self._unrouted.append(waiting)
-                    self._unrouted_bytes += record_bytes(waiting.record)
-                elif not waiting.delivery.done():
-                    waiting.delivery.set_exception(failures[waiting.topic])
-                    self._on_failed(failures[waiting.topic])
-
 
 def _observe(delivery: Delivery) -> None:
     """Mark an error as seen: a delivery may be dropped."""
@@ -308,6 +298,15 @@ def _observe(delivery: Delivery) -> None:
 
 def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+def _record(value: object, key: object, headers: HeadersLike, timestamp: int | None) -> NewRecord:
+    return NewRecord(
+        _bytes_or_none("value", value),
+        _bytes_or_none("key", key),
+        time.time_ns() // 1_000 if timestamp is None else timestamp,
+        _headers(headers),
+    )
 
 
 def _acks_text(acks: AcksText | Literal[0, 1, -1]) -> AcksText:

@@ -123,6 +123,10 @@ class Sender:
         self._settled.clear()
         await self._settled.wait()
 
+    def room_was_made(self) -> None:
+        """Say that a record got its outcome elsewhere."""
+        self._settled.set()
+
     async def flush(self) -> None:
         """Send without lingering until nothing is left."""
         self._accumulator.flushing = True

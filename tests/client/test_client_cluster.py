@@ -114,7 +114,7 @@ async def test_a_send_without_any_answer_is_unknown_and_the_next_one_works(
 
 async def test_a_full_buffer_refuses_or_waits(url: str, topic_name: str):
     await create(url, topic_name)
-    async with Producer(url, buffer_bytes=10_000, linger_ms=1_000) as producer:
+    async with Producer(url, buffer_bytes=10_080, linger_ms=1_000) as producer:
         await producer.send(topic_name, b"first")
         queued = [producer.send_nowait(topic_name, b"x" * 5_000) for _ in range(2)]
         with pytest.raises(OverloadedError) as refused:

@@ -1,7 +1,8 @@
-"""A proxy before a broker that loses answers: the request arrives, the connection ends without a word."""
+"""A proxy before a broker that holds requests back, and loses answers: the connection ends without a word."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,9 +22,16 @@ class UnreliableProxy:
         self.lose = 0
         self.corrupt = 0
         self.seen = 0
+        self.hold = ""
+        """Requests with this in their path or query wait until `release` is set."""
+        self.release = asyncio.Event()
+        self.holding = asyncio.Event()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
+        if self.hold and self.hold in str(request.rel_url):
+            self.holding.set()
+            await self.release.wait()
         headers = {name: request.headers[name] for name in ("Content-Type", "Accept") if name in request.headers}
         url = f"http://{self.target}{request.rel_url}"
         async with (

@@ -122,6 +122,7 @@ class PartitionQueue(Generic[H]):
         batch = batches[-1]
         batch.records.append(record)
         batch.handles.append(handle)
+        batch.created_ms = min(batch.created_ms, sent_ms)  # Who waited for room or metadata comes late.
         batch.size += size
         batch.closed = batch.size >= self._batch_bytes
 

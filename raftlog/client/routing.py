@@ -1,0 +1,135 @@
+"""Records whose topic's metadata is still asked for: each topic by itself, for a bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from raftlog.client.connection import Connection
+from raftlog.client.core.backoff import backoff_ms
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError
+from raftlog.record import NewRecord
+from raftlog.runtime import Tasks
+
+H = TypeVar("H")
+
+
+@dataclass(slots=True)
+class Unrouted(Generic[H]):
+    """A record for which no partition is chosen yet."""
+
+    topic: str
+    partition: int | None
+    """The one that was asked for."""
+    record: NewRecord
+    handle: H
+    sent_ms: int
+    """When it was given to the producer."""
+    size: int
+
+
+class Routing(Generic[H]):
+    """Asks for the metadata of topics that are new here.
+
+    Args:
+        timeout_ms: how long a record may wait, from its `sent_ms`.
+        route: takes the records of a topic that is known now, in the order they came.
+        fail: takes those that waited in vain; they are not in the log.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        timeout_ms: int,
+        route: Callable[[Unrouted[H]], None],
+        fail: Callable[[Unrouted[H], RaftlogError], None],
+    ) -> None:
+        self._connection = connection
+        self._timeout_ms = timeout_ms
+        self._route = route
+        self._fail = fail
+        self._waiting: dict[str, list[Unrouted[H]]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._tasks = Tasks("producer's routing")
+        self.size = 0
+        """Bytes of the records that wait."""
+
+    def is_asking(self, topic: str) -> bool:
+        """Tell whether records of a topic wait: others must wait behind them."""
+        return bool(self._waiting.get(topic))
+
+    def add(self, unrouted: Unrouted[H]) -> None:
+        """Have a record wait until its topic is known."""
+        topic = unrouted.topic
+        self._waiting.setdefault(topic, []).append(unrouted)
+        self.size += unrouted.size
+        if topic not in self._asking:
+            self._asking[topic] = self._tasks.spawn(self._ask_until_known(topic), name=f"ask for {topic}")
+
+    async def flush(self) -> None:
+        """Return once nothing waits."""
+        while self._asking:
+            await asyncio.wait(list(self._asking.values()))
+
+    def discard(self, error: RaftlogError) -> None:
+        """Fail everything that waits."""
+        for topic in list(self._waiting):
+            self._fail_all(topic, error)
+
+    async def close(self) -> None:
+        """Stop asking."""
+        await self._tasks.close()
+        self.discard(RetriableError("the producer was closed before the record was sent; it is not in the log"))
+
+    async def _ask_until_known(self, topic: str) -> None:
+        last: RaftlogError | None = None
+        attempt = 0
+        try:
+            while self.is_asking(topic):
+                left_ms = self._waiting[topic][0].sent_ms + self._timeout_ms - _now_ms()
+                try:
+                    async with asyncio.timeout(max(0, left_ms) / 1000):
+                        if last is not None:
+                            await asyncio.sleep(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
+                        await self._connection.topic(topic)
+                except TimeoutError:
+                    self._expire(topic, last)
+                except RetriableError as error:
+                    last, attempt = error, attempt + 1
+                except RaftlogError as error:
+                    self._fail_all(topic, error)
+                else:
+                    self._route_all(topic)
+        finally:
+            del self._asking[topic]
+
+    def _route_all(self, topic: str) -> None:
+        for unrouted in self._waiting.pop(topic):
+            self.size -= unrouted.size
+            self._route(unrouted)
+
+    def _fail_all(self, topic: str, error: RaftlogError) -> None:
+        for unrouted in self._waiting.pop(topic):
+            self.size -= unrouted.size
+            self._fail(unrouted, error)
+
+    def _expire(self, topic: str, last: RaftlogError | None) -> None:
+        """Fail the records that have waited for too long: the first ones."""
+        limit = _now_ms() - self._timeout_ms
+        waiting = self._waiting[topic]
+        late = [unrouted for unrouted in waiting if unrouted.sent_ms <= limit]
+        self._waiting[topic] = [unrouted for unrouted in waiting if unrouted.sent_ms > limit]
+        why = f"nobody said within {self._timeout_ms} ms where topic {topic!r} is; it is not in the log"
+        error = RetriableError(f"{why}; the last: {last.message}" if last else why, code=ErrorCode.REQUEST_TIMED_OUT)
+        for unrouted in late:
+            self.size -= unrouted.size
+            self._fail(unrouted, error)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
