@@ -208,6 +208,18 @@ def test_what_would_come_out_of_order_fails():
     assert (failed, error.code, queue.empty) == (one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, True)
 
 
+def test_after_a_hole_nothing_is_sent_anew_behind_which_something_is_in_the_log():
+    queue, (one, two, three, four) = in_flight(4)
+    queue.on_acknowledged(P0, three, 0)
+    refuse(queue, two, MOVED)
+    refuse(queue, four, MOVED)
+
+    (_, too_large), (failed, error) = refuse(queue, one, TOO_LARGE)
+    assert (too_large, failed, error.code) == (TOO_LARGE, two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert take(queue, 100) == [four]
+    assert (four.sequence, four.identity) == (0, ProducerIdentity(7, 1))
+
+
 def test_a_hole_in_a_transaction_fails_what_follows():
     queue: Accumulator[int] = Accumulator(batch_bytes=SIZE, linger_ms=0, transactional=True)
     queue.begin(ProducerIdentity(7, 4))
