@@ -32,6 +32,7 @@ from raftlog.transport.session import PeerAnswerError
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import (
+    MAX_REQUEST_PARTITIONS,
     AcksText,
     ProducePartition,
     ProduceRequest,
@@ -219,7 +220,8 @@ class Sender:
             if (error := self._encode(batch)) is not None:
                 self._on_result(partition, batch, error)
                 continue
-            if request and size + len(batch.encoded) > self._request_bytes:
+            full = len(request) == MAX_REQUEST_PARTITIONS or size + len(batch.encoded) > self._request_bytes
+            if request and full:
                 yield request
                 request, size = [], 0
             request.append((partition, batch))

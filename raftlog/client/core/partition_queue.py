@@ -41,7 +41,9 @@ H = TypeVar("H")
 
 def record_bytes(record: NewRecord) -> int:
     """Return about how many bytes a record takes in a batch."""
-    headers = sum(len(key) + len(value or b"") + 16 for key, value in record.headers)
+    headers = 0
+    for key, value in record.headers:
+        headers += len(key) + len(value or b"") + 16
     return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES
 
 
