@@ -89,6 +89,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
         self._peers: dict[str, _Peer] = {}
         self._tasks = Tasks(f"quorum {name}")
         self._server: asyncio.Server | None = None
+        self._closed = False
 
     @property
     def nodes(self) -> list[Node]:
@@ -108,6 +109,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
 
     async def close(self) -> None:
         """Close every connection."""
+        self._closed = True
         if self._server is not None:
             self._server.close()
         for peer in self._peers.values():
@@ -140,7 +142,11 @@ class RaftTransport(Transport):  # type: ignore[misc]
             await asyncio.sleep(_RETRY_S)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._tasks.spawn(self._converse(reader, writer, dialled=None), name="accepted connection")
+        if self._closed:
+            writer.transport.abort()
+            return
+        task = self._tasks.spawn(self._converse(reader, writer, dialled=None), name="accepted connection")
+        task.add_done_callback(lambda _: writer.transport.abort())  # One that ends before it begins runs no `finally`.
 
     async def _converse(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, dialled: str | None
