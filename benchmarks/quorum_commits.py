@@ -83,7 +83,9 @@ class Voters:
 
     def _read(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         assert process.stdout is not None
-        if not select.select([process.stdout], [], [], _RUN_S)[0]:
+        poller = select.poll()  # Unlike `select.select`, it takes descriptors of any number.
+        poller.register(process.stdout, select.POLLIN)
+        if not poller.poll(_RUN_S * 1000):
             raise RuntimeError(f"a voter says nothing for {_RUN_S:g} s")
         line = process.stdout.readline()
         if not line:
