@@ -132,6 +132,14 @@ def test_names_last_before_anything_in_them_has_to(tmp_path: Path, monkeypatch: 
     assert synced == []
 
 
+def test_retention_without_a_sync_names_the_log_whose_start_it_writes_down(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=5_000, retention_ms=-1)
+    fill(log, 60)
+    with patch.object(sync_module, "fsync_dir") as fsync_dir:
+        assert log.apply_retention(0, 60) > 0
+    assert [call.args[0] for call in fsync_dir.call_args_list] == [tmp_path / "p", tmp_path]
+
+
 def test_a_process_that_ended_before_its_first_sync_may_have_left_names_that_do_not_last(tmp_path: Path):
     log = open_log(tmp_path / "p")
     fill(log, 1)

@@ -83,6 +83,8 @@ class SegmentedLog(LogFiles):
         if count == 0:
             return 0
         start = max(start, self._segments[count].base_offset)
+        with self._syncer.paused():
+            self._syncer.name()  # A log that starts here must not be found empty, and begin at 0 again.
         self._save_checkpoint(
             log_start_offset=start,
             recovery_point=max(start, self.durable_end_offset),
