@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeVar
@@ -18,13 +18,16 @@ import pyarrow as pa
 from raftlog import client
 from raftlog.client.group_session import OffsetAndMetadata
 from raftlog.client.sender import RecordMetadata
+from raftlog.client.starts import Start
 from raftlog.client.transactions import GroupMetadata
 from raftlog.client.transactions import Transaction as AsyncTransaction
-from raftlog.model import Offset, TopicPartition
+from raftlog.model import Acl, BrokerId, Offset, Quota, TopicPartition
 from raftlog.record import Record
-from raftlog.wire.admin import ElectedLeader, QuorumResponse, Reassignment
+from raftlog.wire.admin import ElectedLeader, LogDirsResponse, QuorumResponse, Reassignment, UserInfo
+from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
+from raftlog.wire.data import OffsetResponse
 from raftlog.wire.groups import GroupDescription, GroupListing
-from raftlog.wire.metadata import BrokerInfo, ClusterInfo, TopicInfo
+from raftlog.wire.metadata import BrokerInfo, ClusterInfo, ConfigValue, ControllerInfo, TopicInfo
 
 __all__ = ["Admin", "Consumer", "Producer"]
 
@@ -161,6 +164,20 @@ class Consumer(_Blocking[client.Consumer]):
         """Commit what was returned so far, or these offsets; see `raftlog.Consumer.commit`."""
         self._run(self._client.commit(offsets))
 
+    def commit_nowait(
+        self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None
+    ) -> Future[None]:
+        """Commit in the background; return a future, to wait for or to drop."""
+        return asyncio.run_coroutine_threadsafe(self._commit_soon(offsets), self._loop)
+
+    async def _commit_soon(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None) -> None:
+        await self._client.commit_nowait(offsets)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Return who in the group this member is: for `Transaction.send_offsets`."""
+        return self._client.group_metadata
+
     def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets; see `raftlog.Consumer.committed`."""
         return self._run(self._client.committed(*partitions))
@@ -176,6 +193,14 @@ class Consumer(_Blocking[client.Consumer]):
     def seek(self, topic: str, partition: int, offset: Offset) -> None:
         """Go on at `offset`."""
         self._run(self._client.seek(topic, partition, offset))
+
+    def seek_to(self, start: Start, *partitions: tuple[str, int]) -> None:
+        """Go on at an end of the log, or at a time; see `raftlog.Consumer.seek_to`."""
+        self._run(self._client.seek_to(start, *partitions))
+
+    def seek_to_committed(self) -> None:
+        """Go on from what the group has committed: what was returned since is returned again."""
+        self._run(self._client.seek_to_committed())
 
     def beginning_offsets(self) -> dict[TopicPartition, Offset]:
         """Return the log start offset of each partition that is read."""
@@ -212,6 +237,18 @@ class Admin(_Blocking[client.Admin]):
         """Return one topic."""
         return self._run(self._client.describe_topic(topic, local=local))
 
+    def list_offsets(self, topic: str, at: Start = "latest", **which: Any) -> list[OffsetResponse]:
+        """Return an offset of each of a topic's partitions; see `raftlog.Admin.list_offsets`."""
+        return self._run(self._client.list_offsets(topic, at, **which))
+
+    def delete_records(self, topic: str, partition: int, *, before: Offset | None = None) -> Offset:
+        """Delete a partition's records below an offset, or (None) all; see `raftlog.Admin.delete_records`."""
+        return self._run(self._client.delete_records(topic, partition, before=before))
+
+    def reassignments(self, *, local: bool = False) -> list[Reassignment]:
+        """Return the reassignments that are under way."""
+        return self._run(self._client.reassignments(local=local))
+
     def reassign_partitions(self, target: Mapping[tuple[str, int], Sequence[int] | None]) -> list[Reassignment]:
         """Move replicas; see `raftlog.Admin.reassign_partitions`."""
         return self._run(self._client.reassign_partitions(target))
@@ -234,6 +271,22 @@ class Admin(_Blocking[client.Admin]):
         """Return every offset that a group has committed."""
         return self._run(self._client.group_offsets(group_id))
 
+    def group_lag(self, group_id: str) -> dict[TopicPartition, int]:
+        """Return how many offsets a group has still to read of each partition."""
+        return self._run(self._client.group_lag(group_id))
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], Offset]) -> None:
+        """Let a group without members go on elsewhere; see `raftlog.Admin.alter_group_offsets`."""
+        self._run(self._client.alter_group_offsets(group_id, offsets))
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
+        """Forget how far a group has read some partitions; see `raftlog.Admin.delete_group_offsets`."""
+        self._run(self._client.delete_group_offsets(group_id, partitions))
+
+    def find_coordinator(self, kind: CoordinatorKind, key: str) -> CoordinatorInfo:
+        """Return which broker coordinates a group or a transactional id."""
+        return self._run(self._client.find_coordinator(kind, key))
+
     def reset_group_offsets(self, group_id: str, **where: Any) -> dict[TopicPartition, Offset]:
         """Let a group without members read on elsewhere; see `raftlog.Admin.reset_group_offsets`."""
         return self._run(self._client.reset_group_offsets(group_id, **where))
@@ -246,6 +299,10 @@ class Admin(_Blocking[client.Admin]):
         """Return the cluster's id, active controller and brokers."""
         return self._run(self._client.describe_cluster(local=local))
 
+    def controller(self, *, local: bool = False) -> ControllerInfo:
+        """Return who the active controller is."""
+        return self._run(self._client.controller(local=local))
+
     def describe_quorum(self) -> QuorumResponse:
         """Return how far each voter of the metadata quorum is."""
         return self._run(self._client.describe_quorum())
@@ -253,3 +310,53 @@ class Admin(_Blocking[client.Admin]):
     def brokers(self, *, local: bool = False) -> list[BrokerInfo]:
         """Return every registered broker."""
         return self._run(self._client.brokers(local=local))
+
+    def unregister_broker(self, broker_id: BrokerId) -> None:
+        """Forget a broker that will not come back; see `raftlog.Admin.unregister_broker`."""
+        self._run(self._client.unregister_broker(broker_id))
+
+    def log_dirs(self, broker_ids: Sequence[BrokerId] | None = None) -> list[LogDirsResponse]:
+        """Return brokers' folders: disk space, and sizes of replicas; see `raftlog.Admin.log_dirs`."""
+        return self._run(self._client.log_dirs(broker_ids))
+
+    def broker_configs(self, broker_id: BrokerId | None = None, *, local: bool = False) -> dict[str, ConfigValue]:
+        """Return the dynamic settings of one broker, or (None) those of all."""
+        return self._run(self._client.broker_configs(broker_id, local=local))
+
+    def alter_broker_configs(
+        self, configs: Mapping[str, ConfigValue | None], broker_id: BrokerId | None = None
+    ) -> dict[str, ConfigValue]:
+        """Change dynamic settings of one broker, or (None) of all; see `raftlog.Admin.alter_broker_configs`."""
+        return self._run(self._client.alter_broker_configs(configs, broker_id))
+
+    def users(self, *, local: bool = False) -> list[UserInfo]:
+        """Return every user, sorted by name."""
+        return self._run(self._client.users(local=local))
+
+    def put_user(self, user: str, password: str) -> None:
+        """Create a user, or give one another password."""
+        self._run(self._client.put_user(user, password))
+
+    def delete_user(self, user: str) -> None:
+        """Forget a user."""
+        self._run(self._client.delete_user(user))
+
+    def acls(self, *, local: bool = False, **wanted: str) -> list[Acl]:
+        """Return the access rules whose fields have the values wanted."""
+        return self._run(self._client.acls(local=local, **wanted))
+
+    def create_acls(self, acls: Sequence[Acl]) -> None:
+        """Put access rules in force."""
+        self._run(self._client.create_acls(acls))
+
+    def delete_acls(self, **wanted: str) -> list[Acl]:
+        """End the access rules whose fields have the values wanted; return them."""
+        return self._run(self._client.delete_acls(**wanted))
+
+    def quotas(self, *, local: bool = False) -> list[Quota]:
+        """Return every quota."""
+        return self._run(self._client.quotas(local=local))
+
+    def alter_quota(self, limits: Mapping[str, float | None], *, user: str = "", client_id: str = "") -> None:
+        """Change some limits of a user, a client id or both; see `raftlog.Admin.alter_quota`."""
+        self._run(self._client.alter_quota(limits, user=user, client_id=client_id))

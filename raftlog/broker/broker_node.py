@@ -22,6 +22,7 @@ from raftlog.broker.routes.coordinators import CoordinatorRoutes
 from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.groups import GroupRoutes
+from raftlog.broker.routes.log_dirs import LogDirRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.reading import READ_TIMEOUT_MS, until_known
 from raftlog.broker.routes.topics import TopicRoutes
@@ -52,6 +53,7 @@ _ROUTES = (
     ClusterRoutes,
     TopicRoutes,
     AdminRoutes,
+    LogDirRoutes,
     ProduceRoutes,
     FetchRoutes,
     DeletionRoutes,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raftlog.client.admin_groups import GroupAdmin
-from raftlog.model import BrokerId, Offset
+from raftlog.client.connection import parse_bootstrap
+from raftlog.client.starts import Start, ask_offset
+from raftlog.errors import ErrorCode, NotFoundError
+from raftlog.model import BrokerId, Isolation, Offset, TopicPartition
 from raftlog.wire import paths
 from raftlog.wire.admin import (
     AlterTopicBody,
@@ -16,13 +20,14 @@ from raftlog.wire.admin import (
     ElectionPartition,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    LogDirsResponse,
     QuorumResponse,
     Reassignment,
     ReassignmentRequest,
     ReassignmentsResponse,
     ReassignPartition,
 )
-from raftlog.wire.data import HIGH_WATERMARK, DeleteRecordsBody, DeleteRecordsResponse
+from raftlog.wire.data import HIGH_WATERMARK, DeleteRecordsBody, DeleteRecordsResponse, OffsetResponse
 from raftlog.wire.metadata import (
     BrokerInfo,
     BrokersResponse,
@@ -54,8 +59,12 @@ class Admin(GroupAdmin):
         replication_factor: int | None = None,
         configs: Mapping[str, str | int | float | bool] | None = None,
         if_not_exists: bool = False,
+        validate_only: bool = False,
     ) -> TopicInfo:
         """Create a topic; what is not given is the cluster's default.
+
+        Args:
+            validate_only: create nothing; return what would be created, with an empty topic id.
 
         Raises:
             InvalidRequestError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
@@ -68,9 +77,10 @@ class Admin(GroupAdmin):
             replication_factor=replication_factor,
             configs=configs or {},
             if_not_exists=if_not_exists,
+            validate_only=validate_only,
         )
         return await self._connection.ask_any(
-            TopicInfo, "POST", paths.TOPICS, message=request, repeatable=if_not_exists
+            TopicInfo, "POST", paths.TOPICS, message=request, repeatable=if_not_exists or validate_only
         )
 
     async def delete_topic(self, topic: str) -> None:
@@ -111,6 +121,28 @@ class Admin(GroupAdmin):
             self._connection.forget_leader_of([topic])
             return await self._connection.topic(topic)
         return await self._read(TopicInfo, paths.fill(paths.TOPIC, topic=topic), local)
+
+    async def list_offsets(
+        self,
+        topic: str,
+        at: Start = "latest",
+        *,
+        partitions: Sequence[int] | None = None,
+        isolation: Isolation = "read_uncommitted",
+    ) -> list[OffsetResponse]:
+        """Return an offset of each of a topic's partitions (or of some), and both ends of their logs.
+
+        Args:
+            at: `earliest`, `latest`, or a time: the first offset at or after it, the end when there is none.
+            isolation: `read_committed` takes the last stable offset for the end.
+
+        Raises:
+            NotFoundError: there is no such topic or partition.
+        """
+        if partitions is None:
+            partitions = [info.partition for info in (await self._connection.topic(topic)).partitions]
+        asked = [TopicPartition(topic, partition) for partition in partitions]
+        return list(await asyncio.gather(*(ask_offset(self._connection, each, at, isolation) for each in asked)))
 
     async def delete_records(self, topic: str, partition: int, *, before: Offset | None = None) -> Offset:
         """Delete a partition's records below an offset, or (None) all that can be read now; return its new start.
@@ -179,6 +211,25 @@ class Admin(GroupAdmin):
     async def brokers(self, *, local: bool = False) -> list[BrokerInfo]:
         """Return every registered broker, sorted by id."""
         return list((await self._read(BrokersResponse, paths.BROKERS, local)).brokers)
+
+    async def log_dirs(self, broker_ids: Sequence[BrokerId] | None = None) -> list[LogDirsResponse]:
+        """Return some brokers' folders (None: those of all that are not fenced): disk space, and sizes of replicas.
+
+        Raises:
+            NotFoundError: there is no such broker.
+            UnreachableError, UnknownOutcomeError: one of them does not answer.
+        """
+        known = {broker.broker_id: broker for broker in await self.brokers(local=True)}
+        chosen = [b for b in known if not known[b].fenced] if broker_ids is None else list(broker_ids)
+        if unknown := [broker for broker in chosen if broker not in known]:
+            raise NotFoundError(f"there is no broker {unknown[0]}; there are {sorted(known)}", code=ErrorCode.NOT_FOUND)
+        return list(await asyncio.gather(*(self._log_dirs(known[broker]) for broker in chosen)))
+
+    async def _log_dirs(self, broker: BrokerInfo) -> LogDirsResponse:
+        (address,) = parse_bootstrap(broker.url)
+        path = paths.fill(paths.LOG_DIRS, broker=broker.broker_id)
+        timeout_ms = self._connection.timeout_ms
+        return await self._connection.session.call(LogDirsResponse, "GET", address, path, timeout_ms=timeout_ms)
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
         """Forget a broker that will not come back.

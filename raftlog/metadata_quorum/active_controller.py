@@ -179,7 +179,7 @@ class Controller:
         return response
 
     async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
-        """Create a topic; the result is its id."""
+        """Create a topic; the result is its id, or what it would be."""
         topic_id = new_uuid_hex()
         return await self._administer(
             lambda image: decide_creation(image, request, topic_id=topic_id, defaults=self._defaults)

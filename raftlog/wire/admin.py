@@ -133,6 +133,46 @@ class BrokerConfigsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReplica:
+    """A replica's log on one disk; `size_bytes` counts its segments."""
+
+    topic: str
+    partition: int
+    leader: bool
+    size_bytes: int
+    log_start_offset: Offset
+    log_end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineReplica:
+    """A replica whose log cannot be used, and why."""
+
+    topic: str
+    partition: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDir:
+    """A folder of a broker; bytes of its whole disk, and those that are free, -1 when the disk does not say."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[StoredReplica, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirsResponse:
+    """Answer of `GET paths.LOG_DIRS`: one broker's folders, its replicas in each, and those that it cannot use."""
+
+    broker_id: BrokerId
+    log_dirs: tuple[LogDir, ...]
+    offline: tuple[OfflineReplica, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBrokerRequest:
     """Forget a broker that will not come back."""
 

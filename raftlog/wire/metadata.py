@@ -109,6 +109,8 @@ class CreateTopicRequest:
     configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     if_not_exists: bool = False
     """Answer the existing topic instead of TOPIC_ALREADY_EXISTS."""
+    validate_only: bool = False
+    """Create nothing: answer what would be created, with an empty topic id, or why it would be refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

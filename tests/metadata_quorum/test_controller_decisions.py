@@ -233,6 +233,19 @@ class TestTopics:
         request = CreateTopicRequest(**{"topic": "t", **asked})  # type: ignore[arg-type]
         return decide_creation(image, request, topic_id=TOPIC_ID, defaults=DEFAULTS)
 
+    def test_validation_decides_the_same_and_changes_nothing(self):
+        asked = {"partitions": 2, "configs": {"retention_ms": 9}}
+        created = decided(cluster(), self.create(cluster(), **asked)).topic("t")
+        validated = self.create(cluster(), **asked, validate_only=True)
+        assert created is not None
+        assert validated.records == ()
+        assert (validated.response.topic_id, validated.response.configs) == ("", created.configs)
+        assert [p.replicas for p in validated.response.partitions] == [s.replicas for s in created.partitions.values()]
+        refusal = refused(lambda: self.create(cluster(), validate_only=True, replication_factor=4))
+        assert refusal is ErrorCode.INVALID_REPLICATION_FACTOR
+        existing = decided(cluster(), self.create(cluster()))
+        assert refused(lambda: self.create(existing, validate_only=True)) is ErrorCode.TOPIC_ALREADY_EXISTS
+
     def test_defaults_and_replicas_that_fit_the_brokers(self):
         topic = decided(cluster(), self.create(cluster())).topic("t")
         assert topic is not None

@@ -62,6 +62,8 @@ class TopicRoutes:
         command = await read_json(request, CreateTopicRequest)
         require_ordinary(command.topic)
         answer = await administer(self._context, paths.CREATE_TOPIC, command, request)
+        if command.validate_only and not isinstance(answer.result, str):
+            return json_response(answer.result)
         created = self._changed(answer)
         others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
         await asyncio.gather(*(self._until_known_by(b.public, answer.metadata_offset) for b in others if not b.fenced))

@@ -23,7 +23,7 @@ from raftlog.metadata_quorum.records import (
 )
 from raftlog.model import NO_LEADER, TopicId
 from raftlog.wire.admin import AlterTopicRequest
-from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest
+from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, PartitionInfo, TopicInfo
 
 MAX_PARTITIONS = 10_000
 """Of one topic."""
@@ -42,8 +42,8 @@ class TopicDefaults:
 
 def decide_creation(
     image: MetadataImage, request: CreateTopicRequest, *, topic_id: TopicId, defaults: TopicDefaults
-) -> Decision[TopicId]:
-    """Create a topic with all its partitions; the response is its id.
+) -> Decision[TopicId | TopicInfo]:
+    """Create a topic with all its partitions; the response is its id, or (`validate_only`) what it would be.
 
     Raises:
         InvalidRequestError: the name, a number or a setting does not fit, or the topic exists.
@@ -63,6 +63,8 @@ def decide_creation(
         factor = max(1, min(defaults.replication_factor, alive))
     _require_counts(partitions, factor, alive)
     created = _new_partitions(image, topic_id, range(partitions), factor)
+    if request.validate_only:
+        return Decision((), _planned(request.topic, configs, created))
     return Decision((CreateTopic(topic=request.topic, topic_id=topic_id, configs=configs), *created), topic_id)
 
 
@@ -86,7 +88,15 @@ def _new_partitions(
     ]
 
 
-def _existing(request: CreateTopicRequest, existing: TopicImage) -> Decision[TopicId]:
+def _planned(topic: str, configs: Mapping[str, ConfigValue], created: Iterable[ChangePartition]) -> TopicInfo:
+    partitions = tuple(
+        PartitionInfo(partition=new.partition, leader=new.leader, leader_epoch=0, replicas=new.replicas, isr=new.isr)
+        for new in created
+    )
+    return TopicInfo(topic=topic, topic_id="", partitions=partitions, configs=configs)
+
+
+def _existing(request: CreateTopicRequest, existing: TopicImage) -> Decision[TopicId | TopicInfo]:
     if request.if_not_exists:
         return Decision((), existing.topic_id)
     raise InvalidRequestError(
