@@ -145,7 +145,7 @@ class StoredReplica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineReplica:
+class UnusableReplica:
     """A replica whose log cannot be used, and why."""
 
     topic: str
@@ -169,7 +169,7 @@ class LogDirsResponse:
 
     broker_id: BrokerId
     log_dirs: tuple[LogDir, ...]
-    offline: tuple[OfflineReplica, ...] = ()
+    offline: tuple[UnusableReplica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,3 +202,19 @@ async def test_all_brokers_hold_the_same_image(http: Http, shared_cluster: Local
     local = (await http("GET", "/v1/topics?consistency=local")).json
     assert topic_name in [topic["topic"] for topic in local["topics"]]
     assert (await http("GET", "/v1/topics?consistency=eventual")).status == 400
+
+
+async def test_a_broker_knows_its_own_folders_and_others_send_to_it(http: Http, topic_name: str):
+    await http.create(topic_name, replication_factor=3)
+    sent = await http("GET", "/v1/brokers/2/log-dirs", follow=False)
+    assert (sent.status, sent.code) == (307, "NOT_LEADER_OR_FOLLOWER")
+    for broker in (1, 2):
+        found = (await http("GET", f"/v1/brokers/{broker}/log-dirs")).json
+        assert (found["broker_id"], found["offline"]) == (broker, [])
+        (folder,) = found["log_dirs"]
+        assert folder["path"].endswith("data")
+        assert [r["partition"] for r in folder["replicas"] if r["topic"] == topic_name] == [0]
+    for unknown in ("9", "x", "-1"):
+        refused = await http("GET", f"/v1/brokers/{unknown}/log-dirs")
+        assert (refused.status, refused.code) == (404, "NOT_FOUND")
+    assert (await http("GET", "/v1/brokers/1/log-dirs?topic=t")).status == 400

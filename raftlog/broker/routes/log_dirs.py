@@ -14,7 +14,7 @@ from raftlog.config import NodeConfig
 from raftlog.errors import ErrorCode, NotFoundError, StaleRouteError
 from raftlog.partition.replica import Replica
 from raftlog.wire import paths
-from raftlog.wire.admin import LogDir, LogDirsResponse, OfflineReplica, StoredReplica
+from raftlog.wire.admin import LogDir, LogDirsResponse, StoredReplica, UnusableReplica
 
 _DISK_TIMEOUT_S = 2.0
 
@@ -45,7 +45,7 @@ class LogDirRoutes:
         stored = sorted(map(_stored, here), key=lambda replica: (replica.topic, replica.partition))
         return LogDir(path=str(folder), total_bytes=total, usable_bytes=usable, replicas=tuple(stored))
 
-    def _offline(self) -> tuple[OfflineReplica, ...]:
+    def _offline(self) -> tuple[UnusableReplica, ...]:
         topics = self._context.image.topics
         named = [
             (topics[key.topic_id].topic, key.partition, error)
@@ -53,7 +53,7 @@ class LogDirRoutes:
             if key.topic_id in topics
         ]
         return tuple(
-            OfflineReplica(topic=topic, partition=partition, error=error.message)
+            UnusableReplica(topic=topic, partition=partition, error=error.message)
             for topic, partition, error in sorted(named, key=lambda offline: offline[:2])
         )
 
