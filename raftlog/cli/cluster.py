@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 import click
 
 from raftlog.cli.remote import admin, bootstrap_option, local_option
 from raftlog.cli.shared import json_option, print_json, print_table, run
+from raftlog.wire.admin import LogDirsResponse, StoredReplica, UnusableReplica
 from raftlog.wire.metadata import ClusterInfo
 
 
@@ -42,6 +44,52 @@ def describe(bootstrap: list[str], local: bool, as_json: bool) -> None:
             for broker in cluster.brokers
         ],
     )
+
+
+@command.command("log-dirs")
+@click.option("--broker", "brokers", type=click.IntRange(min=0), multiple=True, help="Repeatable. Default: all.")
+@click.option("--topic", "topics", multiple=True, help="Only replicas of this topic. Repeatable.")
+@bootstrap_option
+@json_option
+def log_dirs(brokers: Sequence[int], topics: Sequence[str], bootstrap: list[str], as_json: bool) -> None:
+    """Show what each replica takes up, by broker and folder, and how much room the disks have."""
+
+    async def work() -> list[LogDirsResponse]:
+        async with admin(bootstrap) as client:
+            return await client.log_dirs(brokers or None)
+
+    found = [_only(broker, topics) for broker in run(work())]
+    if as_json:
+        print_json([asdict(broker) for broker in found])
+        return
+    rows = list[tuple[object, ...]]()
+    for broker in found:
+        for folder in broker.log_dirs:
+            room = f"{folder.usable_bytes:,} of {folder.total_bytes:,} bytes free"
+            click.echo(f"broker {broker.broker_id}, {folder.path}: {room}", err=True)
+            rows += [(broker.broker_id, folder.path, *_named(r), _role(r), r.size_bytes) for r in folder.replicas]
+        rows += [(broker.broker_id, "?", *_named(offline), offline.error, "?") for offline in broker.offline]
+    print_table(["broker", "folder", "topic", "partition", "role", "bytes"], rows, empty="no replicas")
+
+
+def _named(replica: StoredReplica | UnusableReplica) -> tuple[str, int]:
+    return replica.topic, replica.partition
+
+
+def _role(replica: StoredReplica) -> str:
+    return "leader" if replica.leader else "follower"
+
+
+def _only(broker: LogDirsResponse, topics: Sequence[str]) -> LogDirsResponse:
+    """Leave out replicas of other topics, if some are named."""
+    if not topics:
+        return broker
+    folders = (
+        replace(folder, replicas=tuple(stored for stored in folder.replicas if stored.topic in topics))
+        for folder in broker.log_dirs
+    )
+    offline = tuple(stored for stored in broker.offline if stored.topic in topics)
+    return replace(broker, log_dirs=tuple(folders), offline=offline)
 
 
 @command.command("unregister-broker")

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import re
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from typing import BinaryIO
 
 import click
 
+from raftlog.cli.interruptions import cancel_this, interruptible
 from raftlog.cli.lines import render_json, render_value
-from raftlog.cli.remote import bootstrap_option, require_topic
+from raftlog.cli.remote import bootstrap_option, complete_topics, isolation_option, require_topic
 from raftlog.cli.shared import run
+from raftlog.cli.times import a_time
 from raftlog.client import Consumer
 from raftlog.client.consumer import Reset, Start
 from raftlog.errors import NotFoundError
@@ -29,35 +28,28 @@ from raftlog.wire.metadata import TopicInfo
 
 POLL_MS = 1_000
 """The longest wait of one fetch: how late a closed pipe is noticed."""
-_AGO = re.compile(r"^(\d+)(ms|s|m|h|d)$")
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @click.command("consume")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--from-beginning", is_flag=True, help="Start at the first record there is. Default: only new records.")
 @click.option("--offset", type=click.IntRange(min=0), help="Start here; of --partition, unless there is only one.")
-@click.option("--since", metavar="TIME", help="Start at a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago.")
+@click.option(
+    "--since", type=a_time, metavar="TIME", help="Start at a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago."
+)
 @click.option("--partition", type=click.IntRange(min=0), help="Only this one. Default: all.")
 @click.option("--group", help="As a member of this group: share the partitions, go on where it has committed.")
 @click.option("--max-records", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when nothing came for so long.")
 @click.option("--format", "format_", type=click.Choice(["value", "json"]), default="value", show_default=True)
-@click.option(
-    "--isolation",
-    type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
-    show_default=True,
-    help="read_committed waits for transactions to end, and leaves out what was aborted.",
-)
+@isolation_option
 @bootstrap_option
 def command(
     topic: str,
     *,
     from_beginning: bool,
     offset: int | None,
-    since: str | None,
+    since: int | None,
     partition: int | None,
     group: str | None,
     max_records: int | None,
@@ -79,28 +71,13 @@ def command(
         raise click.UsageError("--group goes by what it has committed: not with --offset, --since or --partition")
     start: Start = "earliest" if from_beginning else "latest"
     if since is not None:
-        start = parse_since(since, time.time_ns() // 1_000_000)
+        start = since
     printer = _Printer(sys.stdout.buffer, render_json if format_ == "json" else render_value, max_records)
     if group is not None:
         reset: Reset = "earliest" if from_beginning else "latest"
         run(_consume_in_group(bootstrap, topic, group, reset, isolation, printer, timeout))
         return
     run(_consume(bootstrap, topic, partition, start, offset, isolation, printer, timeout))
-
-
-def parse_since(text: str, now_ms: int) -> int:
-    """Return milliseconds since 1970; a time without a zone is UTC."""
-    if match := _AGO.match(text):
-        return now_ms - int(match[1]) * _UNIT_MS[match[2]]
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        expected = "ISO 8601, milliseconds since 1970, or a time ago like 90s, 5m, 2h or 1d"
-        raise click.BadParameter(f"expected {expected}, received {text!r}", param_hint="--since") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 async def _consume(
@@ -114,7 +91,7 @@ async def _consume(
     timeout_s: float | None,
 ) -> None:
     partitions = _partitions(await require_topic(bootstrap, topic), partition, offset)
-    with _interruptible(), suppress(asyncio.CancelledError), printer.quiet_when_closed():
+    with interruptible(cancel_this()), suppress(asyncio.CancelledError), printer.quiet_when_closed():
         async with Consumer(bootstrap, topic, partitions=partitions, start=start, isolation=isolation) as consumer:
             if offset is not None and partitions is not None:
                 await consumer.seek(topic, partitions[0], offset)
@@ -131,7 +108,7 @@ async def _consume_in_group(
     timeout_s: float | None,
 ) -> None:
     await require_topic(bootstrap, topic)
-    with _interruptible(), suppress(asyncio.CancelledError), printer.quiet_when_closed():
+    with interruptible(cancel_this()), suppress(asyncio.CancelledError), printer.quiet_when_closed():
         async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset=reset, isolation=isolation) as consumer:
             # Ctrl-C comes while the next records are waited for: what there was is printed, and may be committed.
             with suppress(asyncio.CancelledError):
@@ -210,18 +187,3 @@ class _Printer:
         poller = select.poll()
         poller.register(descriptor, 0)
         return any(events & (select.POLLERR | select.POLLHUP) for _, events in poller.poll(0))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM cancel the reading: to stop it so is its normal end."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
-    for sig in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(sig, task.cancel)
-    try:
-        yield
-    finally:
-        for sig in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(sig)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Literal
 
 import click
 
-from raftlog.cli.consume import parse_since
-from raftlog.cli.remote import admin, bootstrap_option, partitions_argument
+from raftlog.cli.remote import admin, bootstrap_option, complete_groups, partitions_argument
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run
+from raftlog.cli.times import a_time
 from raftlog.client.starts import Start
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire.groups import GroupDescription, GroupListing, flat
@@ -41,7 +40,7 @@ def list_(bootstrap: list[str], as_json: bool) -> None:
 
 
 @command.command("describe")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @bootstrap_option
 @json_option
 def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
@@ -83,12 +82,14 @@ def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
 
 
 @command.command("reset-offsets")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
 @click.option("--topic", "topics", multiple=True, help="All partitions of this topic. Repeatable.")
 @click.option("--to-earliest", "end", flag_value="earliest", help="To the first record there is.")
 @click.option("--to-latest", "end", flag_value="latest", help="To the end.")
-@click.option("--to-time", metavar="TIME", help="To a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago.")
+@click.option(
+    "--to-time", type=a_time, metavar="TIME", help="To a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago."
+)
 @click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
 @click.option("--shift-by", type=int, help="By so many offsets, back if it is negative.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
@@ -99,7 +100,7 @@ def reset_offsets(
     partitions: Sequence[TopicPartition],
     topics: Sequence[str],
     end: Literal["earliest", "latest"] | None,
-    to_time: str | None,
+    to_time: int | None,
     to_offset: int | None,
     shift_by: int | None,
     dry_run: bool,
@@ -109,7 +110,7 @@ def reset_offsets(
     """Let GROUP, which must have no members, read on elsewhere: in partitions, topics, or all that it has read."""
     if [end, to_time, to_offset, shift_by].count(None) != 3:
         raise click.UsageError("give one of --to-earliest, --to-latest, --to-time, --to-offset, --shift-by")
-    to: Start | None = end if to_time is None else parse_since(to_time, time.time_ns() // 1_000_000)
+    to: Start | None = end if to_time is None else to_time
     after = run(
         _reset(bootstrap, group, partitions, topics, to=to, to_offset=to_offset, shift_by=shift_by or 0, dry=dry_run)
     )
@@ -147,7 +148,7 @@ async def _reset(
 
 
 @command.command("delete")
-@click.argument("groups", nargs=-1, required=True)
+@click.argument("groups", nargs=-1, required=True, shell_complete=complete_groups)
 @bootstrap_option
 def delete(groups: Sequence[str], bootstrap: list[str]) -> None:
     """Delete GROUPS that have no members, with their offsets."""

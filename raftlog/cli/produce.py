@@ -4,43 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Literal
 
 import click
-from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
-from rich.text import Text
 
 from raftlog.cli.deliveries import Deliveries, Delivery
+from raftlog.cli.interruptions import Interruption, interruptible
 from raftlog.cli.line_reader import chunk_reader, read_lines
 from raftlog.cli.lines import LineRecord, parse_json, parse_value
-from raftlog.cli.remote import bootstrap_option, require_topic
-from raftlog.cli.shared import run
+from raftlog.cli.producer_options import acks_option, compression_option
+from raftlog.cli.progress import progress
+from raftlog.cli.remote import bootstrap_option, complete_topics, require_topic
+from raftlog.cli.shared import describe_error, run
 from raftlog.client import Producer
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.record.arrow import Compression
+from raftlog.wire.data import AcksText
 
-AcksText = Literal["all", "1", "0"]
-Compression = Literal["lz4", "zstd"] | None
-_COMPRESSIONS: dict[str, Compression] = {"none": None, "lz4": "lz4", "zstd": "zstd"}
-_INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 MAX_PENDING = 50_000
 INTERRUPTED_FLUSH_S = 10.0
 """How long an interrupted command waits for what it has sent."""
 
 
 @click.command("produce")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--key-separator", metavar="X", help="A line is a key, X, and a value. Only with --format value.")
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@acks_option
 @click.option("--format", "format_", type=click.Choice(["value", "json"]), default="value", show_default=True)
-@click.option("--compression", type=click.Choice(["none", "lz4", "zstd"]), default="none", show_default=True)
+@compression_option
 @bootstrap_option
 def command(
-    topic: str, key_separator: str | None, acks: AcksText, format_: str, compression: str, bootstrap: list[str]
+    topic: str,
+    key_separator: str | None,
+    acks: AcksText,
+    format_: str,
+    compression: Compression | None,
+    bootstrap: list[str],
 ) -> None:
     """Write each line of standard input to TOPIC as a record. The topic must exist.
 
@@ -54,7 +55,7 @@ def command(
     separator = None if key_separator is None else key_separator.encode()
     parse = parse_json if format_ == "json" else lambda line: parse_value(line, separator)
     lines = chunk_reader(sys.stdin.buffer)
-    sys.exit(run(_Production(topic, acks, parse).run(bootstrap, lines, _COMPRESSIONS[compression])))
+    sys.exit(run(_Production(topic, acks, parse).run(bootstrap, lines, compression)))
 
 
 class _Production:
@@ -65,14 +66,15 @@ class _Production:
         self._acks = acks
         self._parse = parse
         self._deliveries = Deliveries(max_pending=MAX_PENDING)
-        self._interrupted = False
+        self._interruption = Interruption()
 
-    async def run(self, bootstrap: list[str], read: Callable[[], bytes], compression: Compression) -> int:
+    async def run(self, bootstrap: list[str], read: Callable[[], bytes], compression: Compression | None) -> int:
         """Send everything, or what was read until an interruption; return the exit code."""
         await require_topic(bootstrap, self._topic)
         producer = Producer(bootstrap, acks=self._acks, compression=compression)
         work = asyncio.create_task(self._send_all(producer, read))
-        with _seldom_collected(), _progress(self._deliveries), self._interruptible(work):
+        count = lambda: self._deliveries.acknowledged  # noqa: E731
+        with _seldom_collected(), progress("acknowledged", count), interruptible(work.cancel) as self._interruption:
             await asyncio.wait({work})
             await self._finish(producer)
         error = None if work.cancelled() else work.exception()
@@ -118,37 +120,17 @@ class _Production:
     async def _finish(self, producer: Producer) -> None:
         """Wait for what was sent; not for ever when interrupted, because then somebody waits for us."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(INTERRUPTED_FLUSH_S if self._interrupted else None):
+            async with asyncio.timeout(INTERRUPTED_FLUSH_S if self._interruption.happened else None):
                 await producer.close()
-
-    @contextmanager
-    def _interruptible(self, work: asyncio.Task[None]) -> Iterator[None]:
-        """Let the first Ctrl-C (or SIGTERM) stop the reading, and the second one everything."""
-        loop = asyncio.get_running_loop()
-        whole = asyncio.current_task()
-        assert whole is not None
-
-        def interrupt() -> None:
-            (whole if self._interrupted else work).cancel()
-            self._interrupted = True
-
-        for sig in _INTERRUPTIONS:
-            loop.add_signal_handler(sig, interrupt)
-        try:
-            yield
-        finally:
-            for sig in _INTERRUPTIONS:
-                loop.remove_signal_handler(sig)
 
     def _report(self, error: RaftlogError | None) -> int:
         click.echo(self._deliveries.summary(confirmed=self._acks != "0"), err=True)
         reason = error or self._deliveries.error
-        if self._interrupted:
+        if self._interruption.happened:
             click.echo("interrupted: the rest of the input was not sent", err=True)
         elif reason is not None:
-            text = f"{reason.code.value}: {reason.message}" if isinstance(reason, RaftlogError) else repr(reason)
-            click.echo(f"Error: {text}", err=True)
-        return 1 if reason is not None or self._interrupted or self._deliveries.unknown else 0
+            click.echo(f"Error: {describe_error(reason)}", err=True)
+        return 1 if reason is not None or self._interruption.happened or self._deliveries.unknown else 0
 
 
 @contextmanager
@@ -160,26 +142,3 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-@contextmanager
-def _progress(deliveries: Deliveries) -> Iterator[None]:
-    """Show how far it is, where somebody watches and does not type."""
-    if not sys.stderr.isatty() or sys.stdin.isatty():
-        yield
-        return
-    columns = [SpinnerColumn(), _Acknowledged(deliveries), TimeElapsedColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5) as progress:
-        progress.add_task("")
-        yield
-
-
-class _Acknowledged(ProgressColumn):
-    """Looks at the count when the display refreshes: cheaper than to tell the display of each record."""
-
-    def __init__(self, deliveries: Deliveries) -> None:
-        super().__init__()
-        self._deliveries = deliveries
-
-    def render(self, task: Task) -> Text:  # noqa: ARG002  (rich's own signature)
-        return Text(f"{self._deliveries.acknowledged:,} acknowledged")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
 from raftlog.client import Admin
-from raftlog.errors import NotFoundError
+from raftlog.errors import NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 ADMIN_TIMEOUT_MS = 10_000
 """Longer than a failover, of brokers as of controllers."""
+COMPLETION_TIMEOUT_MS = 1_000
+"""How long somebody waits who has pressed TAB."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def bootstrap_option(function: F) -> F:
@@ -37,6 +41,45 @@ def local_option(function: F) -> F:
     """Add `--local`."""
     return click.option(
         "--local", is_flag=True, help="Show what one broker knows: maybe old, but there without a quorum too."
+    )(function)
+
+
+def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Name the cluster's topics to a shell that completes; nothing, if nobody answers soon."""
+    return _complete(context, incomplete, lambda client: client.list_topics(local=True), lambda topic: topic.topic)
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Name the cluster's consumer groups; see `complete_topics`."""
+    return _complete(context, incomplete, lambda client: client.list_groups(), lambda group: group.group_id)
+
+
+def _complete(
+    context: click.Context,
+    incomplete: str,
+    ask: Callable[[Admin], Awaitable[Sequence[T]]],
+    name: Callable[[T], str],
+) -> list[str]:
+    async def names() -> list[str]:
+        async with Admin(
+            context.params.get("bootstrap") or [DEFAULT_BOOTSTRAP], timeout_ms=COMPLETION_TIMEOUT_MS
+        ) as client:
+            return [name(found) for found in await ask(client)]
+
+    try:
+        return [found for found in asyncio.run(names()) if found.startswith(incomplete)]
+    except RaftlogError:
+        return []
+
+
+def isolation_option(function: F) -> F:
+    """Add `--isolation`."""
+    return click.option(
+        "--isolation",
+        type=click.Choice(["read_uncommitted", "read_committed"]),
+        default="read_uncommitted",
+        show_default=True,
+        help="read_committed waits for transactions to end, and leaves out what was aborted.",
     )(function)
 
 

@@ -39,11 +39,18 @@ def run(work: Awaitable[T]) -> T:
         return asyncio.run(awaited())
     except RaftlogError as error:
         raise failure(error) from None
+    except asyncio.CancelledError:  # By a second Ctrl-C.
+        raise click.Abort from None
 
 
 def failure(error: RaftlogError) -> click.ClickException:
     """Return the error as click shows it, code first: `Error: TOPIC_ALREADY_EXISTS: ...`."""
-    return click.ClickException(f"{error.code.value}: {error.message}")
+    return click.ClickException(describe_error(error))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error in one line, code first."""
+    return f"{error.code.value}: {error.message}" if isinstance(error, RaftlogError) else repr(error)
 
 
 def print_json(document: object) -> None:

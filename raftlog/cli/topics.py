@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
-from raftlog.cli.remote import admin, bootstrap_option, changes, configs_option, local_option, partitions_argument
+from raftlog.cli.remote import (
+    admin,
+    bootstrap_option,
+    changes,
+    complete_topics,
+    configs_option,
+    isolation_option,
+    local_option,
+    partitions_argument,
+)
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run
-from raftlog.config import REASSIGNMENT_THROTTLE
-from raftlog.errors import ConfigError
-from raftlog.model import NO_LEADER, TopicPartition
-from raftlog.schema import from_plain
-from raftlog.wire.admin import ElectedLeader, Reassignment, ReassignmentRequest
-from raftlog.wire.codec import decode_plain
-from raftlog.wire.data import HIGH_WATERMARK
+from raftlog.cli.times import a_time_or_an_end
+from raftlog.cli.topic_moves import elect_leaders, ids, reassign
+from raftlog.client.starts import Start
+from raftlog.model import NO_LEADER, Isolation, TopicPartition
+from raftlog.wire.data import HIGH_WATERMARK, OffsetResponse
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 
@@ -31,6 +37,7 @@ def command() -> None:
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Default: default_replication_factor.")
 @configs_option
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine, whatever it looks like.")
+@click.option("--validate-only", is_flag=True, help="Create nothing; say what would be created, or why it would not.")
 @bootstrap_option
 @json_option
 def create(
@@ -39,6 +46,7 @@ def create(
     replication_factor: int | None,
     configs: Mapping[str, ConfigValue],
     if_not_exists: bool,
+    validate_only: bool,
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
@@ -52,6 +60,7 @@ def create(
                 replication_factor=replication_factor,
                 configs=configs,
                 if_not_exists=if_not_exists,
+                validate_only=validate_only,
             )
 
     topic = run(work())
@@ -59,6 +68,8 @@ def create(
         print_json(asdict(topic))
     else:
         click.echo(f"{topic.topic}: {plural(len(topic.partitions), 'partition')}, {_replicas(topic)} of each")
+    if validate_only:
+        click.echo("validated: nothing was created", err=True)
 
 
 @command.command("list")
@@ -81,7 +92,7 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
 
 
 @command.command("describe")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_option
 @local_option
 @json_option
@@ -104,9 +115,9 @@ def describe(name: str, bootstrap: list[str], local: bool, as_json: bool) -> Non
                 partition.partition,
                 "none" if partition.leader == NO_LEADER else partition.leader,
                 partition.leader_epoch,
-                _ids(partition.replicas),
-                _ids(partition.isr),
-                _ids(partition.elr) or "-",
+                ids(partition.replicas),
+                ids(partition.isr),
+                ids(partition.elr) or "-",
             )
             for partition in topic.partitions
         ],
@@ -114,7 +125,7 @@ def describe(name: str, bootstrap: list[str], local: bool, as_json: bool) -> Non
 
 
 @command.command("alter")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @configs_option
 @click.option("--unset", "removed", multiple=True, metavar="NAME", help="Back to the default. Repeatable.")
 @click.option("--partitions", type=click.IntRange(min=1), help="More partitions; there is no way back.")
@@ -145,7 +156,7 @@ def alter(
 
 
 @command.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_option
 def delete(name: str, bootstrap: list[str]) -> None:
     """Delete the topic NAME and all its records."""
@@ -156,6 +167,37 @@ def delete(name: str, bootstrap: list[str]) -> None:
 
     run(work())
     click.echo(f"{name}: deleted")
+
+
+@command.command("offsets")
+@click.argument("name", shell_complete=complete_topics)
+@click.option(
+    "--at",
+    type=a_time_or_an_end,
+    default="latest",
+    show_default=True,
+    metavar="TIME",
+    help="earliest, latest, or a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago.",
+)
+@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Repeatable. Default: all.")
+@isolation_option
+@bootstrap_option
+@json_option
+def offsets(
+    name: str, at: Start, partitions: Sequence[int], isolation: Isolation, bootstrap: list[str], as_json: bool
+) -> None:
+    """Show the first offset at or after a time, or where readers stop, of the partitions of the topic NAME."""
+
+    async def work() -> list[OffsetResponse]:
+        async with admin(bootstrap) as client:
+            return await client.list_offsets(name, at, partitions=partitions or None, isolation=isolation)
+
+    found = run(work())
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    rows = [(each.partition, each.offset, each.log_start_offset, each.high_watermark) for each in found]
+    print_table(["partition", "offset", "log start offset", "high watermark"], rows)
 
 
 @command.command("delete-records")
@@ -183,115 +225,8 @@ def delete_records(partitions: list[TopicPartition], before: str, bootstrap: lis
         click.echo(f"{topic}-{partition}: starts at offset {start}")
 
 
-@command.command("reassign")
-@click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
-@click.option("--to", "target", metavar="BROKER[,BROKER]", help="Where the replicas shall be, preferred leader first.")
-@click.option("--plan", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A JSON file of many moves.")
-@click.option("--cancel", is_flag=True, help="Go back to where these partitions were.")
-@click.option(
-    "--throttle",
-    type=int,
-    metavar="BYTES",
-    help="Bytes a second that each broker may fetch for moves, from now on; -1: as fast as it can.",
-)
-@bootstrap_option
-@json_option
-def reassign(
-    partitions: list[TopicPartition],
-    target: str | None,
-    plan: Path | None,
-    cancel: bool,
-    throttle: int | None,
-    bootstrap: list[str],
-    as_json: bool,
-) -> None:
-    """Move the replicas of partitions; without arguments, list the moves under way.
-
-    A plan is {"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2, 3]}]}.
-    """
-    moves = _moves(partitions, target, plan, cancel)
-
-    async def work() -> list[Reassignment]:
-        async with admin(bootstrap) as client:
-            if throttle is not None:
-                await client.alter_broker_configs({REASSIGNMENT_THROTTLE: None if throttle == -1 else throttle})
-            return await client.reassign_partitions(moves) if moves else await client.reassignments()
-
-    moving = run(work())
-    if as_json:
-        print_json([asdict(move) for move in moving])
-        return
-    rows = [
-        (
-            f"{m.topic}-{m.partition}",
-            _ids(m.replicas),
-            _ids(m.adding),
-            _ids(m.removing),
-            _ids(m.isr),
-            "" if m.records_left is None else f"{m.records_left:,}",
-        )
-        for m in moving
-    ]
-    titles = ["partition", "replicas", "adding", "removing", "in sync", "records left"]
-    print_table(titles, rows, empty="nothing is moving")
-
-
-def _moves(
-    partitions: list[TopicPartition], target: str | None, plan: Path | None, cancel: bool
-) -> dict[tuple[str, int], Sequence[int] | None]:
-    if sum((target is not None, plan is not None, cancel)) > 1 or bool(partitions) != (target is not None or cancel):
-        raise click.UsageError("give partitions with --to or --cancel, or a --plan, or nothing to list what moves")
-    if plan is not None:
-        try:
-            read = from_plain(
-                ReassignmentRequest, decode_plain(plan.read_bytes(), error=ConfigError), error=ConfigError
-            )
-        except ConfigError as error:
-            raise click.BadParameter(error.message, param_hint="--plan") from None
-        return {(asked.topic, asked.partition): asked.replicas for asked in read.partitions}
-    if target is None:
-        return dict.fromkeys(partitions)
-    if not all(part.strip().isdecimal() for part in target.split(",")):
-        raise click.BadParameter(f"expected broker ids such as 1,2,3, received {target!r}", param_hint="--to")
-    return dict.fromkeys(partitions, tuple(int(part) for part in target.split(",")))
-
-
-@command.command("elect-leaders")
-@click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
-@click.option(
-    "--unclean", is_flag=True, help="Lead with any replica that is alive. LOSES RECORDS; asks before it does."
-)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@bootstrap_option
-@json_option
-def elect_leaders(
-    partitions: list[TopicPartition], unclean: bool, yes: bool, bootstrap: list[str], as_json: bool
-) -> None:
-    """Give leadership back to the preferred leaders, of these partitions or of all."""
-    if unclean and not yes:
-        click.confirm("Records that only the missing replicas hold will be lost. Go on?", abort=True)
-
-    async def work() -> list[ElectedLeader]:
-        async with admin(bootstrap) as client:
-            return await client.elect_leaders(partitions or None, unclean=unclean)
-
-    elected = run(work())
-    if as_json:
-        print_json([asdict(result) for result in elected])
-        return
-    rows = [
-        (f"{result.topic}-{result.partition}", "none" if result.leader == NO_LEADER else result.leader, result.error)
-        for result in elected
-    ]
-    print_table(["partition", "leader", "why not"], rows, empty="every leader is the preferred one already")
-
-
 def _settings(topic: TopicInfo) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(topic.configs.items())) or "none of its own"
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))
 
 
 def _replicas(topic: TopicInfo) -> str:
@@ -304,3 +239,7 @@ def _health(topic: TopicInfo) -> str:
     if leaderless:
         return f"{plural(leaderless, 'partition')} without a leader"
     return f"{plural(lagging, 'partition')} short of replicas in sync" if lagging else "all replicas in sync"
+
+
+command.add_command(reassign)
+command.add_command(elect_leaders)

@@ -26,6 +26,53 @@ def raftlog(shared_cluster: LocalCluster):
     return run
 
 
+def test_a_topic_is_validated_looked_at_and_measured(raftlog, shared_cluster: LocalCluster, topic_name: str):
+    create = ("topics", "create", topic_name, "--partitions", "2", "--replication-factor", "2", "--validate-only")
+    planned = json.loads(raftlog(*create, "--json").stdout)
+    assert (planned["topic_id"], [len(p["replicas"]) for p in planned["partitions"]]) == ("", [2, 2])
+    assert "nothing was created" in raftlog(*create).stderr
+    assert "INVALID_CONFIG" in raftlog(*create, "--config", "retention_ms=x", code=1).stderr
+    assert "UNKNOWN_TOPIC" in raftlog("topics", "describe", topic_name, code=1).stderr
+
+    created = json.loads(raftlog(*create[:-1], "--json").stdout)
+    produce(shared_cluster, topic_name, *([b"x" * 1_000] * 10))
+    raftlog("topics", "alter", topic_name, "--partitions", "3")
+
+    found = json.loads(raftlog("topics", "offsets", topic_name, "--json").stdout)
+    assert [each["partition"] for each in found] == [0, 1, 2]
+    assert sum(each["offset"] for each in found) == 10
+    for at, ends in (("earliest", {0}), ("1d", {0}), ("latest", {each["offset"] for each in found})):
+        assert {
+            each["offset"] for each in json.loads(raftlog("topics", "offsets", topic_name, "--at", at, "--json").stdout)
+        } == ends
+    assert len(raftlog("topics", "offsets", topic_name, "--partition", "1").stdout.splitlines()) == 2
+    assert "received 9" in raftlog("topics", "offsets", topic_name, "--partition", "9", code=1).stderr
+    assert "expected ISO 8601" in raftlog("topics", "offsets", topic_name, "--at", "noon", code=2).stderr
+
+    dirs = json.loads(raftlog("cluster", "log-dirs", "--topic", topic_name, "--json").stdout)
+    assert [broker["broker_id"] for broker in dirs] == [1, 2, 3]
+    (folder,) = dirs[0]["log_dirs"]
+    assert 0 < folder["usable_bytes"] < folder["total_bytes"]
+    stored = [replica for broker in dirs for folder in broker["log_dirs"] for replica in folder["replicas"]]
+    assert len(stored) == 6
+    assert sum(replica["size_bytes"] for replica in stored) > 2 * 10 * 1_000
+    assert sum(replica["leader"] for replica in stored) == 3
+    leaders = {(p["partition"], p["leader"]) for p in created["partitions"]}
+    assert leaders <= {
+        (r["partition"], b["broker_id"]) for b in dirs for r in b["log_dirs"][0]["replicas"] if r["leader"]
+    }
+    assert (
+        f"{topic_name}  0"
+        in raftlog("cluster", "log-dirs", "--topic", topic_name, "--broker", str(min(leaders)[1])).stdout
+    )
+    assert "there is no broker 9" in raftlog("cluster", "log-dirs", "--broker", "9", code=1).stderr
+
+    changed = raftlog("configs", "alter", "--topic", topic_name, "--config", "retention_ms=9000", "--json").stdout
+    assert json.loads(changed)["retention_ms"] == 9_000
+    assert "retention_ms  " in raftlog("configs", "describe", "--topic", topic_name).stdout
+    assert "exclude each other" in raftlog("configs", "describe", "--topic", "t", "--broker", "1", code=2).stderr
+
+
 def produce(cluster: LocalCluster, topic: str, *values: bytes) -> None:
     with Producer(cluster.bootstrap) as producer:
         producer.send_many(topic, list(values))

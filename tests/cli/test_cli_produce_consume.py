@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from raftlog.cli import consume, produce, remote
 from raftlog.cli.main import cli
+from raftlog.cli.times import parse_time
 from raftlog.client import Admin
 from raftlog.errors import InvalidRequestError, NotFoundError, OverloadedError, UnknownOutcomeError
 from raftlog.record import Record
@@ -240,7 +241,7 @@ def test_since_is_a_time():
     assert invoke("consume", "t", "--since", "1970-01-01T00:00:05Z", "--max-records", "1").exit_code == 0
     assert invoke("consume", "t", "--since", "7000", "--max-records", "1").exit_code == 0
     assert [call[1]["start"] for call in FakeConsumer.calls] == [5000, 7000]
-    assert consume.parse_since("2h", 7_300_000) == 100_000
+    assert parse_time("2h", 7_300_000) == 100_000
 
 
 @pytest.mark.parametrize(

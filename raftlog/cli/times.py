@@ -1,0 +1,48 @@
+"""Times as users write them."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from raftlog.client.starts import Start
+
+_AGO = re.compile(r"^(\d+)(ms|s|m|h|d)$")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """Return milliseconds since 1970; a time without a zone is UTC.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    if match := _AGO.match(text):
+        return now_ms - int(match[1]) * _UNIT_MS[match[2]]
+    if text.isdecimal():
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def a_time(text: str) -> int:
+    """Read an option's value: a time, up to now."""
+    try:
+        return parse_time(text, time.time_ns() // 1_000_000)
+    except ValueError:
+        expected = "ISO 8601, milliseconds since 1970, or a time ago like 90s, 5m, 2h or 1d"
+        raise click.BadParameter(f"expected {expected}, received {text!r}") from None
+
+
+def a_time_or_an_end(text: str) -> Start:
+    """Read an option's value: `earliest`, `latest`, or a time."""
+    match text:
+        case "earliest" | "latest":
+            return text
+        case _:
+            return a_time(text)
