@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 
 import click
+from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "acls": "List, create and delete access rules.",
     "cluster": "Look at the cluster.",
-    "configs": "Show and change dynamic settings of brokers.",
+    "completion": "Print a script that completes the command line in a shell.",
+    "configs": "Show and change settings of topics and brokers.",
     "consume": "Print the records of a topic, one a line.",
     "dev": "Run a cluster on this machine.",
     "groups": "List, describe, reset and delete consumer groups.",
     "log": "Look into the files of partitions.",
+    "perf": "Measure throughput and latency.",
     "produce": "Write each line of standard input to a topic.",
     "quorum": "Look at the metadata quorum.",
     "quotas": "Show and change quotas.",
@@ -21,6 +25,7 @@ _COMMANDS = {
     "storage": "Prepare data folders, and check them.",
     "topics": "Create, list, describe, alter and delete topics.",
     "users": "List, create and delete users.",
+    "verify": "Write numbered records, and check that none is missing, doubled or out of order.",
 }
 """Each is a module of this name beside this one; its line here spares `raftlog --help` loading it."""
 
@@ -36,6 +41,22 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"raftlog.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and name[:1].isalnum() and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(name, _COMMANDS, n=1)
+            ctx.fail(f"No such command {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete without loading every subcommand."""
+        found = [
+            CompletionItem(name, help=_COMMANDS[name]) for name in sorted(_COMMANDS) if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -1,0 +1,43 @@
+"""Events as lines of JSON on standard output, while a command runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from raftlog.wire.codec import encode_json
+
+
+class JsonLines:
+    """Writes a line at once, and flushes once for all lines of a turn of the event loop.
+
+    Args:
+        on_closed: called when nobody reads any more (`| head`).
+    """
+
+    def __init__(self, out: BinaryIO, on_closed: Callable[[], object]) -> None:
+        self._out = out
+        self._on_closed = on_closed
+        self._flush_is_due = False
+
+    def write(self, event: str, **members: Any) -> None:
+        """Write an object whose first member is `event`."""
+        self._guarded(lambda: self._out.write(encode_json({"event": event, **members}) + b"\n"))
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._flush_is_due = False
+        self._guarded(self._out.flush)
+
+    def _guarded(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)
+            self._on_closed()

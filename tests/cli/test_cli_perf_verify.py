@@ -1,0 +1,189 @@
+"""`raftlog perf` and `raftlog verify` against a real cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from raftlog.blocking import Admin, Producer
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.main import cli
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def raftlog(shared_cluster: LocalCluster):
+    """Return a function that runs the command in this process, and returns what it did."""
+
+    def run(*arguments: str, code: int = 0) -> Result:
+        done = CliRunner(env={"RAFTLOG_BOOTSTRAP": shared_cluster.bootstrap}).invoke(cli, arguments)
+        assert done.exit_code == code, f"{arguments}: {done.exit_code}\n{done.output}\n{done.exception!r}"
+        return done
+
+    return run
+
+
+@pytest.fixture
+def start(shared_cluster: LocalCluster):
+    """Return a function that starts the command in a process of its own."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begin(*arguments: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "RAFTLOG_BOOTSTRAP": shared_cluster.bootstrap}
+        command = [sys.executable, "-m", "raftlog", *arguments]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def figures(done: Result) -> dict[str, Any]:
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def events(done: Result | bytes, *wanted: str) -> list[dict[str, Any]]:
+    lines = done if isinstance(done, bytes) else done.stdout_bytes
+    found = [json.loads(line) for line in lines.splitlines()]
+    return [event for event in found if event["event"] in wanted]
+
+
+def test_throughput_and_latency_are_measured(raftlog, topic_name: str):
+    load = ("--topic", topic_name, "--record-size", "50")
+    created = ("--create", "--partitions", "2", "--replication-factor", "3")
+    done = raftlog("perf", "produce", *load, *created, "--records", "3000", "--chunk", "100", "--compression", "lz4")
+    assert "3,000 records acknowledged in " in done.stderr
+    written = figures(done)
+    assert (written["records"], written["unknown"], written["failed"]) == (3_000, 0, 0)
+    assert 0 < written["p50_ms"] <= written["p99_ms"] <= written["max_ms"] < 60_000
+    assert written["records_per_s"] == pytest.approx(3_000 / written["seconds"], rel=0.01)
+    assert written["mb_per_s"] == pytest.approx(3_000 * 50 / written["seconds"] / 1e6, rel=0.01)
+
+    for how in ([], ["--rate", "200"]):
+        single = figures(raftlog("perf", "latency", *load, "--records", "20", "--warmup", "1", *how))
+        assert (single["records"], single["failed"], single["unknown"]) == (20, 0, 0)
+        assert single["p50_ms"] > 0
+    everything = 3_300 + 2 * 21  # Warming up counts, too.
+
+    for how in ([], ["--arrow"]):
+        read = figures(raftlog("perf", "consume", "--topic", topic_name, "--warmup", "0", *how))
+        assert read["records"] == everything
+        assert read["mb_per_s"] == pytest.approx(everything * 50 / read["seconds"] / 1e6, rel=0.01)
+    few = raftlog("perf", "consume", "--topic", topic_name, "--records", "1000000", "--timeout", "0.5", code=1)
+    assert "nothing more came within 0.5 s" in few.stderr
+
+    assert "TOPIC_ALREADY_EXISTS" in raftlog("perf", "produce", *load, *created, code=1).stderr
+    assert "are for --create" in raftlog("perf", "produce", *load, "--partitions", "2", code=2).stderr
+    assert "does not exist" in raftlog("perf", "consume", "--topic", f"not-{topic_name}", code=1).stderr
+
+
+def test_an_interrupted_run_tells_what_was_acknowledged(start, shared_cluster: LocalCluster, topic_name: str):
+    with Admin(shared_cluster.bootstrap) as admin:
+        admin.create_topic(topic_name, partitions=1)
+        process = start(
+            "perf", "produce", "--topic", topic_name, "--records", "100000000", "--warmup", "0", "--chunk", "100"
+        )
+        deadline = time.monotonic() + 30
+        while admin.list_offsets(topic_name)[0].high_watermark == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert b"interrupted: the figures are of what was acknowledged until then" in stderr
+        written = json.loads(stdout.splitlines()[-1])
+        assert written["unknown"] == 0
+        assert written["records"] == admin.list_offsets(topic_name)[0].high_watermark
+
+
+def test_numbered_records_are_verified(raftlog, shared_cluster: LocalCluster, topic_name: str, tmp_path: Path):
+    group = topic_name.replace("topic", "group")
+    raftlog("topics", "create", topic_name, "--partitions", "2")
+    done = raftlog(
+        "verify", "produce", "--topic", topic_name, "--records", "101", "--producer", "a", "--record-size", "40"
+    )
+    acknowledged = events(done, "acknowledged")
+    assert sorted((line["partition"], line["number"]) for line in acknowledged) == [
+        *((0, number) for number in range(51)), *((1, number) for number in range(50)),
+    ]  # fmt: skip
+    assert all(line["offset"] == line["number"] for line in acknowledged)
+    (summary,) = events(done, "summary")
+    assert (summary["ok"], summary["acknowledged"], summary["unknown"]) == (True, 101, 0)
+    told = tmp_path / "a.jsonl"
+    told.write_bytes(done.stdout_bytes)
+
+    done = raftlog("verify", "consume", "--topic", topic_name, "--produced", str(told))
+    assert sum(line["records"] for line in events(done, "read")) == 101
+    (summary,) = events(done, "summary")
+    assert (summary["ok"], summary["complete"], summary["records"], summary["missing"]) == (True, True, 101, 0)
+
+    done = raftlog("verify", "consume", "--topic", topic_name, "--group", group, "--records", "101")
+    assert {(line["partition"], line["offset"]) for line in events(done, "committed")} >= {(0, 51), (1, 50)}
+    (assigned,) = events(done, "assigned")
+    assert assigned["partitions"] == [0, 1]
+    again = raftlog(
+        "verify", "consume", "--topic", topic_name, "--group", group, "--records", "1", "--timeout", "0.5", code=1
+    )
+    assert events(again, "summary")[0]["complete"] is False
+
+    with Producer(shared_cluster.bootstrap) as producer:
+        producer.send(topic_name, b"a:51:", partition=0)
+        producer.send(topic_name, b"a:51:", partition=0)
+        producer.send(topic_name, b"a:53:", partition=0)
+        producer.send(topic_name, b"something else", partition=0)
+    done = raftlog("verify", "consume", "--topic", topic_name, "--timeout", "0.5", code=1)
+    kinds = [(line["kind"], line["first"], line["offset"]) for line in events(done, "violation")]
+    assert kinds == [("duplicated", 51, 52), ("missing", 52, 53)]
+    (summary,) = events(done, "summary")
+    assert (summary["ok"], summary["missing"], summary["duplicated"], summary["foreign"]) == (False, 1, 1, 1)
+
+    told.write_text('{"event": "acknowledged", "producer": "b", "partition": 1, "number": 4}\n')
+    done = raftlog("verify", "consume", "--topic", topic_name, "--produced", str(told), "--timeout", "0.5", code=1)
+    assert events(done, "summary")[0]["missing"] == 1 + 5
+    told.write_text("junk\n")
+    assert (
+        "line 1 is no line of"
+        in raftlog("verify", "consume", "--topic", topic_name, "--produced", str(told), code=1).stderr
+    )
+    both = ("--produced", str(told), "--group", group)
+    assert "not with --group" in raftlog("verify", "consume", "--topic", topic_name, *both, code=2).stderr
+    assert (
+        "expected 1 to 100 letters" in raftlog("verify", "produce", "--topic", "t", "--producer", "a b", code=2).stderr
+    )
+
+
+def test_both_end_with_a_summary_when_they_are_told_to_end(start, raftlog, topic_name: str, tmp_path: Path):
+    raftlog("topics", "create", topic_name, "--partitions", "1")
+    consumer = start("verify", "consume", "--topic", topic_name)
+    producer = start("verify", "produce", "--topic", topic_name, "--rate", "500", "--producer", "p")
+    first = [producer.stdout.readline() for _ in range(30)]
+    assert events(b"".join(first), "acknowledged")[-1]["number"] == 28
+    assert json.loads(consumer.stdout.readline())["event"] == "read"
+
+    producer.send_signal(signal.SIGTERM)
+    rest = producer.stdout.read()
+    assert (producer.wait(30), producer.stderr.read()) == (0, b"")
+    (summary,) = events(rest, "summary")
+    assert summary["ok"]
+    assert summary["sent"] == summary["acknowledged"] == len(events(b"".join(first) + rest, "acknowledged"))
+
+    consumer.send_signal(signal.SIGINT)
+    rest = consumer.stdout.read()
+    assert (consumer.wait(30), consumer.stderr.read()) == (0, b"")
+    assert events(rest, "summary")[0]["ok"]
+    told = tmp_path / "p.jsonl"
+    told.write_bytes(b"".join(first))
+    assert raftlog("verify", "consume", "--topic", topic_name, "--produced", str(told)).exit_code == 0
