@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from raftlog.cli.deliveries import Deliveries, Delivery
 from raftlog.client import Consumer, Producer
 from raftlog.errors import OverloadedError, RaftlogError
-from raftlog.model import TopicPartition
+from raftlog.model import Offset, TopicPartition
 from raftlog.record import Record
 
 _LETTERS = bytes(ord("A") + byte % 26 for byte in range(256))
@@ -116,8 +116,9 @@ class Throughput(Writing):
         self._left -= count
         values: list[bytes] = []
         while len(values) < count:
-            values += self._values[self._at : self._at + count - len(values)]
-            self._at = (self._at + count) % len(self._values)
+            taken = self._values[self._at : self._at + count - len(values)]
+            self._at = (self._at + len(taken)) % len(self._values)
+            values += taken
         return values
 
 
@@ -198,14 +199,19 @@ class Reading(Load):
         super().__init__()
         self._consumer = consumer
         self._read = self._read_arrow if arrow else self._read_objects
+        self._ends: dict[TopicPartition, Offset] = {}
         self.value_bytes = 0
 
     async def run(self, records: int | None, *, timeout_s: float) -> bool:
-        """Read at least so many (None: all there are); return whether they came, before a silence of `timeout_s`."""
-        ends = await self._consumer.end_offsets()
+        """Read at least so many (None: all that were there at first); return whether they came.
+
+        Args:
+            timeout_s: the longest silence.
+        """
+        self._ends = self._ends or await self._consumer.end_offsets()
         silent_since = time.perf_counter()
         while not self.stopping.is_set():
-            if self.records >= records if records is not None else self._at(ends):
+            if self.records >= records if records is not None else self._at_end():
                 return True
             began = time.perf_counter()
             left_ms = int(1000 * (silent_since + timeout_s - began))
@@ -223,8 +229,8 @@ class Reading(Load):
         super().forget()
         self.value_bytes = 0
 
-    def _at(self, ends: dict[TopicPartition, int]) -> bool:
-        return all(self._consumer.position(*partition) >= end for partition, end in ends.items())
+    def _at_end(self) -> bool:
+        return all(self._consumer.position(*partition) >= end for partition, end in self._ends.items())
 
     async def _read_objects(self, wait_ms: int) -> Read:
         records = await self._consumer.fetch(max_wait_ms=wait_ms)

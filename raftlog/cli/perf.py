@@ -208,7 +208,9 @@ async def _consume(
     report(figures, done="read", timed=f"calls of {'fetch_arrow' if arrow else 'fetch'}")
     if not complete and not interruption.happened:
         click.echo(f"Error: nothing more came within {timeout_s:g} s", err=True)
-    return 0 if complete else 1
+    elif complete and not load.records:
+        click.echo("Error: everything was read to warm up; try --warmup 0", err=True)
+    return 0 if complete and load.records else 1
 
 
 async def _carry_out(load: Load, work: Coroutine[Any, Any, None], what: str, total: int | None) -> Interruption:

@@ -53,9 +53,8 @@ class Verification:
 
     def _member(self, bootstrap: list[str], group: str, isolation: Isolation) -> Consumer:
         def told(event: str, partitions: Sequence[TopicPartition]) -> None:
-            if event == "assigned":  # What others read meanwhile is not known here.
-                for partition in partitions:
-                    self._checker.begin(partition.partition, complete=False)
+            for partition in partitions:
+                self._checker.leave(partition.partition)
             self._out.write(event, partitions=sorted(partition.partition for partition in partitions))
 
         return Consumer(

@@ -119,14 +119,19 @@ class Checker:
         self.records = 0
         self.foreign = 0
         """Records without a number."""
+        self._missing_before = 0
         self.duplicated = self.out_of_order = self.offset_backwards = self.failed_but_read = 0
 
     def begin(self, partition: int, *, complete: bool) -> None:
-        """Begin to read a partition: from its very start, so numbers begin at 0, or anywhere. Forgets what was read."""
+        """Say whether a partition is read from its very start, so that numbers begin at 0; else offset 0 says so."""
         self._complete[partition] = complete
+
+    def leave(self, partition: int) -> None:
+        """Note that others may read a partition: it may go on anywhere. What was wrong with it stays."""
+        self._complete.pop(partition, None)
         self._offsets.pop(partition, None)
         for source in [source for source in self._sequences if source.partition == partition]:
-            del self._sequences[source]
+            self._missing_before += self._missing_of(source, self._sequences.pop(source))
 
     def read(self, record: Record) -> Iterator[Violation]:
         """Yield what a record shows to be wrong."""
@@ -180,12 +185,10 @@ class Checker:
     @property
     def missing(self) -> int:
         """How many numbers were skipped and have not come since, but for those that may be absent."""
-        return sum(
-            len(part)
-            for source, sequence in self._sequences.items()
-            for gap in sequence.skipped
-            for part in self._unexcused(source, gap)
-        )
+        return self._missing_before + sum(self._missing_of(*read) for read in self._sequences.items())
+
+    def _missing_of(self, source: Source, sequence: _Sequence) -> int:
+        return sum(len(part) for gap in sequence.skipped for part in self._unexcused(source, gap))
 
     def unread(self) -> Iterator[Violation]:
         """Yield what was acknowledged and has not been read yet, at the end of each source."""

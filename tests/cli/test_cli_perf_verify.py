@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +33,24 @@ def raftlog(shared_cluster: LocalCluster):
     return run
 
 
-@pytest.fixture
-def start(shared_cluster: LocalCluster):
-    """Return a function that starts the command in a process of its own."""
-    processes: list[subprocess.Popen[bytes]] = []
+@contextmanager
+def interrupted_when(condition: Callable[[], bool], number: signal.Signals) -> Iterator[None]:
+    """Send this process a signal once a condition holds, while the block runs."""
+    over = threading.Event()
 
-    def begin(*arguments: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "RAFTLOG_BOOTSTRAP": shared_cluster.bootstrap}
-        command = [sys.executable, "-m", "raftlog", *arguments]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        processes.append(process)
-        return process
+    def watch() -> None:
+        while not condition():
+            if over.wait(0.02):
+                return
+        os.kill(os.getpid(), number)
 
-    yield begin
-    for process in processes:
-        process.kill()
-        process.communicate()
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def figures(done: Result) -> dict[str, Any]:
@@ -82,6 +84,8 @@ def test_throughput_and_latency_are_measured(raftlog, topic_name: str):
         read = figures(raftlog("perf", "consume", "--topic", topic_name, "--warmup", "0", *how))
         assert read["records"] == everything
         assert read["mb_per_s"] == pytest.approx(everything * 50 / read["seconds"] / 1e6, rel=0.01)
+    small = raftlog("perf", "consume", "--topic", topic_name, "--warmup", str(everything), code=1)
+    assert "try --warmup 0" in small.stderr
     few = raftlog("perf", "consume", "--topic", topic_name, "--records", "1000000", "--timeout", "0.5", code=1)
     assert "nothing more came within 0.5 s" in few.stderr
 
@@ -90,23 +94,19 @@ def test_throughput_and_latency_are_measured(raftlog, topic_name: str):
     assert "does not exist" in raftlog("perf", "consume", "--topic", f"not-{topic_name}", code=1).stderr
 
 
-def test_an_interrupted_run_tells_what_was_acknowledged(start, shared_cluster: LocalCluster, topic_name: str):
+def test_an_interrupted_run_tells_what_was_acknowledged(raftlog, shared_cluster: LocalCluster, topic_name: str):
     with Admin(shared_cluster.bootstrap) as admin:
         admin.create_topic(topic_name, partitions=1)
-        process = start(
-            "perf", "produce", "--topic", topic_name, "--records", "100000000", "--warmup", "0", "--chunk", "100"
-        )
-        deadline = time.monotonic() + 30
-        while admin.list_offsets(topic_name)[0].high_watermark == 0:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=30)
-        assert process.returncode == 1
-        assert b"interrupted: the figures are of what was acknowledged until then" in stderr
-        written = json.loads(stdout.splitlines()[-1])
-        assert written["unknown"] == 0
-        assert written["records"] == admin.list_offsets(topic_name)[0].high_watermark
+
+        def end() -> int:
+            return admin.list_offsets(topic_name)[0].high_watermark
+
+        with interrupted_when(lambda: end() > 0, signal.SIGINT):
+            load = ("--records", "100000000", "--warmup", "0", "--chunk", "100")
+            done = raftlog("perf", "produce", "--topic", topic_name, *load, code=1)
+        assert "interrupted: the figures are of what was acknowledged until then" in done.stderr
+        assert figures(done)["unknown"] == 0
+        assert figures(done)["records"] == end() > 0
 
 
 def test_numbered_records_are_verified(raftlog, shared_cluster: LocalCluster, topic_name: str, tmp_path: Path):
@@ -165,25 +165,17 @@ def test_numbered_records_are_verified(raftlog, shared_cluster: LocalCluster, to
     )
 
 
-def test_both_end_with_a_summary_when_they_are_told_to_end(start, raftlog, topic_name: str, tmp_path: Path):
-    raftlog("topics", "create", topic_name, "--partitions", "1")
-    consumer = start("verify", "consume", "--topic", topic_name)
-    producer = start("verify", "produce", "--topic", topic_name, "--rate", "500", "--producer", "p")
-    first = [producer.stdout.readline() for _ in range(30)]
-    assert events(b"".join(first), "acknowledged")[-1]["number"] == 28
-    assert json.loads(consumer.stdout.readline())["event"] == "read"
+def test_both_end_with_a_summary_when_they_are_told_to_end(raftlog, shared_cluster: LocalCluster, topic_name: str):
+    group = topic_name.replace("topic", "group")
+    with Admin(shared_cluster.bootstrap) as admin:
+        admin.create_topic(topic_name, partitions=1)
+        with interrupted_when(lambda: admin.list_offsets(topic_name)[0].high_watermark >= 30, signal.SIGTERM):
+            produced = raftlog("verify", "produce", "--topic", topic_name, "--rate", "500")
+        (summary,) = events(produced, "summary")
+        assert summary["ok"]
+        assert summary["sent"] == summary["acknowledged"] == len(events(produced, "acknowledged")) >= 30
 
-    producer.send_signal(signal.SIGTERM)
-    rest = producer.stdout.read()
-    assert (producer.wait(30), producer.stderr.read()) == (0, b"")
-    (summary,) = events(rest, "summary")
-    assert summary["ok"]
-    assert summary["sent"] == summary["acknowledged"] == len(events(b"".join(first) + rest, "acknowledged"))
-
-    consumer.send_signal(signal.SIGINT)
-    rest = consumer.stdout.read()
-    assert (consumer.wait(30), consumer.stderr.read()) == (0, b"")
-    assert events(rest, "summary")[0]["ok"]
-    told = tmp_path / "p.jsonl"
-    told.write_bytes(b"".join(first))
-    assert raftlog("verify", "consume", "--topic", topic_name, "--produced", str(told)).exit_code == 0
+        with interrupted_when(lambda: sum(admin.group_offsets(group).values()) == summary["sent"], signal.SIGINT):
+            consumed = raftlog("verify", "consume", "--topic", topic_name, "--group", group)
+        (read,) = events(consumed, "summary")
+        assert (read["ok"], read["records"]) == (True, summary["sent"])

@@ -90,10 +90,14 @@ def test_offsets_only_grow():
 
 
 def test_a_partition_that_is_taken_over_goes_on_anywhere():
-    checker, _ = check(0, 1)
-    checker.begin(0, complete=False)
+    checker, _ = check(0, 2)
+    checker.leave(0)
     assert [*checker.read(record(7, 9)), *checker.read(record(8, 10))] == []
-    assert [v.kind for v in checker.read(record(10, 11))] == ["missing"]
+    assert [v.kind for v in checker.read(record(11, 11))] == ["missing"]
+    assert checker.missing == 1 + 2
+    checker.leave(0)
+    assert list(checker.read(record(0, 0))) == []
+    assert checker.missing == 1 + 2
 
 
 def test_a_log_that_begins_later_is_not_held_against_it():
