@@ -65,6 +65,7 @@ class GroupHeartbeatRequest:
     rebalance_timeout_ms: int | None = None
     """The longest that giving partitions up may take."""
     owned: tuple[TopicPartitions, ...] | None = None
+    """What it reads, or may begin to read before it has the answer."""
     max_wait_ms: int = 0
     """The answer may wait this long for news; a member that is still giving partitions up says 0."""
 

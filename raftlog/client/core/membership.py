@@ -81,7 +81,8 @@ class Membership:
             member_id=self.member_id,
             member_epoch=self.epoch if self.phase == "member" else JOIN_EPOCH,
             instance_id=self.wishes.instance_id,
-            owned=by_topic(self.owned),
+            # What it was told to take, too: it may begin to read that while this is under way.
+            owned=by_topic(self.owned | self.target),
             max_wait_ms=self.interval_ms if self.phase == "member" and not self.reconciling else 0,
             **joining,
         )
