@@ -283,6 +283,7 @@ class Consumer:
         Raises:
             FencedError: the membership has ended, or a partition is another member's by now: whoever has it reads on
                 from the commit before. Nothing of that partition was committed.
+            UnknownOutcomeError: no answer came, or a refusal after an attempt without an answer; it may count.
             RetriableError: the coordinator cannot be reached; the next commit will do.
         """
         group = self._require_group()

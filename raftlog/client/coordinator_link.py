@@ -65,12 +65,14 @@ class CoordinatorLink:
         timeout_ms: int,
         message: Callable[[], object] = lambda: None,
         repeatable: bool = True,
+        on_doubt: Callable[[UnknownOutcomeError], None] = lambda _: None,
     ) -> T:
         """Ask until there is an answer, or time is up.
 
         Args:
             message: makes each attempt's own.
             repeatable: it may be sent again although an earlier one may have taken effect.
+            on_doubt: told of each attempt that may have taken effect.
         """
         loop = asyncio.get_running_loop()
         deadline, attempt = loop.time() + timeout_ms / 1000, 0
@@ -81,8 +83,10 @@ class CoordinatorLink:
                     cls, method, path, timeout_ms=max(1, min(left_ms, ANSWER_MARGIN_MS)), message=message()
                 )
             except RetriableError as error:
-                if isinstance(error, UnknownOutcomeError) and not repeatable:
-                    raise
+                if isinstance(error, UnknownOutcomeError):
+                    if not repeatable:
+                        raise
+                    on_doubt(error)
                 attempt += 1
                 wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
                 if left_ms <= wait_ms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,7 +16,15 @@ from raftlog.client.core.membership import FENCED, Membership
 from raftlog.client.group_member import GroupMember
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
-from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, OverloadedError, RaftlogError, RetriableError
+from raftlog.errors import (
+    ErrorCode,
+    FencedError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+    RaftlogError,
+    RetriableError,
+    UnknownOutcomeError,
+)
 from raftlog.model import LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
@@ -160,15 +168,19 @@ class GroupSession:
         """Commit offsets, one commit after another; see `Consumer.commit`."""
         if not offsets:
             return
+        doubts: list[RaftlogError] = []
         async with self._committing:
-            answer = await self._commit(offsets)
+            try:
+                answer = await self._commit(offsets, doubts.append)
+            except FencedError as error:
+                raise _refused(error, doubts) from error
             for result in answer.offsets:
                 if result.error is None:
                     partition = TopicPartition(result.topic, result.partition)
                     self._committed[partition] = offsets[partition].offset
         for result in answer.offsets:
             if result.error is not None:
-                raise result.error.to_error()
+                raise _refused(result.error.to_error(), doubts)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
         """Commit in the background, after the commits before.
@@ -209,7 +221,9 @@ class GroupSession:
                 raise unstable[0]
             await asyncio.sleep(RETRY_S)
 
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetResults:
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_doubt: Callable[[RaftlogError], None]
+    ) -> OffsetResults:
         if self.membership.phase != "member":
             raise self.membership.error or FencedError("not a member yet", code=ErrorCode.UNKNOWN_MEMBER_ID)
         asked = tuple(
@@ -228,16 +242,25 @@ class GroupSession:
             lambda: OffsetCommitRequest(
                 offsets=asked, member_id=self.membership.member_id, member_epoch=self.membership.epoch
             ),
+            on_doubt,
         )
 
-    async def _persist(self, cls: type[T], path: str, message: Callable[[], object]) -> T:
+    async def _persist(
+        self,
+        cls: type[T],
+        path: str,
+        message: Callable[[], object],
+        on_doubt: Callable[[RaftlogError], None] = lambda _: None,
+    ) -> T:
         """Ask the coordinator as a member, in the epoch that it has moved us to."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_ms / 1000
         while True:
             left_ms = max(1, int((deadline - loop.time()) * 1000))
             try:
-                return await self._link.persist(cls, "POST", path, timeout_ms=left_ms, message=message)
+                return await self._link.persist(
+                    cls, "POST", path, timeout_ms=left_ms, message=message, on_doubt=on_doubt
+                )
             except FencedError as error:
                 # Ahead of us: the heartbeat that moved us has not been answered yet.
                 if error.code is not ErrorCode.STALE_MEMBER_EPOCH or loop.time() >= deadline:
@@ -324,6 +347,16 @@ class GroupSession:
     @staticmethod
     def _now_s() -> float:
         return asyncio.get_running_loop().time()
+
+
+def _refused(error: RaftlogError, doubts: Sequence[RaftlogError]) -> RaftlogError:
+    """Return what to say of a commit that is refused, although an attempt before may have taken effect."""
+    if not doubts or not isinstance(error, FencedError):
+        return error
+    return UnknownOutcomeError(
+        f"the commit may count or not: it is refused now ({error.code}: {error.message}), and an attempt before had no "
+        f"known outcome: {doubts[-1].message}"
+    )
 
 
 async def _call(callback: OnRebalance | None, partitions: Iterable[TopicPartition]) -> None:

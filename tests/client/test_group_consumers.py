@@ -10,11 +10,20 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from unreliable_proxy import unreliable
 
 from raftlog import Admin, Consumer, Producer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.client.consumer import OffsetAndMetadata
-from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, OffsetOutOfRangeError, RaftlogError
+from raftlog.errors import (
+    ConfigError,
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    OffsetOutOfRangeError,
+    RaftlogError,
+    UnknownOutcomeError,
+)
 from raftlog.model import TopicPartition
 
 pytestmark = pytest.mark.cluster
@@ -249,6 +258,35 @@ async def test_commits_of_a_member_that_the_group_went_on_without_are_refused(ur
             with pytest.raises(FencedError) as fenced:
                 await zombie.commit({(topic_name, 0): 4})
             assert fenced.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_commit_whose_answer_was_lost_and_that_is_refused_later_may_count(
+    url: str, topic_name: str, group: str, shared_cluster: LocalCluster
+):
+    await fill(url, topic_name, 4, partitions=1)
+    options = {"group_id": group, "auto_offset_reset": "earliest", "session_timeout_ms": 1_000}
+    async with Admin(url) as admin:
+        found = await admin.find_coordinator("group", group)
+    coordinator = shared_cluster.node(f"broker-{found.broker_id}").public
+    assert coordinator is not None
+    async with (
+        unreliable(coordinator, "/offsets") as (proxy, dial),
+        Consumer(url, topic_name, **options, enable_auto_commit=False, dial=dial) as zombie,
+    ):
+        await until(lambda: bool(zombie.assignment), zombie)
+        assert zombie._group is not None
+        await zombie._group.member._tasks.close()  # No heartbeats any more, as in a process that hangs.
+        zombie._group.member._keepalive.beat(None)
+        proxy.lose, proxy.then_hold = 1, "/offsets"
+        commit = zombie.commit_nowait({(topic_name, 0): 3})
+        await proxy.holding.wait()
+        async with Consumer(url, topic_name, **options) as other:
+            await until(lambda: bool(other.assignment), other)
+            assert zombie.group_metadata.member_epoch > 0
+            assert (await other.committed())[TopicPartition(topic_name, 0)] == OffsetAndMetadata(offset=3)
+            proxy.release.set()
+            with pytest.raises(UnknownOutcomeError, match=r"may count or not: it is refused now \(UNKNOWN_MEMBER_ID"):
+                await commit
 
 
 async def test_patterns_find_topics_that_come_later(url: str, topic_name: str, group: str):

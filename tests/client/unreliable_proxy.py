@@ -24,6 +24,8 @@ class UnreliableProxy:
         self.seen = 0
         self.hold = ""
         """Requests with this in their path or query wait until `release` is set."""
+        self.then_hold = ""
+        """What `hold` is once an answer was lost."""
         self.release = asyncio.Event()
         self.holding = asyncio.Event()
 
@@ -44,6 +46,7 @@ class UnreliableProxy:
             self.seen += 1
             if self.lose > 0:
                 self.lose -= 1
+                self.hold = self.then_hold or self.hold
                 assert request.transport is not None
                 request.transport.abort()
             elif self.corrupt > 0 and len(content) > 700:
