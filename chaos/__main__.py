@@ -1,6 +1,6 @@
 """`make chaos [SCENARIO=name]`: runs scenarios one after another; the last line is one JSON object.
 
-`controllers` goes on for DURATION seconds (60) with faults drawn from SEED (1).
+`controllers` and `groups` go on for DURATION seconds (60) with faults drawn from SEED (1).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any
 
 import orjson
 
-from chaos import controllers
+from chaos import controllers, groups
 from chaos.runner import run_scenario
 from chaos.scenarios import SCENARIOS
 
 BUILD = Path("build") / "chaos"
-NAMES = [*SCENARIOS, controllers.NAME]
+STORMS = {controllers.NAME: controllers.run_controllers, groups.NAME: groups.run_groups}
+"""Faults drawn from a seed, for as long as one likes."""
+NAMES = [*SCENARIOS, *STORMS]
 DEFAULT_DURATION_S = 60
 DEFAULT_SEED = 1
 
@@ -41,10 +43,10 @@ def main() -> int:
 
 
 async def _run(name: str) -> dict[str, Any]:
-    if name != controllers.NAME:
+    if name not in STORMS:
         return await run_scenario(name, BUILD / name)
     seed, duration = os.environ.get("SEED") or DEFAULT_SEED, os.environ.get("DURATION") or DEFAULT_DURATION_S
-    return await controllers.run_controllers(BUILD / name, seed=int(seed), duration_s=float(duration))
+    return await STORMS[name](BUILD / name, seed=int(seed), duration_s=float(duration))
 
 
 if __name__ == "__main__":
