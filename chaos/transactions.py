@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ class Transaction:
 
     process: str
     number: int
+    asked_ns: int = 0
+    """When it was about to begin."""
+    begun_ns: int = 0
+    """When it had, and so had its producer epoch."""
     writes: list[tuple[int, str]] = field(default_factory=list)
     outcome: Outcome = "info"
     error: str = ""
@@ -55,7 +60,7 @@ def check_transactions(history: TransactionHistory) -> list[Anomaly]:
     seen = {read.value for read in history.final_reads}
     for transaction in history.transactions:
         found += _of_transaction(transaction, seen)
-    return found + list(_zombies(history))
+    return [*found, *_skips(history), *_zombies(history)]
 
 
 def _of_transaction(transaction: Transaction, seen: set[str]) -> Iterable[Anomaly]:
@@ -87,20 +92,43 @@ def _of_single_reads(history: TransactionHistory) -> Iterable[Anomaly]:
             yield Anomaly("lost", f"{read.value} was read as committed by {read.process}, and is gone")
 
 
-def _zombies(history: TransactionHistory) -> Iterable[Anomaly]:
-    """Find records of a process, `<name>/<life>`, above what a later life of that name has written."""
-    writers = {value: one.process for one in history.transactions for _, value in one.writes}
-    reads: dict[tuple[str, int], list[tuple[int, int, str]]] = defaultdict(list)
+def _skips(history: TransactionHistory) -> Iterable[Anomaly]:
+    """Find readers that did not see all that was committed, once and in order, as far as they came."""
+    final: dict[int, list[int]] = defaultdict(list)
     for read in history.final_reads:
-        name, _, life = writers.get(read.value, "").partition("/")
-        if life:
-            reads[name, read.partition].append((read.offset, int(life), read.value))
+        final[read.partition].append(read.offset)
+    seen: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for read in history.reads:
+        seen[read.process, read.partition].append(read.offset)
+    for (process, partition), offsets in seen.items():
+        for expected, offset in zip(final[partition], offsets, strict=False):
+            if offset != expected:
+                kind = "skip" if offset > expected else "nonmonotonic poll"
+                yield Anomaly(kind, f"partition {partition}: {process} was to read {expected} next, and got {offset}")
+                break
+
+
+def _zombies(history: TransactionHistory) -> Iterable[Anomaly]:
+    """Find records of a process, `<name>/<life>`, above those of one whose first transaction fenced it.
+
+    Which of two lives came first is no matter of their numbers: an answer may be late. But what began before another
+    process was about to ask for its first epoch has an earlier one than all that this one wrote.
+    """
+    writers = {value: one for one in history.transactions for _, value in one.writes}
+    first_asked_ns: dict[str, int] = {}
+    for one in history.transactions:
+        first_asked_ns[one.process] = min(one.asked_ns, first_asked_ns.get(one.process, one.asked_ns))
+    reads: dict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
+    for read in history.final_reads:
+        if read.value in writers:
+            reads[writers[read.value].process.partition("/")[0], read.partition].append((read.offset, read.value))
     for (name, _), found in reads.items():
-        newest = 0
-        for _, its_life, value in sorted(found):
-            if its_life < newest:
+        newest_ns = 0
+        for _, value in sorted(found):
+            writer = writers[value]
+            if writer.begun_ns < newest_ns:
                 yield Anomaly("zombie", f"{value} is above what a later life of {name} wrote")
-            newest = max(newest, its_life)
+            newest_ns = max(newest_ns, first_asked_ns[writer.process])
 
 
 class TransactionClients:
@@ -131,14 +159,15 @@ class TransactionClients:
         """Produce until told to stop; one life after another, the earlier ones not told that they are over."""
         life, zombies = 0, list[asyncio.Task[None]]()
         while not self.stopping:
-            zombies.append(asyncio.ensure_future(self._one_life(name, life, pause_s)))
+            zombies.append(asyncio.ensure_future(self.one_life(name, life, pause_s)))
             life += 1
             deadline = asyncio.get_running_loop().time() + self._dice.uniform(0.5, 8)
             while not self.stopping and asyncio.get_running_loop().time() < deadline:
                 await asyncio.sleep(0.1)
         await asyncio.gather(*zombies)
 
-    async def _one_life(self, name: str, life: int, pause_s: float) -> None:
+    async def one_life(self, name: str, life: int, pause_s: float) -> None:
+        """Produce as one process, until told to stop or fenced by the next one."""
         number = 0
         async with self.producer(name) as producer:
             while not self.stopping:
@@ -152,9 +181,11 @@ class TransactionClients:
     async def run(self, producer: raftlog.Producer, transaction: Transaction) -> None:
         """Run one transaction, and note what became of it."""
         self.history.transactions.append(transaction)
+        transaction.asked_ns = time.monotonic_ns()
         give_up = self._dice.random() < 0.25
         try:
             async with producer.transaction():
+                transaction.begun_ns = time.monotonic_ns()
                 for index in range(self._dice.randint(1, 4)):
                     value = f"{transaction.process}-{transaction.number}-{index}"
                     partition = self._dice.randrange(self._partitions)

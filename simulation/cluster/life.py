@@ -16,6 +16,7 @@ import raftlog
 from chaos.workload import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
+from simulation.cluster import payments
 from simulation.cluster.disk import close_files_below
 from simulation.cluster.loop import Process
 from simulation.cluster.nodes import Node
@@ -67,6 +68,7 @@ class Life:
                 close_files_below(node.folder)
             node.forget()
         world.clients.forget()
+        world.payments.forget()
         world.net.forget()
         world.loop.forget()
         with mock.patch.object(os, "close"), mock.patch.object(sys, "unraisablehook"), warnings.catch_warnings():
@@ -79,26 +81,39 @@ class Life:
         for node in world.nodes.values():
             world.start(node)
         admin = Process("admin", "10.0.3.1")
-        await world.loop.create_task(self._create_topic(), context=admin.context)
+        await world.loop.create_task(self._create_topic(TOPIC, settings.partitions), context=admin.context)
         for partition in range(settings.partitions):
             for _ in range(settings.producers_per_partition):
                 clients.produce(partition, settings.pause_s)
         clients.tail()
         if settings.racks:
             clients.tail(rack=world.dice.choice(world.brokers).config.rack)
+        if world.payments.exist:
+            creation = self._create_topic(payments.TOPIC, payments.PARTITIONS)
+            await world.loop.create_task(creation, context=admin.context)
+            world.payments.start()
         await chaos()
         await self._heal()
         await clients.stop()
+        await self._settle()
         reading = read_everything(world.history, bootstrap=world.bootstrap, topic=TOPIC)
         await world.loop.create_task(reading, context=admin.context)
 
-    async def _create_topic(self) -> None:
+    async def _settle(self) -> None:
+        """Wait until every transaction has ended, and read what counts."""
+        clients = self._world.payments
+        if clients.exist:
+            await clients.stop()
+            await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
+            await clients.read_everything()
+
+    async def _create_topic(self, topic: str, partitions: int) -> None:
         async with raftlog.Admin(self._world.bootstrap) as client, asyncio.timeout(TOPIC_S):
             while True:
                 try:
                     await client.create_topic(
-                        TOPIC,
-                        partitions=self._world.settings.partitions,
+                        topic,
+                        partitions=partitions,
                         replication_factor=self._world.settings.replicas,
                         configs={
                             "min_insync_replicas": self._world.settings.min_insync_replicas,
@@ -124,11 +139,14 @@ class Life:
         await self._until(
             lambda: world.clients.acknowledged_since(since_ns) >= wanted, LEADERS_S, "an acknowledgement after healing"
         )
+        begun = len(world.payments.history.transactions)
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after healing")
         for node in world.brokers:
             if node.rotten:
                 await self._read_all_of(node)
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after all damage was found")
+        if world.payments.exist:
+            await self._until(lambda: world.payments.committed_since(begun), IN_SYNC_S, "a commit after healing")
         world.note("healed")
 
     def _end_faults(self, node: Node) -> None:

@@ -27,9 +27,17 @@ class Settings:
     flush: str = "batch"
     racks: bool = False
     """Each broker has its own, and a reader in one of them reads followers."""
+    transactional_producers: int = 0
 
     @classmethod
-    def drawn(cls, dice: random.Random) -> Settings:
+    def drawn(cls, dice: random.Random, seed: int) -> Settings:
+        """Draw the settings of a world.
+
+        Args:
+            dice: the world's own.
+            seed: says whether it has transactions, by dice apart: the others are as they would be without any.
+        """
+        apart = random.Random(f"transactions of {seed}")  # noqa: S311  (a schedule, not a secret)
         brokers = dice.choice((3, 3, 3, 4))
         return cls(
             controllers=dice.choice((1, 3, 3)),
@@ -47,4 +55,5 @@ class Settings:
             broker_session_timeout_ms=dice.choice((1_500, 3_000, 6_000)),
             checkpoint_interval_ms=dice.choice((500, 5_000)),
             racks=dice.choice((False, True)),
+            transactional_producers=apart.choice((0, 0, 1, 2)),
         )

@@ -20,6 +20,8 @@ class Run:
 
     acknowledged: int
     unknown: int
+    transactions: int
+    """How many were committed."""
     faults: int
     kills: int
     steps: int
@@ -73,6 +75,7 @@ def simulate(
     return Run(
         acknowledged=sum(send.outcome == "ok" for send in sends),
         unknown=sum(send.outcome == "info" for send in sends),
+        transactions=sum(one.outcome == "ok" for one in world.payments.history.transactions),
         faults=len(chaos.happened),
         kills=world.kills,
         steps=world.loop.steps,

@@ -155,6 +155,8 @@ class Watch:
         if self.broken is None and not verdict.ok:
             found = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies[:3]]
             self.fail("; ".join(found) or "the history proves nothing")
+        if self.broken is None and (wrong := self._world.payments.judge()):
+            self.fail(f"transactions: {'; '.join(wrong[:3])}")
         if self.broken is not None:
             raise BrokenPromiseError(self.broken)
 

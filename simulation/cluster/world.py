@@ -15,6 +15,7 @@ from simulation.cluster.disk import Disks, Fuse, close_files_below
 from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.net import Link, Network, Weather
 from simulation.cluster.nodes import Node, build
+from simulation.cluster.payments import Payments
 from simulation.cluster.settings import Settings
 from simulation.cluster.watch import Watch
 from simulation.cluster.workload import TOPIC, Clients
@@ -34,7 +35,7 @@ class World:
         shutil.rmtree(folder, ignore_errors=True)
         self.folder = folder
         self.dice = random.Random(seed)  # noqa: S311  (a schedule, not a secret)
-        self.settings = settings = settings or Settings.drawn(self.dice)
+        self.settings = settings = settings or Settings.drawn(self.dice, seed)
         self.loop = SimulatedLoop(self.dice)
         self.net = Network(self.loop, note=self._hash_bytes)
         self.net.weather = Weather(0.00005, settings.longest_delay_s)
@@ -68,6 +69,7 @@ class World:
             node.on_end = self._on_end
         self.bootstrap = [f"http://{node.host}:9400" for node in self.brokers]
         self.clients = Clients(self.loop, self.dice, self.bootstrap, self.history)
+        self.payments = Payments(self)
         self.watch = Watch(self)
 
     @property

@@ -7,8 +7,15 @@ import pytest
 from chaos.transactions import CommittedRead, Transaction, TransactionHistory, check_transactions
 
 
-def wrote(process: str, outcome: str, *values: str, number: int = 0) -> Transaction:
-    return Transaction(process=process, number=number, writes=[(0, value) for value in values], outcome=outcome)  # type: ignore[arg-type]
+def wrote(process: str, outcome: str, *values: str, at: int = 0) -> Transaction:
+    return Transaction(
+        process=process,
+        number=0,
+        asked_ns=at,
+        begun_ns=at + 1,
+        writes=[(0, value) for value in values],
+        outcome=outcome,  # type: ignore[arg-type]
+    )
 
 
 def read(*values: str, process: str = "final") -> list[CommittedRead]:
@@ -16,9 +23,9 @@ def read(*values: str, process: str = "final") -> list[CommittedRead]:
 
 
 SOUND = [
-    wrote("a/0", "ok", "x", "y"),
-    wrote("a/0", "fail", "no"),
-    wrote("a/1", "info", "p", "q"),
+    wrote("a/0", "ok", "x", "y", at=10),
+    wrote("a/0", "fail", "no", at=20),
+    wrote("a/1", "info", "p", "q", at=30),
     wrote("b/0", "info", "z"),
 ]
 
@@ -54,3 +61,22 @@ def test_each_anomaly_is_flagged(final: list[CommittedRead], expected: list[str]
 def test_what_was_once_read_as_committed_stays():
     assert kinds(SOUND, read("x", "y"), read("p", process="tail")) == ["lost"]
     assert kinds([wrote("a/0", "info", "x")], read("x")) == ["invalid"]
+
+
+def test_a_life_that_asked_early_and_was_answered_late_is_no_zombie():
+    late = [wrote("a/0", "ok", "x", at=40), wrote("a/1", "ok", "y", at=30)]
+    late[0].asked_ns = 5
+
+    assert kinds(late, read("y", "x")) == []
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [(("x", "y"), []), (("x", "q"), ["skip"]), (("y",), ["skip"]), (("x", "x"), ["nonmonotonic poll"])],
+)
+def test_a_reader_sees_all_that_counts_in_order(tail: tuple[str, ...], expected: list[str]):
+    final = read("x", "y", "p", "q")
+    places = {one.value: one.offset for one in final}
+    seen = [CommittedRead(process="tail", partition=0, offset=places[value], value=value) for value in tail]
+
+    assert kinds(SOUND, final, seen) == expected

@@ -1,0 +1,116 @@
+"""Clients with transactions in a simulated cluster: producers that die in the middle, and readers of what counts.
+
+The workload and its checker are those of the chaos suite (`chaos/transactions.py`); here each life of a producer is a
+process that can be killed, between any two steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+from chaos.transactions import TransactionClients, TransactionHistory, check_transactions
+from simulation.cluster.loop import Process
+
+if TYPE_CHECKING:
+    from simulation.cluster.world import World
+
+TOPIC, PARTITIONS = "tx", 2
+LIFE_S = (0.5, 6.0)
+PAUSE_S = 0.2
+CRASHES = 0.5
+"""So many of the lives end by a crash; the others go on beside the next one, which fences them."""
+
+
+class Payments:
+    """A world's transactional producers and readers. Does nothing, and draws nothing, in a world that has none."""
+
+    def __init__(self, world: World) -> None:
+        self.history = TransactionHistory()
+        self._world = world
+        self._processes = 0
+        self._lives: list[tuple[Process, asyncio.Task[None]]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._tail: asyncio.Task[None] | None = None
+
+    @property
+    def exist(self) -> bool:
+        return self._world.settings.transactional_producers > 0
+
+    def start(self) -> None:
+        """Begin, once the topic is there."""
+        world = self._world
+        self._dice = random.Random(world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
+        self._clients = TransactionClients(
+            self.history, world.bootstrap, self._dice, topic=TOPIC, partitions=PARTITIONS
+        )
+        reader = self._process("committed-tail")
+        self._tail = world.loop.create_task(self._clients.tail(reader.name), context=reader.context)
+        for number in range(world.settings.transactional_producers):
+            self._tasks.append(asyncio.ensure_future(self._live(f"id-{number}")))
+
+    async def stop(self) -> None:
+        """Let everybody who lives come to an end."""
+        if self._tail is None:
+            return
+        self._clients.stopping = True
+        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*(life for process, life in self._lives if process.alive))
+        self._tail.cancel()
+        await asyncio.gather(self._tail, return_exceptions=True)
+
+    async def read_everything(self) -> None:
+        """Read what counts in the end, as a client of its own."""
+        reader = self._process("committed-reader")
+        await self._world.loop.create_task(self._clients.read_everything(), context=reader.context)
+
+    def committed_since(self, begun: int) -> bool:
+        """Tell whether one of the transactions after the first so many has committed."""
+        return any(one.outcome == "ok" for one in self.history.transactions[begun:])
+
+    def all_decided(self) -> bool:
+        """Tell whether no partition holds readers of what is committed back."""
+        image = self._world.newest_image()
+        topic = image.topic(TOPIC)
+        if topic is None:
+            return False
+        leaders = [
+            replica
+            for _, replica in self._world.watch.replicas()
+            if replica.assignment.topic_id == topic.topic_id and replica.core is not None
+        ]
+        return len(leaders) == PARTITIONS and all(one.last_stable_offset == one.log.log_end_offset for one in leaders)
+
+    def judge(self) -> list[str]:
+        """Return what was broken."""
+        if not self.exist:
+            return []
+        return [f"{anomaly.kind}: {anomaly.detail}" for anomaly in check_transactions(self.history)]
+
+    def forget(self) -> None:
+        """Let go of everybody."""
+        self._lives.clear()
+        self._tasks.clear()
+        self._tail = None
+
+    async def _live(self, name: str) -> None:
+        """One life after another; the earlier ones are not told that they are over."""
+        world, number = self._world, 0
+        while not self._clients.stopping:
+            process = self._process(f"{name}/{number}")
+            life = world.loop.create_task(self._clients.one_life(name, number, PAUSE_S), context=process.context)
+            self._lives.append((process, life))
+            number += 1
+            deadline = world.loop.time() + self._dice.uniform(*LIFE_S)
+            while not self._clients.stopping and world.loop.time() < deadline:
+                await asyncio.sleep(0.1)
+            if not self._clients.stopping and self._dice.random() < CRASHES:
+                world.note(f"crash of {process.name}")
+                process.alive = False
+                world.loop.bury(process)
+                world.net.process_died(process)
+
+    def _process(self, name: str) -> Process:
+        self._processes += 1
+        return Process(name, f"10.0.8.{self._processes}")
