@@ -10,12 +10,16 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.groups import GroupService
-from raftlog.broker.http import Handler, InflightLimits, errors, plain_bodies, read_json
+from raftlog.broker.http import Handler, InflightLimits, errors, plain_bodies
 from raftlog.broker.internal_topics import InternalTopics
+from raftlog.broker.lean import LeanLimits
+from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.broker.lifecycle import BrokerLifecycle
+from raftlog.broker.listener import Listener
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.producer_ids import ProducerIds
+from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
 from raftlog.broker.routes.coordinators import CoordinatorRoutes
@@ -41,7 +45,7 @@ from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
-from raftlog.wire.codec import encode_frame
+from raftlog.wire.codec import decode_json, encode_frame
 from raftlog.wire.replication import ReplicaFetchRequest
 
 _log = logging.getLogger(__name__)
@@ -54,8 +58,6 @@ _ROUTES = (
     TopicRoutes,
     AdminRoutes,
     LogDirRoutes,
-    ProduceRoutes,
-    FetchRoutes,
     DeletionRoutes,
     CoordinatorRoutes,
     GroupRoutes,
@@ -71,7 +73,7 @@ class BrokerNode:
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
         self._session = HttpSession(dial=config.dial)
-        self._runners: list[web.AppRunner] = []
+        self._listeners: list[Listener] = []
         self._replicas_open = False
         """Until then the controllers must not unfence this broker: it could be elected without its logs."""
         channel = ControllerChannel([voter.internal for voter in config.quorum.voters], self._session)
@@ -162,15 +164,16 @@ class BrokerNode:
         listeners = self._config.listeners
         assert listeners.public is not None
         assert listeners.internal is not None
-        await self._serve(self._public_application(), listeners.public, "public")
+        await self._serve(*self._public_application(), listeners.public, "public")
         inner = internal or web.Application(
             middlewares=[errors, plain_bodies], client_max_size=self._config.broker.max_request_bytes
         )
-        inner.router.add_post(paths.REPLICA_FETCH, self._replica_fetch)
+        replica_fetch = RawRoute(path=paths.REPLICA_FETCH, form=media.JSON, handler=self._replica_fetch)
+        replica_fetch.add_to(inner)
         TransactionRoutes(self.context).add_internal_to(inner)
         if internal is None:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
-        await self._serve(inner, listeners.internal, "internal")
+        await self._serve(inner, LeanRoutes([replica_fetch]), listeners.internal, "internal")
         await self.replicas.start()
         await self.groups.runtime.start()
         await self.transactions.start()
@@ -189,8 +192,8 @@ class BrokerNode:
     async def close(self) -> None:
         """Hand leaderships over, stop serving, sync and checkpoint every log."""
         await self.lifecycle.shut_down()
-        for runner in self._runners:
-            await runner.cleanup()
+        for listener in self._listeners:
+            await listener.close()
         await self._tasks.close()
         await self.groups.runtime.close()
         await self.transactions.close()
@@ -198,7 +201,7 @@ class BrokerNode:
             self._data_dir.mark_clean()
         await self._session.close()
 
-    def _public_application(self) -> web.Application:
+    def _public_application(self) -> tuple[web.Application, LeanRoutes]:
         config = self._config.broker
         limits = InflightLimits(
             max_requests=config.max_inflight_requests,
@@ -208,21 +211,20 @@ class BrokerNode:
         app = web.Application(
             middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
         )
-        for routes in _ROUTES:
-            routes(self.context).add_to(app)
-        return app
+        produce, fetch = ProduceRoutes(self.context), FetchRoutes(self.context)
+        for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
+            routes.add_to(app)
+        return app, LeanRoutes([*produce.raw, *fetch.raw], limits=limits, count=self._count_raw)
 
-    async def _serve(self, app: web.Application, address: Address, name: str) -> None:
-        runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=_DRAIN_S, handler_cancellation=True, auto_decompress=False
-        )
-        await runner.setup()
-        self._runners.append(runner)
+    async def _serve(self, app: web.Application, lean: LeanRoutes, address: Address, name: str) -> None:
+        limits = LeanLimits(max_body_bytes=self._config.broker.max_request_bytes)
+        listener = Listener(app, lean, limits=limits, clock=self.context.clock, drain_s=_DRAIN_S)
+        self._listeners.append(listener)
         try:
-            await web.TCPSite(runner, address.host, address.port, reuse_address=True).start()
+            await listener.start(address)
         except OSError as error:
-            for started in self._runners:
-                await started.cleanup()
+            for started in self._listeners:
+                await started.close()
             await self._session.close()
             raise ConfigError(
                 f"broker {self._config.node_id} cannot listen on {address} (listeners.{name}): "
@@ -234,11 +236,13 @@ class BrokerNode:
         offset = await self.context.channel.read(timeout_ms=READ_TIMEOUT_MS)
         await until_known(self.context, offset, timeout_ms=READ_TIMEOUT_MS)
 
-    async def _replica_fetch(self, request: web.Request) -> web.Response:
+    async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's pull."""
-        response, parts = await self.replicas.replica_fetch(await read_json(request, ReplicaFetchRequest))
-        body = b"".join(encode_frame(response, parts))
-        return web.Response(body=body, headers={"Content-Type": media.FRAME})
+        response, parts = await self.replicas.replica_fetch(decode_json(ReplicaFetchRequest, request.body))
+        return RawReply(parts=encode_frame(response, [part for part in parts if part]), content_type=media.FRAME)
+
+    def _count_raw(self, route: str, status: int) -> None:
+        self.context.metrics.requests[route, status] += 1
 
     @web.middleware
     async def _count(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from aiohttp import web
 
@@ -19,10 +19,25 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RETRY_AFTER_S = "1"
+PLAIN_FORMS = ("application/octet-stream", "application/x-www-form-urlencoded")
+"""Media types that HTTP clients name when they are told nothing."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
 """Answered under any load: a supervisor must not end a broker because it is busy."""
 _CODE_OF_STATUS = {413: ErrorCode.MESSAGE_TOO_LARGE, 415: ErrorCode.UNSUPPORTED_MEDIA_TYPE, 404: ErrorCode.NOT_FOUND}
+
+
+class Asked(Protocol):
+    """What a request asks besides its body, whoever has read it."""
+
+    @property
+    def query(self) -> Mapping[str, str]: ...
+
+    @property
+    def match_info(self) -> Mapping[str, str]: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
 
 
 def json_response(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
@@ -74,14 +89,14 @@ async def read_body(request: web.Request, form: str) -> bytes:
     Raises:
         InvalidRequestError: another content type.
     """
-    if request.content_type not in (form, "application/octet-stream", "application/x-www-form-urlencoded"):
+    if request.content_type not in (form, *PLAIN_FORMS):
         raise InvalidRequestError(
             f"Content-Type: expected {form}, received {request.content_type}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
         )
     return await request.read()
 
 
-def check_query(request: web.Request, *allowed: str) -> None:
+def check_query(request: Asked, *allowed: str) -> None:
     """Refuse query names that a path does not know: a misspelt one would be ignored in silence.
 
     Raises:
@@ -93,7 +108,7 @@ def check_query(request: web.Request, *allowed: str) -> None:
         )
 
 
-def query_number(request: web.Request, name: str, default: int, *, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
+def query_number(request: Asked, name: str, default: int, *, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
     """Return an integer of the query.
 
     Raises:
@@ -115,7 +130,7 @@ def parse_integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
-def path_partition(request: web.Request) -> tuple[str, int]:
+def path_partition(request: Asked) -> tuple[str, int]:
     """Return the topic and partition of a path.
 
     Raises:
@@ -127,7 +142,7 @@ def path_partition(request: web.Request) -> tuple[str, int]:
     return request.match_info["topic"], int(text)
 
 
-def deadline_ms(request: web.Request, limit_ms: int) -> int:
+def deadline_ms(request: Asked, limit_ms: int) -> int:
     """Return how long the caller will wait, at most `limit_ms`.
 
     Raises:
@@ -199,15 +214,27 @@ class InflightLimits:
         if request.path in _UNLIMITED:
             return await handler(request)
         size = self._size(request)
+        self.enter(size)
+        try:
+            return await handler(request)
+        finally:
+            self.leave(size)
+
+    def enter(self, size: int) -> None:
+        """Count a request whose body has `size` bytes; `leave` when it is handled.
+
+        Raises:
+            OverloadedError: too much is being handled; it was not counted.
+        """
         if self.requests >= self._max_requests or self.bytes + size > self._max_bytes:
             raise OverloadedError(
                 f"{self.requests} requests with {self.bytes} bytes are being handled; slow down and send it again"
             )
         self.requests, self.bytes = self.requests + 1, self.bytes + size
-        try:
-            return await handler(request)
-        finally:
-            self.requests, self.bytes = self.requests - 1, self.bytes - size
+
+    def leave(self, size: int) -> None:
+        """Count a request no longer."""
+        self.requests, self.bytes = self.requests - 1, self.bytes - size
 
     def _size(self, request: web.Request) -> int:
         if request.content_length is None and request.body_exists:

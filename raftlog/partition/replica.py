@@ -133,6 +133,7 @@ class Replica(FollowingReplica):
         """Append one batch, and return once it is as safe as `acks` asks.
 
         Args:
+            batch: stamped in place, unless it cannot be written to.
             admit: asks the coordinator whether a transaction of this producer is under way, and has it know that this
                 partition takes part; awaited before a batch that begins a transaction here (KIP-890).
 
@@ -161,7 +162,7 @@ class Replica(FollowingReplica):
                 base_offset=earlier.base_offset, last_offset=earlier.last_offset, leader_epoch=epoch, duplicate=True
             )
         else:
-            result = self._append_stamped(core, header, batch if isinstance(batch, bytearray) else bytearray(batch))
+            result = self._append_stamped(core, header, _writable(batch))
         return result
 
     async def until_replicated(self, end_offset: Offset, *, leader_epoch: LeaderEpoch, timeout_ms: int) -> None:
@@ -230,7 +231,7 @@ class Replica(FollowingReplica):
         await admit(header.producer_id, header.producer_epoch)
 
     def _append_stamped(
-        self, core: LeaderCore, header: BatchHeader, batch: bytearray, marker: Marker | None = None
+        self, core: LeaderCore, header: BatchHeader, batch: bytearray | memoryview, marker: Marker | None = None
     ) -> AppendResult:
         base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
@@ -367,3 +368,10 @@ class Replica(FollowingReplica):
                     code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 )
             )
+
+
+def _writable(batch: Buffer) -> bytearray | memoryview:
+    """Return what can be stamped in place: a copy of what nobody may change."""
+    if isinstance(batch, bytearray) or (isinstance(batch, memoryview) and not batch.readonly):
+        return batch
+    return bytearray(batch)

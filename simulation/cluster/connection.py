@@ -103,6 +103,8 @@ class Transport(asyncio.Transport):
         self._lost = False
         self._writing_paused = False
         self._high = 64 << 10
+        self._undelivered = bytearray()
+        """What has arrived and the protocol has no room for."""
 
     def open(self, protocol: Any) -> None:
         self.protocol = protocol
@@ -153,6 +155,8 @@ class Transport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self.reading_paused = False
+        if self._undelivered:
+            self._net.loop.call_soon(self._deliver, b"", context=self.process.context)
         if self.into is not None:
             self.into.flow()
 
@@ -196,9 +200,22 @@ class Transport(asyncio.Transport):
             if not self.protocol.eof_received():
                 self.close()
         elif not self._closing:
+            self._deliver(item)
+
+    def _deliver(self, data: bytes) -> None:
+        """Give the protocol what has arrived; it may be another one after each piece, or read no more for now."""
+        self._undelivered += data
+        while self._undelivered and not self._closing and not self.reading_paused:
             if isinstance(self.protocol, asyncio.BufferedProtocol):
-                raise NotImplementedError("buffered protocols")
-            self.protocol.data_received(item)
+                room = memoryview(self.protocol.get_buffer(-1))
+                count = min(len(room), len(self._undelivered))
+                room[:count] = self._undelivered[:count]
+                del self._undelivered[:count]
+                self.protocol.buffer_updated(count)
+            else:
+                rest = bytes(self._undelivered)
+                self._undelivered.clear()
+                self.protocol.data_received(rest)
 
     def _end(self, error: Exception | None) -> None:
         if not self._lost:

@@ -16,8 +16,8 @@ from raftlog.broker.http import (
     parse_integer,
     path_partition,
     query_number,
-    read_json,
 )
+from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError
@@ -26,7 +26,7 @@ from raftlog.partition.readable import ReadResult
 from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
 from raftlog.wire import media, paths
-from raftlog.wire.codec import encode_frame
+from raftlog.wire.codec import decode_json, encode_frame
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse, OffsetResponse
 
 
@@ -36,11 +36,13 @@ class FetchRoutes:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._parked = ParkedFetches(max_requests=context.config.broker.max_inflight_requests)
+        self.raw = (RawRoute(path=paths.FETCH, form=media.JSON, handler=self.fetch),)
 
     def add_to(self, app: web.Application) -> None:
         """Register every path."""
         app.router.add_get(paths.RECORDS, self.records)
-        app.router.add_post(paths.FETCH, self.fetch)
+        for route in self.raw:
+            route.add_to(app)
         app.router.add_get(paths.OFFSETS, self.offsets)
 
     async def records(self, request: web.Request) -> web.Response:
@@ -85,10 +87,10 @@ class FetchRoutes:
         body = render(form, read, topic=topic, partition=partition, offset=offset)
         return web.Response(body=body, headers={"Content-Type": form, **_marks(read, next_offset(data, offset))})
 
-    async def fetch(self, request: web.Request) -> web.Response:
+    async def fetch(self, request: RawRequest) -> RawReply:
         """Read several partitions that this broker leads, or follows; the answer is a frame of raw batches."""
         check_query(request)
-        asked = await read_json(request, FetchRequest)
+        asked = decode_json(FetchRequest, request.body)
         self._check_limits(asked)
         wait_ms = min(asked.max_wait_ms, deadline_ms(request, asked.max_wait_ms))
         prefer = self._context.replicas.preferred
@@ -96,8 +98,7 @@ class FetchRoutes:
             pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
-        body = b"".join(encode_frame(head, [data for _, data in pairs]))
-        return web.Response(body=body, headers={"Content-Type": media.FRAME})
+        return RawReply(parts=encode_frame(head, [data for _, data in pairs if data]), content_type=media.FRAME)
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Translate earliest, latest or a time (ms since 1970) into an offset."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import json_response
+from raftlog.broker.raw import RawReply
 from raftlog.errors import StaleRouteError
 
 
 def redirect_to_leader(context: BrokerContext, request: web.Request, topic: str, partition: int) -> web.Response:
+    """Answer aiohttp's request as `leader_elsewhere` says."""
+    return leader_elsewhere(context, request.rel_url.raw_path_qs, topic, partition).to_response()
+
+
+def leader_elsewhere(context: BrokerContext, target: str, topic: str, partition: int) -> RawReply:
     """Answer 307 with the leader's URL, and an error body for clients that do not follow redirects.
 
     Raises:
@@ -22,5 +27,5 @@ def redirect_to_leader(context: BrokerContext, request: web.Request, topic: str,
         f"broker {context.config.node_id} does not lead {topic}-{partition}: broker {leader} at {address} does",
         details={"leader": leader, "url": f"http://{address}"},
     )
-    location = {"Location": f"http://{address}{request.rel_url.raw_path_qs}"}
-    return json_response({"error": error.to_wire()}, status=307, headers=location)
+    location = {"Location": f"http://{address}{target}"}
+    return RawReply.json({"error": error.to_wire()}, status=307, headers=location)

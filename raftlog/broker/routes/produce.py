@@ -10,18 +10,11 @@ from dataclasses import replace
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import (
-    check_query,
-    deadline_ms,
-    json_response,
-    path_partition,
-    query_number,
-    read_body,
-    read_json,
-)
+from raftlog.broker.http import Asked, check_query, deadline_ms, json_response, path_partition, query_number, read_json
 from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.json_records import record_from_json
-from raftlog.broker.routes.leading import redirect_to_leader
+from raftlog.broker.raw import RawReply, RawRequest, RawRoute
+from raftlog.broker.routes.leading import leader_elsewhere
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
@@ -49,30 +42,33 @@ class ProduceRoutes:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
+        self.raw = (
+            RawRoute(path=paths.BATCHES, form=media.BATCHES, handler=self.batches),
+            RawRoute(path=paths.PRODUCE, form=media.FRAME, handler=self.produce),
+        )
 
     def add_to(self, app: web.Application) -> None:
         """Register every path."""
-        app.router.add_post(paths.BATCHES, self.batches)
-        app.router.add_post(paths.PRODUCE, self.produce)
+        for route in self.raw:
+            route.add_to(app)
         app.router.add_post(paths.TOPIC_RECORDS, self.records)
 
-    async def batches(self, request: web.Request) -> web.Response:
+    async def batches(self, request: RawRequest) -> RawReply:
         """Append one raw batch to a partition that this broker leads; another broker redirects to the leader."""
         check_query(request, "acks", "timeout_ms", "transactional_id")
         topic, partition = path_partition(request)
         acks, timeout_ms = self._acks(request), self._timeout_ms(request)
         if not self._context.leads(topic, partition):
-            return redirect_to_leader(self._context, request, topic, partition)
-        batch = bytearray(await read_body(request, media.BATCHES))
+            return leader_elsewhere(self._context, request.target, topic, partition)
         transactional_id = request.query.get("transactional_id", "")
-        return json_response(
-            await self._append(topic, partition, batch, acks, timeout_ms, transactional_id=transactional_id)
+        return RawReply.json(
+            await self._append(topic, partition, request.body, acks, timeout_ms, transactional_id=transactional_id)
         )
 
-    async def produce(self, request: web.Request) -> web.Response:
+    async def produce(self, request: RawRequest) -> RawReply:
         """Append a frame of batches, one for each partition; each has a result of its own."""
         check_query(request)
-        head, body = decode_frame(ProduceRequest, await read_body(request, media.FRAME))
+        head, body = decode_frame(ProduceRequest, request.body)
         if head.timeout_ms < 1:
             raise InvalidRequestError(f"timeout_ms: expected at least 1, received {head.timeout_ms}")
         if len(head.partitions) > MAX_REQUEST_PARTITIONS:
@@ -81,13 +77,13 @@ class ProduceRoutes:
             )
         batches = split_parts(body, [asked.length for asked in head.partitions])
         timeout_ms = min(head.timeout_ms, deadline_ms(request, self._context.config.broker.request_timeout_ms))
-        results = await asyncio.gather(
-            *(
-                self._result_of(asked, batch, _ACKS[head.acks], timeout_ms, head.transactional_id)
-                for asked, batch in zip(head.partitions, batches, strict=True)
-            )
-        )
-        return json_response(ProduceResponse(partitions=tuple(results)))
+        appends = [
+            self._result_of(asked, batch, _ACKS[head.acks], timeout_ms, head.transactional_id)
+            for asked, batch in zip(head.partitions, batches, strict=True)
+        ]
+        # One needs no task of its own.
+        results = [await appends[0]] if len(appends) == 1 else await asyncio.gather(*appends)
+        return RawReply.json(ProduceResponse(partitions=tuple(results)))
 
     async def records(self, request: web.Request) -> web.Response:
         """Append JSON records, whichever broker leads; answer each record's partition and offset."""
@@ -170,7 +166,7 @@ class ProduceRoutes:
             return await self._append(
                 asked.topic,
                 asked.partition,
-                bytearray(batch),
+                batch,
                 acks,
                 timeout_ms,
                 topic_id=asked.topic_id,
@@ -211,7 +207,7 @@ class ProduceRoutes:
         )
         return replace(result, base_offset=-1, last_offset=-1) if acks == 0 else result
 
-    def _acks(self, request: web.Request) -> Acks:
+    def _acks(self, request: Asked) -> Acks:
         text = request.query.get("acks", "all")
         if text not in _ACKS:
             raise InvalidRequestError(
@@ -219,7 +215,7 @@ class ProduceRoutes:
             )
         return _ACKS[text]
 
-    def _timeout_ms(self, request: web.Request) -> int:
+    def _timeout_ms(self, request: Asked) -> int:
         limit = self._context.config.broker.request_timeout_ms
         return query_number(request, "timeout_ms", deadline_ms(request, limit), at_least=1, at_most=limit)
 

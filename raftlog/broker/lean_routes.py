@@ -1,0 +1,149 @@
+"""Which requests take the lean path, and what is done with them: limits, handlers, errors, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from raftlog.broker.http import PLAIN_FORMS, InflightLimits
+from raftlog.broker.raw import RawReply, RawRequest, RawRoute
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.transport.buffers import ReceiveBuffers
+from raftlog.wire import http1, media
+
+_log = logging.getLogger(__name__)
+_FIELDS = frozenset(
+    {
+        "host", "user-agent", "accept", "accept-encoding", "connection", "content-length", "content-type",
+        media.DEADLINE_MS.lower(),
+    }
+)  # fmt: skip
+"""Fields that mean nothing here, or are understood. A request with any other one is not for this path."""
+_PLAIN = "[A-Za-z0-9._-]"
+_QUERY = re.compile(rf"({_PLAIN}+={_PLAIN}*(&{_PLAIN}+={_PLAIN}*)*)?")
+"""A query without anything to decode."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeanRequest:
+    """A request whose head was understood."""
+
+    route: RawRoute
+    target: str
+    variables: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    length: int
+
+
+class LeanRoutes:
+    """What a listener's lean connections share.
+
+    Args:
+        limits: of what may be handled at once; None where there are none.
+        count: called with each route and status that was answered.
+    """
+
+    def __init__(
+        self,
+        routes: Iterable[RawRoute],
+        *,
+        limits: InflightLimits | None = None,
+        count: Callable[[str, int], None] = lambda *_: None,
+    ) -> None:
+        self._limits = limits
+        self._count = count
+        self._buffers = ReceiveBuffers()
+        routes = list(routes)
+        self._fixed = {route.path: route for route in routes if "{" not in route.path}
+        self._patterns = [(_pattern(route.path), route) for route in routes if "{" in route.path]
+
+    def match(self, head: bytes) -> LeanRequest | None:
+        """Return the request that a head begins; None if it is none of this path, or in any way unusual."""
+        parsed = http1.parse_request(head)
+        if parsed is None or parsed.method != "POST":
+            return None
+        fields, length = parsed.fields, http1.content_length(parsed.fields)
+        if length is None or "host" not in fields or not _FIELDS.issuperset(fields):
+            return None
+        path, _, query = parsed.target.partition("?")
+        route, variables = self._find(path)
+        if route is None or not _QUERY.fullmatch(query):
+            return None
+        form = fields.get("content-type", PLAIN_FORMS[0])
+        if form not in (route.form, *PLAIN_FORMS) or fields.get("connection", "keep-alive").lower() != "keep-alive":
+            return None
+        asked = dict(pair.split("=") for pair in query.split("&")) if query else {}
+        if query.count("=") != len(asked):
+            return None
+        deadline = fields.get(media.DEADLINE_MS.lower())
+        headers = {} if deadline is None else {media.DEADLINE_MS: deadline}
+        return LeanRequest(route, parsed.target, variables, asked, headers, length)
+
+    def accept(self, request: LeanRequest, max_body_bytes: int) -> memoryview:
+        """Count a request as being handled, until it `leave`s; return the room for its body.
+
+        Raises:
+            InvalidRequestError: MESSAGE_TOO_LARGE.
+            OverloadedError: too much is being handled.
+        """
+        if request.length > max_body_bytes:
+            raise InvalidRequestError(
+                f"the body has {request.length} bytes, at most {max_body_bytes} are taken: send smaller requests",
+                code=ErrorCode.MESSAGE_TOO_LARGE,
+                details={"max_request_bytes": max_body_bytes, "received": request.length},
+            )
+        if self._limits is not None:
+            self._limits.enter(request.length)
+        return self._buffers.take(request.length)
+
+    def leave(self, request: LeanRequest) -> None:
+        """Count a request no longer that was accepted."""
+        if self._limits is not None:
+            self._limits.leave(request.length)
+
+    async def handle(self, request: LeanRequest, body: memoryview) -> RawReply:
+        """Answer a request that was accepted; what it raises is turned into an answer."""
+        raw = RawRequest(
+            target=request.target,
+            match_info=request.variables,
+            query=request.query,
+            headers=request.headers,
+            body=body,
+        )
+        del body
+        try:
+            reply = await request.route.handler(raw)
+        except RaftlogError as error:
+            reply = RawReply.of_error(error)
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # noqa: BLE001  (the caller gets an answer, the log gets the traceback)
+            _log.exception("POST %s failed", request.target)
+            reply = RawReply.of_error(RaftlogError("the broker failed to handle the request; its log says why"))
+        self._count(request.route.path, reply.status)
+        return reply
+
+    def refuse(self, request: LeanRequest, error: RaftlogError) -> RawReply:
+        """Answer a request that was not accepted."""
+        reply = RawReply.of_error(error)
+        self._count(request.route.path, reply.status)
+        return reply
+
+    def _find(self, path: str) -> tuple[RawRoute | None, Mapping[str, str]]:
+        if (route := self._fixed.get(path)) is not None:
+            return route, {}
+        for pattern, route in self._patterns:
+            if (match := pattern.fullmatch(path)) is not None:
+                return route, match.groupdict()
+        return None, {}
+
+
+@lru_cache
+def _pattern(path: str) -> re.Pattern[str]:
+    """Return what paths of a route look like where nothing in them is encoded."""
+    return re.compile(re.sub(r"\\?\{(\w+)\\?\}", rf"(?P<\1>{_PLAIN}+)", re.escape(path)))

@@ -1,0 +1,100 @@
+"""Requests of raw batches: one implementation for the lean path and for aiohttp's.
+
+A handler takes a `RawRequest`, whose body it may change in place, and returns a `RawReply`, whose parts are written as
+they are. It is the same whoever has read the request (see docs/adr/0012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from raftlog.broker.http import RETRY_AFTER_S, Handler, read_body
+from raftlog.errors import RaftlogError
+from raftlog.transport.writing import Part
+from raftlog.wire import media
+from raftlog.wire.codec import encode_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRequest:
+    """A request that was read to its end."""
+
+    target: str
+    """Path and query, as they were sent."""
+    match_info: Mapping[str, str] = field(default_factory=dict)
+    """The path's variables."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: memoryview
+    """Writable: a leader stamps batches where they were received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawReply:
+    """An answer."""
+
+    parts: Sequence[Part]
+    status: int = 200
+    content_type: str = media.JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def json(cls, value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> RawReply:
+        """Answer plain data or a wire type."""
+        return cls(parts=[encode_json(value)], status=status, headers=headers or {})
+
+    @classmethod
+    def of_error(cls, error: RaftlogError, *, status: int | None = None) -> RawReply:
+        """Answer an error in the one form that errors have."""
+        status = error.http_status if status is None else status
+        return cls.json(
+            {"error": error.to_wire()},
+            status=status,
+            headers={"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {},
+        )
+
+    @property
+    def length(self) -> int:
+        return sum(map(len, self.parts))
+
+    def to_response(self) -> web.Response:
+        """Return the answer for aiohttp, with its body in one piece."""
+        pieces = [part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in self.parts]
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return web.Response(body=body, status=self.status, headers={"Content-Type": self.content_type, **self.headers})
+
+
+RawHandler = Callable[[RawRequest], Awaitable[RawReply]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRoute:
+    """A path that takes raw batches, or answers them."""
+
+    path: str
+    """With its variables by name; see `wire.paths`."""
+    form: str
+    """The media type of bodies."""
+    handler: RawHandler
+
+    def add_to(self, app: web.Application) -> None:
+        """Serve it through aiohttp too."""
+        app.router.add_post(self.path, self._through_aiohttp())
+
+    def _through_aiohttp(self) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            # A copy: aiohttp gives bytes, which nobody may change.
+            body = memoryview(bytearray(await read_body(request, self.form)))
+            raw = RawRequest(
+                target=request.rel_url.raw_path_qs,
+                match_info=request.match_info,
+                query=request.query,
+                headers=request.headers,
+                body=body,
+            )
+            return (await self.handler(raw)).to_response()
+
+        return handle
