@@ -213,10 +213,10 @@ class LeaderFetcher:
             said = self._positions.said_epoch(result.key)
             if replica is None or replica.core is not None or replica.state.leader_epoch != said:
                 continue  # The role has changed while the answer travelled.
-            self._take_one(replica, result, bytes(part))
+            self._take_one(replica, result, part)
         await self._sync_all()
 
-    def _take_one(self, replica: Replica, result: ReplicaFetchResult, batches: bytes) -> None:
+    def _take_one(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> None:
         key = replica.assignment.key
         try:
             well = self._apply(replica, result, batches)
@@ -236,7 +236,7 @@ class LeaderFetcher:
         """Tell whether the leader knows another log start: who deletes records waits to hear of ours."""
         return replica.log.log_start_offset != self._named_starts.get(replica.assignment.key)
 
-    def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: bytes) -> bool:
+    def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> bool:
         if result.error is not None:
             return self._on_error(replica, result.error.to_error())
         if result.diverging is not None:

@@ -17,6 +17,7 @@ from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.partition.waiters import Pulse
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
+from raftlog.record.batch import Buffer
 from raftlog.record.compacted import begin_at, is_filler
 from raftlog.runtime import Clock
 
@@ -50,7 +51,7 @@ class FollowingReplica(ReadableReplica):
         self._clock = clock
         self._on_disk_failure = on_disk_failure
 
-    def append_fetched(self, batches: bytes) -> None:
+    def append_fetched(self, batches: Buffer) -> None:
         """Append what the leader sent; it is held once a sync has followed.
 
         Raises:
@@ -72,14 +73,14 @@ class FollowingReplica(ReadableReplica):
                 if start <= header.base_offset < self.log.log_end_offset:
                     self.producers.on_appended(header, now_ms, marker=marker)
 
-    def _continuing(self, batches: bytes) -> bytes:
+    def _continuing(self, batches: Buffer) -> Buffer:
         """Return batches that begin at the log's end. They come whole, and this log may end inside the first one.
 
         So it does below a filler, or where the leader's log start, at which this empty log begins, is inside a batch.
         """
         first, end = parse_header(batches), self.log.log_end_offset
         if first.base_offset < end <= first.last_offset and is_filler(first):
-            return begin_at(first, end) + batches[first.batch_length :]
+            return begin_at(first, end) + bytes(batches[first.batch_length :])
         if first.base_offset < end == self.log.log_start_offset:
             self.start_over_at(first.base_offset)
         return batches

@@ -16,7 +16,8 @@ import orjson
 
 from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
 from raftlog.model import Address
-from raftlog.wire import media
+from raftlog.transport.lean import LeanPool
+from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
 
 T = TypeVar("T")
@@ -28,8 +29,7 @@ class Answer:
     """A successful answer, read to its end."""
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes
+    body: Buffer
 
 
 class PeerAnswerError(RaftlogError):
@@ -38,6 +38,8 @@ class PeerAnswerError(RaftlogError):
 
 class HttpSession:
     """A pool of keep-alive connections. Close it, or use it as an async context manager.
+
+    Raw batches (`paths.RAW`) travel on lean connections, everything else on aiohttp's.
 
     Args:
         dial: `{"host:port": "host:port"}`: dial the second where the first is addressed (NAT, proxies, chaos).
@@ -55,6 +57,7 @@ class HttpSession:
         self._connect_timeout_ms = connect_timeout_ms
         self._connections_per_host = connections_per_host
         self._session: aiohttp.ClientSession | None = None
+        self._lean: LeanPool | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,6 +70,9 @@ class HttpSession:
         if self._session is not None:
             await self._session.close()
             self._session = None
+        if self._lean is not None:
+            await self._lean.close()
+            self._lean = None
 
     def dialled(self, address: Address) -> Address:
         """Return where a connection to `address` really goes."""
@@ -94,6 +100,12 @@ class HttpSession:
         url = f"http://{self._dial.get(str(address), str(address))}{path}"
         headers = {"Accept": accept, media.DEADLINE_MS: str(timeout_ms)}
         parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
+        if method == "POST" and path in paths.RAW and query is None:
+            fields = [*headers.items(), ("Content-Type", content_type)]
+            status, answered = await self._lean_pool().post(
+                self.dialled(address), path, parts, timeout_ms=timeout_ms, fields=fields
+            )
+            return _answer(method, url, status, answered)
         if body is not None:
             headers["Content-Type"] = content_type
             headers["Content-Length"] = str(sum(len(part) for part in parts))
@@ -110,10 +122,7 @@ class HttpSession:
                 allow_redirects=False,
                 middlewares=(_send_once,) if method in ("PUT", "DELETE") else (),
             ) as response:
-                content = await response.read()
-                if response.status >= 300:
-                    raise _peer_error(method, url, response.status, content)
-                return Answer(status=response.status, headers=response.headers, body=content)
+                return _answer(method, url, response.status, await response.read())
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise UnreachableError(f"cannot connect to {address} ({url}): {error}") from error
         except TimeoutError as error:
@@ -138,6 +147,13 @@ class HttpSession:
             request["body"] = encode_json(message)
         answer = await self.request(method, address, path, timeout_ms=timeout_ms, accept=media.FRAME, **request)
         return decode_frame(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
+
+    def _lean_pool(self) -> LeanPool:
+        if self._lean is None:
+            self._lean = LeanPool(
+                connect_timeout_ms=self._connect_timeout_ms, connections_per_host=self._connections_per_host
+            )
+        return self._lean
 
     def _pool(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -170,6 +186,12 @@ async def _pieces(parts: Sequence[Buffer]) -> AsyncIterator[Buffer]:
         view = memoryview(part)
         for start in range(0, len(view), PIECE_BYTES):
             yield view[start : start + PIECE_BYTES]
+
+
+def _answer(method: str, url: str, status: int, content: Buffer) -> Answer:
+    if status >= 300:
+        raise _peer_error(method, url, status, bytes(content))
+    return Answer(status=status, body=content)
 
 
 def _peer_error(method: str, url: str, status: int, content: bytes) -> RaftlogError:

@@ -52,6 +52,9 @@ REPLICA_FETCH = "/internal/v1/fetch"
 JOIN_TRANSACTION = "/internal/v1/transactions/join"
 WRITE_MARKERS = "/internal/v1/transactions/markers"
 
+RAW = frozenset({PRODUCE, FETCH, REPLICA_FETCH})
+"""Raw batches go in or out: callers use connections of their own kind for these (see `transport.lean`)."""
+
 # Internal listener of controllers.
 METADATA_WATCH = "/internal/v1/metadata"
 REGISTER_BROKER = "/internal/v1/brokers/register"
