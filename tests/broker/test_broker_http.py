@@ -183,7 +183,7 @@ async def test_retention_drops_old_segments(http: Http, topic_name: str, shared_
             async with asyncio.timeout(20):
                 while (start := await earliest(alone, topic_name)) == 0:
                     await asyncio.sleep(0.02)
-            read = await alone("GET", f"/v1/topics/{topic_name}/partitions/0/records?offset={start}")
+            read = await alone("GET", f"/v1/topics/{topic_name}/partitions/0/records?offset=earliest")
             gone = await alone("GET", f"/v1/topics/{topic_name}/partitions/0/records?offset=0")
 
     offsets = [record["offset"] for record in read.json["records"]]
