@@ -16,6 +16,7 @@ from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.model import PartitionAssignment, PartitionState, TopicIdPartition
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.readable import in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.storage.log import PartitionLog
@@ -68,7 +69,7 @@ class _Leader:
         """Carry one request to the leader, and its answer back."""
         received = decode_json(ReplicaFetchRequest, encode_json(request))
         response, parts = await self.server.serve(received)
-        answer, _ = decode_frame(ReplicaFetchResponse, b"".join(encode_frame(response, parts)))
+        answer, _ = decode_frame(ReplicaFetchResponse, b"".join([*encode_frame(response), *map(in_memory, parts)]))
         return answer
 
     async def close(self) -> None:

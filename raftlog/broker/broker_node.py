@@ -239,7 +239,7 @@ class BrokerNode:
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's pull."""
         response, parts = await self.replicas.replica_fetch(decode_json(ReplicaFetchRequest, request.body))
-        return RawReply(parts=encode_frame(response, [part for part in parts if part]), content_type=media.FRAME)
+        return RawReply(parts=[*encode_frame(response), *(part for part in parts if part)], content_type=media.FRAME)
 
     def _count_raw(self, route: str, status: int) -> None:
         self.context.metrics.requests[route, status] += 1

@@ -10,7 +10,7 @@ import pyarrow as pa
 from raftlog.broker.json_records import record_to_json
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
-from raftlog.partition.readable import ReadResult
+from raftlog.partition.readable import ReadResult, in_memory
 from raftlog.record import (
     READ_SCHEMA,
     AbortedBatches,
@@ -59,21 +59,21 @@ def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: O
 
     What was aborted is left out whatever the form, if the read says what it is.
     """
-    aborted = AbortedBatches(read.aborted)
+    data, aborted = in_memory(read.data), AbortedBatches(read.aborted)
     if form == media.BATCHES:
         if not read.aborted:
-            return read.data
-        return b"".join(batch for header, batch in iter_batches(read.data) if header not in aborted)
+            return data
+        return b"".join(batch for header, batch in iter_batches(data) if header not in aborted)
     if form == media.ARROW_STREAM:
-        return _arrow_stream(read.data, offset, aborted)
-    found = read_records(read.data, topic=topic, partition=partition, from_offset=offset, aborted=aborted)
+        return _arrow_stream(data, offset, aborted)
+    found = read_records(data, topic=topic, partition=partition, from_offset=offset, aborted=aborted)
     records = [record_to_json(record) for record in found]
     if form == media.NDJSON:
         return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
     return encode_json(
         {
             "records": records,
-            "next_offset": next_offset(read.data, offset),
+            "next_offset": next_offset(data, offset),
             "high_watermark": read.high_watermark,
             "last_stable_offset": read.last_stable_offset,
             "log_start_offset": read.log_start_offset,

@@ -14,11 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
+from raftlog.errors import RaftlogError
 from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.damage import may_fetch_anew
-from raftlog.partition.storage.log import PartitionLog
-from raftlog.record import sound_length
 from raftlog.wire.controller import AlterPartitionsResponse, DamagedReplica, DamagedReplicasRequest
 
 _log = logging.getLogger(__name__)
@@ -32,20 +30,6 @@ class Damage:
     offset: Offset
     leader_epoch: LeaderEpoch
     reason: str
-
-
-def read_sound(log: PartitionLog, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> tuple[bytes, str]:
-    """Return whole batches with right checksums, and what is wrong with the one after them, if anything is."""
-    try:
-        data = log.read(offset, max_bytes, limit_offset=limit_offset)
-    except StorageError as error:
-        if not isinstance(error.__cause__, CorruptBatchError):
-            raise
-        return b"", error.message
-    sound = sound_length(data)
-    if sound == len(data):
-        return data, ""
-    return data[:sound], f"{log.folder}: a checksum is wrong {sound} bytes after the batch that holds offset {offset}"
 
 
 class DamagePort(Protocol):

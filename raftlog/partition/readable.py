@@ -21,9 +21,9 @@ from raftlog.model import (
 )
 from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.damage import Damage, read_sound
+from raftlog.partition.damage import Damage
+from raftlog.partition.storage.checked import FileRange, SoundBatches
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.record.batch import iter_batches
 
 _log = logging.getLogger(__name__)
 OnDamage = Callable[[TopicIdPartition, Damage], None]
@@ -33,7 +33,7 @@ OnDamage = Callable[[TopicIdPartition, Damage], None]
 class ReadResult:
     """Whole batches, and the marks at the time."""
 
-    data: bytes
+    data: bytes | FileRange
     high_watermark: Offset
     log_start_offset: Offset
     leader_epoch: LeaderEpoch
@@ -131,22 +131,21 @@ class ReadableReplica:
             self._require_known_visible(offset)
         else:
             self.require_leader()
-        data = self.read_sound(offset, max_bytes, limit_offset=self.visible_end_offset(isolation))
+        found = self.find_sound(offset, max_bytes, limit_offset=self.visible_end_offset(isolation))
         return ReadResult(
-            data=data,
+            data=found.data,
             high_watermark=self.high_watermark,
             log_start_offset=self.log.log_start_offset,
             leader_epoch=self.state.leader_epoch,
             last_stable_offset=self.last_stable_offset,
-            aborted=self._aborted_in(data, offset) if isolation == "read_committed" else (),
+            aborted=self._aborted_in(found, offset) if isolation == "read_committed" else (),
         )
 
-    def _aborted_in(self, data: bytes, offset: Offset) -> tuple[AbortedTransaction, ...]:
-        if not data or not self.log.has_aborted:
+    def _aborted_in(self, found: SoundBatches, offset: Offset) -> tuple[AbortedTransaction, ...]:
+        if not found.data or not self.log.has_aborted:
             return ()
-        end = max(header.next_offset for header, _ in iter_batches(data))
         with self.noticing_damage():
-            return tuple(self.log.aborted_transactions(offset, end))
+            return tuple(self.log.aborted_transactions(offset, found.end_offset))
 
     def _require_known_visible(self, offset: Offset) -> None:
         if offset > self._follower_high_watermark:
@@ -158,18 +157,22 @@ class ReadableReplica:
             )
 
     def read_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> bytes:
+        """Return the bytes of what `find_sound` finds."""
+        return in_memory(self.find_sound(offset, max_bytes, limit_offset=limit_offset).data)
+
+    def find_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> SoundBatches:
         """Return whole batches whose checksums are right, up to where the disk is damaged.
 
         Raises:
             OffsetOutOfRangeError: `offset` is outside the log.
             StorageError: the batch that holds `offset` is damaged.
         """
-        data, problem = read_sound(self.log, offset, max_bytes, limit_offset=limit_offset)
-        if problem:
-            self.note_damage(offset, problem)
-        if problem and not data:
-            raise self._damaged(offset, problem)
-        return data
+        found = self.log.find_sound(offset, max_bytes, limit_offset=limit_offset)
+        if found.problem:
+            self.note_damage(offset, found.problem)
+        if found.problem and not found.data:
+            raise self._damaged(offset, found.problem)
+        return found
 
     @contextmanager
     def noticing_damage(self) -> Iterator[None]:
@@ -210,3 +213,17 @@ class ReadableReplica:
         return StaleRouteError(
             f"{message}; another replica will lead in a moment", code=ErrorCode.LEADER_NOT_AVAILABLE, details=details
         )
+
+
+def in_memory(data: bytes | FileRange) -> bytes:
+    """Return the bytes of a read.
+
+    Raises:
+        StorageError: the log was cut meanwhile, or the disk refused.
+    """
+    if isinstance(data, bytes):
+        return data
+    try:
+        return data.read()
+    except OSError as error:
+        raise StorageError(f"what was found cannot be read: {error}") from error

@@ -28,7 +28,8 @@ from raftlog.partition.fetchers import Fetchers
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
-from raftlog.partition.serving import serve_fetch
+from raftlog.partition.serving import Served, serve_fetch
+from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
@@ -37,7 +38,7 @@ from raftlog.partition.upkeep import Upkeep, sync_and_checkpoint
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
 from raftlog.transport import HttpSession
-from raftlog.wire.data import FetchRequest, FetchResult
+from raftlog.wire.data import FetchRequest
 from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
 
 _log = logging.getLogger(__name__)
@@ -228,7 +229,7 @@ class ReplicaManager:
         """Append one batch to a partition that this broker leads; see `Replica.append`."""
         return await self.leader(topic, partition, topic_id).append(batch, acks=acks, timeout_ms=timeout_ms)
 
-    async def fetch(self, request: FetchRequest) -> list[tuple[FetchResult, bytes]]:
+    async def fetch(self, request: FetchRequest) -> list[Served]:
         """Answer a consumer's fetch of several partitions, long-polled."""
         return await serve_fetch(self.replica, request, prefer=self.preferred)
 
@@ -238,7 +239,7 @@ class ReplicaManager:
             return None
         return preferred_read_replica(replica.core, self._brokers, rack=rack, offset=offset)
 
-    async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes]]:
+    async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
         """Answer a follower's fetch, long-polled."""
         return await self._followers.serve(request)
 

@@ -12,6 +12,7 @@ from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.waiters import wait_until
 from raftlog.runtime import Clock
 from raftlog.wire.errors import WireError
@@ -95,7 +96,7 @@ class ReplicaFetchServer:
         self._hearings: dict[str, _Hearing] = {}
         self.sessions = LeaderSessions(on_closed=self._on_closed, limit=max_sessions)
 
-    async def serve(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes]]:
+    async def serve(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
         """Answer a follower as soon as there is news, or when its time is up.
 
         Raises:
@@ -121,7 +122,7 @@ class ReplicaFetchServer:
 
     async def _answer(
         self, hearing: _Hearing, request: ReplicaFetchRequest, deadline: float
-    ) -> tuple[ReplicaFetchResponse, list[bytes]]:
+    ) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
         session, event = hearing.session, hearing.renew()
         for key in request.forgotten:
             hearing.forget(key)
@@ -161,9 +162,9 @@ class ReplicaFetchServer:
 
     def _look(
         self, session: LeaderSession, request: ReplicaFetchRequest
-    ) -> tuple[list[tuple[ReplicaFetchResult, bytes]], bool]:
+    ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], bool]:
         """Return what there is to say, and whether it should be said at once."""
-        pairs, left, news = list[tuple[ReplicaFetchResult, bytes]](), request.max_bytes, False
+        pairs, left, news = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, False
         for key in session.dirty():
             if left <= 0 and session.session_id:
                 break  # The rest comes first next time.
@@ -175,7 +176,8 @@ class ReplicaFetchServer:
                 pairs.append((result, data))
         return pairs, news or sum(len(data) for _, data in pairs) >= request.min_bytes
 
-    def _result(self, asked: ReplicaFetchPartition, max_bytes: int) -> tuple[ReplicaFetchResult, bytes]:
+    def _result(self, asked: ReplicaFetchPartition, max_bytes: int) -> tuple[ReplicaFetchResult, bytes | FileRange]:
+        data: bytes | FileRange = b""
         try:
             replica = self._find(asked.key)
             diverging = _diverging(replica, asked)
@@ -183,7 +185,8 @@ class ReplicaFetchServer:
                 told = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
                 return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, diverging=told), b""
             core, end = replica.require_leader(), replica.log.log_end_offset
-            data = replica.read_sound(asked.fetch_offset, max_bytes, limit_offset=end) if max_bytes > 0 else b""
+            if max_bytes > 0:
+                data = replica.find_sound(asked.fetch_offset, max_bytes, limit_offset=end).data
         except RaftlogError as error:
             refusal = WireError.of(error)
             return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, error=refusal), b""

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from raftlog.errors import RaftlogError
 from raftlog.model import BrokerId, Isolation, Offset
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.waiters import listening, wait_until
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
 
 FindReplica = Callable[[str, int, str], Replica]
+Served = tuple[FetchResult, bytes | FileRange]
+"""What is said of a partition, and its whole batches."""
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Which follower should be read instead, from the leader's replica, the consumer's rack and its offset."""
 
@@ -21,9 +24,7 @@ def _nobody(_: Replica, __: str, ___: Offset) -> None:
     return None
 
 
-async def serve_fetch(
-    find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody
-) -> list[tuple[FetchResult, bytes]]:
+async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody) -> list[Served]:
     """Answer a consumer: at once if there are `min_bytes` or something else to say, else when there is or time is up.
 
     Args:
@@ -46,7 +47,7 @@ async def serve_fetch(
                 return results
 
 
-def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[tuple[FetchResult, bytes]]:
+def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:
     results, left = [], request.max_bytes
     for asked in request.partitions:
         result, data = _read(find, asked, left, prefer, request.isolation)
@@ -55,9 +56,7 @@ def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[
     return results
 
 
-def _read(
-    find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, isolation: Isolation
-) -> tuple[FetchResult, bytes]:
+def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, isolation: Isolation) -> Served:
     try:
         replica = find(asked.topic, asked.partition, asked.topic_id)
         preferred = prefer(replica, asked.rack, asked.offset) if asked.rack else None

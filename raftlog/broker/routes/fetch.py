@@ -22,7 +22,7 @@ from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Isolation, Offset
-from raftlog.partition.readable import ReadResult
+from raftlog.partition.readable import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
 from raftlog.wire import media, paths
@@ -72,9 +72,10 @@ class FetchRoutes:
             isolation=isolation,
         )
         with self._parked.waiting(fetch.max_wait_ms):
-            ((result, data),) = await serve_fetch(self._context.replica, fetch)
+            ((result, found),) = await serve_fetch(self._context.replica, fetch)
         if result.error is not None:
             raise result.error.to_error()
+        data = in_memory(found)
         self._context.metrics.bytes_out += len(data)
         read = ReadResult(
             data=data,
@@ -98,7 +99,8 @@ class FetchRoutes:
             pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
-        return RawReply(parts=encode_frame(head, [data for _, data in pairs if data]), content_type=media.FRAME)
+        parts = [*encode_frame(head), *(data for _, data in pairs if data)]
+        return RawReply(parts=parts, content_type=media.FRAME)
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Translate earliest, latest or a time (ms since 1970) into an offset."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
+from raftlog.partition.storage.checked import SoundBatches, find_sound
 from raftlog.partition.storage.files import storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.pool import FilePool
@@ -107,6 +108,23 @@ class PartitionLog(SegmentedLog):
         try:
             return read_batches(self._segment_of(offset), offset, max_bytes, limit_offset)
         except (CorruptBatchError, OSError) as error:
+            raise StorageError(f"{self.folder} cannot be read at offset {offset}: {error}") from error
+
+    def find_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> SoundBatches:
+        """Like `read`, for batches whose checksums are right, up to the first one whose are not.
+
+        Raises:
+            OffsetOutOfRangeError: `offset` is below the log start or above the log end.
+            StorageError: the disk refused.
+        """
+        self._require_in_range(offset)
+        if offset >= min(limit_offset, self.log_end_offset):
+            return SoundBatches()
+        try:
+            return find_sound(self._segment_of(offset), offset, max_bytes, limit_offset)
+        except CorruptBatchError as error:
+            return SoundBatches(problem=f"{self.folder} cannot be read at offset {offset}: {error}")
+        except OSError as error:
             raise StorageError(f"{self.folder} cannot be read at offset {offset}: {error}") from error
 
     def offset_for_timestamp(self, timestamp_us: int, *, limit_offset: Offset) -> Offset | None:

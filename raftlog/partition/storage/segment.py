@@ -50,6 +50,7 @@ class Segment:
         "_used",
         "aborted_count",
         "base_offset",
+        "cuts",
         "file",
         "first_timestamp",
         "indexed_size",
@@ -67,6 +68,8 @@ class Segment:
         self.max_timestamp = NO_TIMESTAMP
         self.first_timestamp: int | None = None
         self.file = PooledFile(pool or FilePool(), path)
+        self.cuts = 0
+        """How often it was cut or closed: who was to send a part of it must not, after that."""
         self.indexed_size = -1
         """The index file covers this many bytes; -1: there is none."""
         self._index: SparseIndex | None = SparseIndex()
@@ -103,6 +106,7 @@ class Segment:
         )
 
     def close(self) -> None:
+        self.cuts += 1
         self.file.close()
 
     def file_size(self) -> int:
@@ -149,6 +153,7 @@ class Segment:
 
     def cut(self, size: int) -> None:
         """Remove bytes from `size` on. Bookkeeping is unchanged: see `truncate_to` for that."""
+        self.cuts += 1
         with self.file.use() as descriptor:
             os.ftruncate(descriptor, size)
 
@@ -215,11 +220,19 @@ class Segment:
         Raises:
             CorruptBatchError: the disk no longer holds what was written.
         """
+        yield from self.scan(self.position_before(offset), self.size, verify=False)
+
+    def position_before(self, offset: Offset) -> int:
+        """Return where the batch that holds `offset` begins, or one shortly before it.
+
+        Raises:
+            CorruptBatchError: the disk no longer holds what was written.
+        """
+        self._used = True
         entry = self.load_index().entry_for(offset)
-        start = 0
-        if entry is not None:
-            start = entry[1] if self.lands_on(entry) else self._rebuilt().entry_for(offset)[1]  # type: ignore[index]
-        yield from self.scan(start, self.size, verify=False)
+        if entry is None:
+            return 0
+        return entry[1] if self.lands_on(entry) else self._rebuilt().entry_for(offset)[1]  # type: ignore[index]
 
     def headers_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
         """Walk over (position, header) of batches; all before the first are older than `timestamp`."""

@@ -1,0 +1,192 @@
+"""Reading batches whose checksums are right: found, checked and cut at whole batches in one pass over the file.
+
+Small answers come as bytes, which that pass has in its hands anyway. Of large ones it keeps nothing: they stay in the
+file as a `FileRange`, which goes to a socket without passing through this process.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import google_crc32c
+import pyarrow as pa
+
+from raftlog.model import Offset
+from raftlog.partition.storage.scanning import Read
+from raftlog.partition.storage.segment import Segment
+from raftlog.record.batch import HEADER_BYTES, MAGIC
+
+WINDOW_BYTES = 128 << 10
+"""Read at once: what a processor's cache holds, and what the C library allocates without asking the kernel."""
+SENDFILE_BYTES = 64 << 10
+"""From here on it is cheaper to have the kernel send a range than to read and write it."""
+_HEADER = struct.Struct("<qI4xIBxxxI28xI4x")
+assert _HEADER.size == HEADER_BYTES
+_CRC_AT, _AFTER_CRC = 16, 20
+
+
+class FileRange:
+    """Whole batches that lie in a segment's file, and were found sound there."""
+
+    __slots__ = ("_cuts", "_length", "_position", "_segment")
+
+    def __init__(self, segment: Segment, position: int, length: int) -> None:
+        self._segment = segment
+        self._cuts = segment.cuts
+        self._position = position
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self) -> bytes:
+        """Return the bytes.
+
+        Raises:
+            OSError: they cannot be read any more.
+        """
+        self._require_there()
+        data = self._segment.file.pread(self._length, self._position)
+        if len(data) != self._length:
+            raise ConnectionAbortedError(f"{self._segment.path} ends before byte {self._position + self._length}")
+        return data
+
+    def send(self, socket: int, start: int) -> int:
+        """Write what comes after the first `start` bytes to a socket; return how many bytes it took.
+
+        Raises:
+            BlockingIOError: it takes none now.
+            OSError: from the system, or the log was cut meanwhile.
+        """
+        self._require_there()
+        with self._segment.file.use() as descriptor:
+            sent = os.sendfile(socket, descriptor, self._position + start, self._length - start)
+        if sent == 0:
+            raise ConnectionAbortedError(f"{self._segment.path} ends before byte {self._position + self._length}")
+        return sent
+
+    def _require_there(self) -> None:
+        if self._segment.cuts != self._cuts:
+            raise ConnectionAbortedError(f"{self._segment.path} was cut or closed while it was being read")
+
+
+@dataclass(frozen=True, slots=True)
+class SoundBatches:
+    """What a read found: whole batches with right checksums, and what is wrong with the next one, if anything is."""
+
+    data: bytes | FileRange = b""
+    end_offset: Offset = -1
+    """After the last record of the last batch; -1 if there is none."""
+    problem: str = ""
+
+
+def find_sound(segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset) -> SoundBatches:
+    """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long.
+
+    The first one is returned even if it alone exceeds `max_bytes`.
+
+    Raises:
+        OSError: the file cannot be read.
+        CorruptBatchError: its index had to be built again, and the log is damaged before `offset`.
+    """
+    walk = _Walk(segment.file.pread, segment.position_before(offset), segment.size)
+    start, stop, end_offset = -1, -1, -1
+    while (header := walk.header()) is not None:
+        if header.last_offset >= limit_offset and header.last_offset >= offset:
+            break
+        if header.last_offset < offset:
+            walk.skip(header)
+            continue
+        if start >= 0 and walk.position + header.length - start > max_bytes:
+            break
+        begins = walk.position
+        if not walk.check(header):
+            break
+        start = begins if start < 0 else start
+        stop, end_offset = walk.position, header.last_offset + 1
+    if start < 0:
+        return SoundBatches(problem=walk.problem)
+    data = walk.held(start, stop) if stop - start < SENDFILE_BYTES else None
+    return SoundBatches(data or FileRange(segment, start, stop - start), end_offset, walk.problem)
+
+
+class _Header(NamedTuple):
+    last_offset: Offset
+    length: int
+    payload_crc: int
+
+
+class _Walk:
+    """Steps over the batches of a file, a window at a time. `problem` says why it can go no further, if not at the end.
+
+    It decodes nothing that it does not need: it is in the way of every record that leaves a broker.
+    """
+
+    def __init__(self, read: Read, position: int, end: int) -> None:
+        self.position = position
+        self.problem = ""
+        self._read = read
+        self._end = end
+        self._window = b""
+        self._window_at = position
+
+    def header(self) -> _Header | None:
+        """Return the header of the batch at `position`, if there is one and it is sound."""
+        if self.position >= self._end or self.problem:
+            return None
+        if self.position + HEADER_BYTES > self._window_at + len(self._window):
+            self._load(self.position)
+        window, at = self._window, self.position - self._window_at
+        if len(window) - at < HEADER_BYTES:
+            self.problem = f"the file ends amid the batch at byte {self.position}"
+            return None
+        base_offset, length, crc, magic, payload_crc, last_delta = _HEADER.unpack_from(window, at)
+        checked = window[at : at + _CRC_AT] + window[at + _AFTER_CRC : at + HEADER_BYTES]
+        if google_crc32c.value(checked) != crc or magic != MAGIC:
+            self.problem = f"the header checksum of the batch at byte {self.position} is wrong"
+            return None
+        if not HEADER_BYTES <= length <= self._end - self.position:
+            self.problem = f"the batch at byte {self.position} is not whole"
+            return None
+        return _Header(base_offset + last_delta, length, payload_crc)
+
+    def skip(self, header: _Header) -> None:
+        """Step over the batch at `position`."""
+        self.position += header.length
+
+    def check(self, header: _Header) -> bool:
+        """Step over the batch at `position`, if its payload is sound."""
+        crc = 0
+        for piece in self._pieces(self.position + HEADER_BYTES, self.position + header.length):
+            crc = google_crc32c.extend(crc, piece)
+        if self.problem or crc != header.payload_crc:
+            self.problem = self.problem or f"the payload checksum of the batch at byte {self.position} is wrong"
+            return False
+        self.position += header.length
+        return True
+
+    def held(self, start: int, stop: int) -> bytes | None:
+        """Return bytes that are still in memory."""
+        if start < self._window_at or stop > self._window_at + len(self._window):
+            return None
+        return self._window[start - self._window_at : stop - self._window_at]
+
+    def _pieces(self, start: int, stop: int) -> Iterator[pa.Buffer | bytes]:
+        while start < stop:
+            if start >= self._window_at + len(self._window):
+                self._load(start)
+            if not self._window:
+                self.problem = f"the file ends at byte {start}, amid a batch"
+                return
+            first, last = start - self._window_at, min(stop - self._window_at, len(self._window))
+            whole = (first, last) == (0, len(self._window))
+            yield self._window if whole else pa.py_buffer(self._window).slice(first, last - first)
+            start = self._window_at + last
+
+    def _load(self, position: int) -> None:
+        self._window = self._read(min(WINDOW_BYTES, self._end - position), position)
+        self._window_at = position
