@@ -6,10 +6,12 @@ Cores never import this module; their shells read the clock and pass the value i
 from __future__ import annotations
 
 import asyncio
+import importlib
+import importlib.util
 import logging
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from raftlog.errors import RaftlogError
@@ -42,6 +44,14 @@ class SystemClock:
 def new_uuid_hex() -> str:
     """Return a random UUID as 32 hex digits (topic ids, incarnation ids, cluster ids)."""
     return uuid.uuid4().hex
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's maker of event loops, if it is installed; None stands for asyncio's own, which do as well."""
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    return factory
 
 
 class Tasks:

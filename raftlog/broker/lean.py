@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import lru_cache
+from typing import cast
 
 from raftlog.broker.lean_routes import LeanRequest, LeanRoutes
 from raftlog.broker.raw import RawReply
@@ -90,9 +91,8 @@ class LeanConnection(asyncio.BufferedProtocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._out = Outlet(transport, timeout_s=self._limits.write_s)
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
+        self._out = Outlet(self._transport, timeout_s=self._limits.write_s)
         self._within(self._limits.idle_s)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (gone is gone)
@@ -195,6 +195,7 @@ class LeanConnection(asyncio.BufferedProtocol):
     def _give_away(self) -> None:
         """Hand the connection to aiohttp, with all that was read of a request."""
         self._leave()
+        self._out.lost()
         handler = self._hand_over()
         self._transport.set_protocol(handler)
         handler.connection_made(self._transport)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from raftlog.config import NodeConfig
 from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
+from raftlog.runtime import loop_factory
 
 if TYPE_CHECKING:
     from raftlog.broker.broker_node import BrokerNode
@@ -34,7 +35,8 @@ def without_pandas() -> None:
 def run_node(config: NodeConfig) -> None:
     """Run one node in the foreground; see `serve`."""
     without_pandas()
-    asyncio.run(serve(config))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve(config))
 
 
 async def serve(config: NodeConfig) -> None:

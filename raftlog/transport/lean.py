@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 
 from raftlog.errors import UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
@@ -47,9 +48,8 @@ class _Connection(asyncio.BufferedProtocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._out = Outlet(transport, timeout_s=None)  # Whoever asks has a deadline for all of it.
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
+        self._out = Outlet(self._transport, timeout_s=None)  # Whoever asks has a deadline for all of it.
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._out.lost()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -27,7 +28,7 @@ class FilePart(Protocol):
 
     def __len__(self) -> int: ...
 
-    def send(self, socket: int, start: int) -> int:
+    def send(self, descriptor: int, start: int) -> int:
         """Write what comes after the first `start` bytes to a socket; return how many bytes it took.
 
         Raises:
@@ -55,9 +56,10 @@ class Outlet:
         self._transport = transport
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
-        socket = transport.get_extra_info("socket")
-        plain = socket is not None and transport.get_extra_info("sslcontext") is None
-        self._socket: int = socket.fileno() if plain else -1
+        below = transport.get_extra_info("socket")
+        plain = below is not None and transport.get_extra_info("sslcontext") is None
+        self._socket = socket.socket(fileno=below.fileno()) if plain else None
+        """The transport's own socket, which it closes: this object lets go of it before."""
         self._watched = -1
         """The same socket under another number: the loop watches each number for one owner, and ours has one."""
         self._waiting: asyncio.Future[None] | None = None
@@ -77,6 +79,8 @@ class Outlet:
             self._loop.remove_writer(self._watched)
             os.close(self._watched)
             self._watched = -1
+        if self._socket is not None:
+            self._socket.detach()
         self._wake()
 
     async def send(self, parts: Sequence[Part]) -> None:
@@ -85,7 +89,7 @@ class Outlet:
         Raises:
             OSError: the connection is lost, or the peer takes nothing any more.
         """
-        if self._socket < 0:
+        if self._socket is None:
             await self._send_through_transport(parts)
             return
         memory: list[memoryview] = []
@@ -93,17 +97,18 @@ class Outlet:
             if isinstance(part, bytes | bytearray | memoryview):
                 memory.append(memoryview(part))
             else:
-                await self._write(memory)
+                # What follows at once need not wake the peer twice.
+                await self._write(self._socket, memory, socket.MSG_MORE)
                 memory = []
-                await self._send_file(part)
-        await self._write(memory)
+                await self._send_file(self._socket, part)
+        await self._write(self._socket, memory)
 
-    async def _write(self, pieces: list[memoryview]) -> None:
+    async def _write(self, out: socket.socket, pieces: list[memoryview], flags: int = 0) -> None:
         turn = 0
         while pieces:
             self._require_open()
             try:
-                written = os.writev(self._socket, pieces[:_MAX_PIECES])
+                written = out.sendmsg(pieces[:_MAX_PIECES], (), flags)
             except BlockingIOError:
                 turn = 0
                 await self._until_writable()
@@ -112,12 +117,12 @@ class Outlet:
             if pieces:
                 turn = await self._take_turns(turn + written)
 
-    async def _send_file(self, part: FilePart) -> None:
+    async def _send_file(self, out: socket.socket, part: FilePart) -> None:
         start, turn, length = 0, 0, len(part)
         while start < length:
             self._require_open()
             try:
-                sent = part.send(self._socket, start)
+                sent = part.send(out.fileno(), start)
             except BlockingIOError:
                 turn = 0
                 await self._until_writable()
@@ -144,7 +149,8 @@ class Outlet:
 
     async def _until_writable(self) -> None:
         if self._watched < 0:
-            self._watched = os.dup(self._socket)
+            assert self._socket is not None
+            self._watched = os.dup(self._socket.fileno())
         self._loop.add_writer(self._watched, self._wake)
         try:
             await self._wait()

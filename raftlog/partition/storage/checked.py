@@ -55,7 +55,7 @@ class FileRange:
             raise ConnectionAbortedError(f"{self._segment.path} ends before byte {self._position + self._length}")
         return data
 
-    def send(self, socket: int, start: int) -> int:
+    def send(self, descriptor: int, start: int) -> int:
         """Write what comes after the first `start` bytes to a socket; return how many bytes it took.
 
         Raises:
@@ -63,8 +63,8 @@ class FileRange:
             OSError: from the system, or the log was cut meanwhile.
         """
         self._require_there()
-        with self._segment.file.use() as descriptor:
-            sent = os.sendfile(socket, descriptor, self._position + start, self._length - start)
+        with self._segment.file.use() as source:
+            sent = os.sendfile(descriptor, source, self._position + start, self._length - start)
         if sent == 0:
             raise ConnectionAbortedError(f"{self._segment.path} ends before byte {self._position + self._length}")
         return sent
