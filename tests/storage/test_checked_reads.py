@@ -1,0 +1,128 @@
+"""Reads in one pass: whole batches, both checksums of each, whatever their size and wherever the windows end."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from raftlog.config import TopicConfig
+from raftlog.partition.storage.checked import SENDFILE_BYTES, WINDOW_BYTES, FileRange
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.segment import segment_path
+from raftlog.record import NewRecord, build_batch, stamp
+
+SIZES = (100, 1_000, SENDFILE_BYTES - 700, SENDFILE_BYTES, WINDOW_BYTES - 600, WINDOW_BYTES, 3 * WINDOW_BYTES + 8, 40)
+
+
+def filled(folder: Path, sizes: tuple[int, ...] = SIZES) -> tuple[PartitionLog, list[bytes]]:
+    """Return a log with a batch of two records for each size of value, and the batches."""
+    log, batches = PartitionLog.open(folder, TopicConfig()), []
+    for number, size in enumerate(sizes):
+        batch = build_batch([NewRecord(bytes([number]) * size, timestamp=1), NewRecord(b"", timestamp=1)])
+        stamp(batch, base_offset=log.log_end_offset, leader_epoch=0)
+        log.append(batch)
+        batches.append(bytes(batch))
+    return log, batches
+
+
+def content(data: bytes | FileRange) -> bytes:
+    return data if isinstance(data, bytes) else data.read()
+
+
+@pytest.mark.parametrize("max_bytes", [1, 2_000, SENDFILE_BYTES, 200_000, 10_000_000])
+def test_reads_begin_with_the_batch_that_holds_the_offset_and_end_with_a_whole_one(tmp_path: Path, max_bytes: int):
+    log, batches = filled(tmp_path / "p")
+    end = log.log_end_offset
+    for offset in range(end):
+        for limit in range(end + 1):
+            expected, last = b"", offset // 2
+            for number in range(offset // 2, len(batches)):
+                over = expected and len(expected) + len(batches[number]) > max_bytes
+                if 2 * number + 1 >= limit or over:
+                    break
+                expected, last = expected + batches[number], number
+            found = log.find_sound(offset, max_bytes, limit_offset=limit)
+            assert content(found.data) == expected == log.read(offset, max_bytes, limit_offset=limit)
+            assert (found.end_offset, found.problem) == (2 * last + 2 if expected else -1, "")
+            assert isinstance(found.data, FileRange) or len(expected) < WINDOW_BYTES
+
+
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_a_flipped_bit_ends_what_is_found(tmp_path: Path, number: int):
+    log, batches = filled(tmp_path / "p")
+    start = sum(map(len, batches[:number]))
+    path = segment_path(tmp_path / "p", 0)
+    whole = path.read_bytes()
+    for at in (0, 9, 20, 25, 57, 64, len(batches[number]) // 2, len(batches[number]) - 1):
+        damaged = bytearray(whole)
+        damaged[start + at] ^= 1
+        path.write_bytes(damaged)
+        found = log.find_sound(0, 10_000_000, limit_offset=log.log_end_offset)
+        assert content(found.data) == b"".join(batches[:number])
+        assert f"batch at byte {start}" in found.problem
+        at_it = log.find_sound(2 * number, 1, limit_offset=log.log_end_offset)
+        assert (at_it.data, at_it.end_offset) == (b"", -1)
+        assert at_it.problem
+
+
+def test_a_file_that_has_lost_its_end_is_noticed(tmp_path: Path):
+    log, batches = filled(tmp_path / "p", (300_000, 300_000))
+    path = segment_path(tmp_path / "p", 0)
+    path.write_bytes(path.read_bytes()[: len(batches[0]) + 200_000])
+    found = log.find_sound(0, 10_000_000, limit_offset=4)
+    assert content(found.data) == batches[0]
+    assert "ends at byte" in found.problem
+
+
+def test_a_range_is_sent_to_a_socket(tmp_path: Path):
+    log, batches = filled(tmp_path / "p", (100, 300_000, 100))
+    found = log.find_sound(2, 1, limit_offset=6).data
+    assert isinstance(found, FileRange)
+    out, into = socket.socketpair()
+    out.setblocking(False)
+    received, sent, blocked = b"", 0, 0
+    while len(received) < len(found):
+        try:
+            if sent < len(found):
+                sent += found.send(out.fileno(), sent)
+                continue
+        except BlockingIOError:
+            blocked += 1
+        received += into.recv(100_000)
+    assert received == batches[1]
+    assert blocked > 0
+    out.close()
+    into.close()
+
+
+@pytest.mark.parametrize("change", ["truncate", "start over", "close", "shrink"])
+def test_what_was_cut_meanwhile_is_not_sent(tmp_path: Path, change: str):
+    log, _ = filled(tmp_path / "p", (100, 300_000, 100))
+    found = log.find_sound(2, 1, limit_offset=6).data
+    assert isinstance(found, FileRange)
+    if change == "truncate":
+        log.truncate_to(4)
+    elif change == "start over":
+        log.reset_to(0)
+    elif change == "close":
+        log.close()
+    else:
+        path = segment_path(tmp_path / "p", 0)
+        path.write_bytes(path.read_bytes()[:500])
+    out, into = socket.socketpair()
+    with out, into, pytest.raises(ConnectionAbortedError):
+        found.send(out.fileno(), 1_000)
+    with pytest.raises(ConnectionAbortedError):
+        found.read()
+
+
+def test_what_is_appended_meanwhile_does_not_matter(tmp_path: Path):
+    log, batches = filled(tmp_path / "p", (300_000,))
+    found = log.find_sound(0, 1, limit_offset=2).data
+    more = build_batch([NewRecord(b"x", timestamp=1)])
+    stamp(more, base_offset=2, leader_epoch=0)
+    log.append(more)
+    log.roll()
+    assert content(found) == batches[0]
