@@ -14,7 +14,6 @@ from raftlog.record.batch import (
     BatchHeader,
     iter_batches,
     parse_header,
-    sound_length,
     stamp,
     verify_payload_crc,
 )
@@ -47,7 +46,6 @@ __all__ = [
     "parse_marker",
     "read_records",
     "readable_batches",
-    "sound_length",
     "stamp",
     "to_arrow",
     "to_arrow_with_offsets",

@@ -46,7 +46,6 @@ _HEADER = struct.Struct("<qIiIBBHIIqihHqII")
 _STAMP_FRONT = struct.Struct("<q")
 _EPOCH = struct.Struct("<i")
 _CRC = struct.Struct("<I")
-_LENGTH_AND_PAYLOAD_CRC = struct.Struct("<8xI12xI")
 _EPOCH_AT, _HEADER_CRC_AT, _AFTER_CRC = 12, 16, 20
 assert _HEADER.size == HEADER_BYTES
 
@@ -214,23 +213,3 @@ def verify_payload_crc(header: BatchHeader, batch: Buffer) -> None:
             f"batch at offset {header.base_offset}: payload checksum is {header.payload_crc32c:#010x}, "
             f"its bytes give {crc:#010x}"
         )
-
-
-def sound_length(batches: bytes) -> int:
-    """Return how many bytes of whole leading batches have both checksums right: all of them, unless some are damaged.
-
-    Made for every read from a disk, so it decodes nothing that it does not need.
-    """
-    checksum, at = google_crc32c.value, 0
-    while len(batches) - at >= HEADER_BYTES:
-        (header_crc,) = _CRC.unpack_from(batches, at + _HEADER_CRC_AT)
-        header = batches[at : at + _HEADER_CRC_AT] + batches[at + _AFTER_CRC : at + HEADER_BYTES]
-        if checksum(header) != header_crc:
-            break
-        length, payload_crc = _LENGTH_AND_PAYLOAD_CRC.unpack_from(batches, at)
-        if not HEADER_BYTES <= length <= len(batches) - at:
-            break
-        if crc32c(memoryview(batches)[at + HEADER_BYTES : at + length]) != payload_crc:
-            break
-        at += length
-    return at

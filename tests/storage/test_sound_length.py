@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from raftlog.record import HEADER_BYTES, NewRecord, build_batch, sound_length, stamp
+from raftlog.partition.storage.checked import find_sound
+from raftlog.partition.storage.pool import FilePool
+from raftlog.partition.storage.segment import Segment
+from raftlog.record import HEADER_BYTES, NewRecord, build_batch, stamp
 from raftlog.record.compacted import build_filler
+
+SoundLength = Callable[[bytes], int]
+
+
+@pytest.fixture
+def sound_length(tmp_path: Path) -> SoundLength:
+    """Return a function that says how much of a file with some content is found sound."""
+    segment = Segment.create(tmp_path / "0.log", 0, FilePool())
+
+    def measure(content: bytes) -> int:
+        segment.path.write_bytes(content)
+        segment.size = len(content)
+        found = find_sound(segment, 0, 1 << 30, 1 << 30)
+        assert bool(found.problem) == (len(found.data) < len(content))
+        return len(found.data)
+
+    return measure
 
 
 def batches(count: int) -> tuple[bytes, int]:
@@ -17,13 +40,13 @@ def batches(count: int) -> tuple[bytes, int]:
     return b"".join(built), len(built[0])
 
 
-def test_sound_batches_are_sound_to_the_end():
+def test_sound_batches_are_sound_to_the_end(sound_length: SoundLength):
     content, _ = batches(3)
     assert sound_length(content) == len(content)
     assert sound_length(b"") == 0
 
 
-def test_every_single_byte_counts():
+def test_every_single_byte_counts(sound_length: SoundLength):
     content, one = batches(2)
     for at in range(one, 2 * one):
         damaged = bytearray(content)
@@ -31,7 +54,7 @@ def test_every_single_byte_counts():
         assert sound_length(bytes(damaged)) == one, at
 
 
-def test_batches_that_compaction_has_emptied_are_sound_and_guarded_as_others():
+def test_batches_that_compaction_has_emptied_are_sound_and_guarded_as_others(sound_length: SoundLength):
     filler = build_filler(0, 9, leader_epoch=3, max_timestamp=1)
     content = filler + build_filler(10, 11, leader_epoch=4, max_timestamp=1)
     assert sound_length(content) == len(content) == 2 * HEADER_BYTES
@@ -42,6 +65,6 @@ def test_batches_that_compaction_has_emptied_are_sound_and_guarded_as_others():
 
 
 @pytest.mark.parametrize("cut", [1, 8, HEADER_BYTES, HEADER_BYTES + 8])
-def test_a_batch_that_is_not_whole_is_not_sound(cut: int):
+def test_a_batch_that_is_not_whole_is_not_sound(sound_length: SoundLength, cut: int):
     content, one = batches(2)
     assert sound_length(content[: one + cut]) == one
