@@ -10,17 +10,20 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
 from urllib.parse import urlencode
 
+from pyspark_raftlog.near import NearReplicas
 from pyspark_raftlog.offsets import LogEnds
 from pyspark_raftlog.parsing import parse_url
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
-from raftlog.model import Address, Offset, TopicPartition
+from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
 from raftlog.transport.session import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, encode_frame
+from raftlog.wire.coordinators import CoordinatorInfo
 from raftlog.wire.data import (
     FetchPartition,
     FetchRequest,
@@ -32,9 +35,12 @@ from raftlog.wire.data import (
     ProduceResponse,
     ProducerIdResponse,
 )
+from raftlog.wire.groups import CommitOffset, OffsetCommitRequest, OffsetResults
 from raftlog.wire.metadata import ClientMetadata, TopicInfo
 
 T = TypeVar("T")
+Fetched: TypeAlias = tuple[FetchResult, memoryview]
+"""What one partition's fetch was answered, and the batches."""
 
 REQUEST_TIMEOUT_MS = 30_000
 BEHIND_MS = 2_000
@@ -57,6 +63,7 @@ class Cluster:
         self._answered: tuple[Address, ...] = ()
         """The broker that answered last: asked first, so that a dead bootstrap costs one timeout, not many."""
         self._parallel = asyncio.Semaphore(_PARALLEL_REQUESTS)
+        self._near = NearReplicas(self._clock)
 
     async def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Describe topics by name.
@@ -80,43 +87,121 @@ class Cluster:
         """Describe every topic."""
         return await self._retry(lambda: self._metadata(()))
 
-    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnds]:
+    async def log_ends(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
+    ) -> dict[TopicPartition, LogEnds]:
         """Return where each log begins and up to where it may be read."""
 
         async def ask(partition: TopicPartition) -> LogEnds:
-            latest = await self._offset(partition, "latest")
-            if latest.log_start_offset >= 0:
-                return LogEnds(latest.log_start_offset, latest.offset)
-            return LogEnds((await self._offset(partition, "earliest")).offset, latest.offset)
+            latest = await self._offset(partition, "latest", isolation)
+            return LogEnds(
+                latest.log_start_offset, latest.offset, undecided=max(0, latest.high_watermark - latest.offset)
+            )
 
         return await self._each(partitions, ask)
 
-    async def first_offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset | None]:
+    async def first_offsets_at(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation = "read_uncommitted"
+    ) -> dict[TopicPartition, Offset | None]:
         """Return the first offset at or after each time (ms since 1970), None where every record is earlier."""
 
         async def ask(partition: TopicPartition) -> Offset | None:
-            found = await self._offset(partition, str(times[partition]))
-            return found.offset if found.offset < found.high_watermark else None
+            found = await self._offset(partition, str(times[partition]), isolation)
+            end = found.high_watermark if isolation == "read_uncommitted" else found.last_stable_offset
+            return found.offset if found.offset < end else None
 
         return await self._each(times, ask)
 
     async def fetch(
-        self, partition: TopicPartition, offset: Offset, *, topic_id: str, max_bytes: int, max_wait_ms: int = 500
-    ) -> tuple[FetchResult, memoryview]:
-        """Read whole batches from `offset` on; nothing when none came within `max_wait_ms`."""
+        self,
+        partition: TopicPartition,
+        offset: Offset,
+        *,
+        topic_id: str,
+        max_bytes: int,
+        max_wait_ms: int = 500,
+        isolation: Isolation = "read_uncommitted",
+        rack: str = "",
+    ) -> Fetched:
+        """Read whole batches from `offset` on; nothing when none came within `max_wait_ms`.
+
+        Args:
+            rack: where this reader is: an in-sync replica in this rack is read rather than a leader elsewhere.
+        """
         asked = FetchPartition(
             topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=max_bytes, topic_id=topic_id
         )
-        request = FetchRequest(partitions=(asked,), max_wait_ms=max_wait_ms, max_bytes=max_bytes)
+        request = FetchRequest(partitions=(asked,), max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
 
-        async def attempt() -> tuple[FetchResult, memoryview]:
-            head, data = await self._send_fetch(await self._leader(partition, topic_id), request)
-            result = head.partitions[0]
-            if result.error is not None:
-                raise _stale_if_unknown(result.error.to_error())
-            return result, data[: result.length]
+        async def attempt() -> Fetched:
+            leader = await self._leader(partition, topic_id)
+            if rack and (fetched := await self._fetch_near(partition, leader, request, rack)) is not None:
+                return fetched
+            return await self._fetch_from(leader, request)
 
         return await self._retry(attempt)
+
+    async def _fetch_near(
+        self, partition: TopicPartition, leader: Address, request: FetchRequest, rack: str
+    ) -> Fetched | None:
+        """Read the replica in the reader's rack, if the leader names one; None: the leader must be read."""
+        (asked,) = request.partitions
+        if self._near.is_undecided(partition):
+            fetched = await self._fetch_from(leader, replace(request, partitions=(replace(asked, rack=rack),)))
+            preferred = fetched[0].preferred_read_replica
+            self._near.decide(partition, preferred if preferred in self._brokers else None)
+            if preferred < 0:
+                return fetched
+        if (near := self._near.of(partition)) is None:
+            return None
+        with suppress(RaftlogError):  # Whatever it is, the leader knows better.
+            any_replica = replace(request, partitions=(replace(asked, any_replica=True),))
+            fetched = await self._fetch_from(self._brokers[near], any_replica)
+            if fetched[1]:
+                return fetched
+        self._near.leave(partition)
+        return None
+
+    async def _fetch_from(self, address: Address, request: FetchRequest) -> Fetched:
+        head, data = await self._send_fetch(address, request)
+        result = head.partitions[0]
+        if result.error is not None:
+            raise _stale_if_unknown(result.error.to_error())
+        return result, data[: result.length]
+
+    async def commit_offsets(
+        self, group_id: str, positions: Mapping[TopicPartition, Offset], *, timeout_s: float
+    ) -> None:
+        """Commit positions as a group's offsets, in the name of no member.
+
+        Raises:
+            InvalidRequestError: refused, for example because the group has members.
+            RetriableError: no success in time.
+        """
+        find = paths.fill(paths.COORDINATOR, kind="group", key=group_id)
+        offsets = tuple(CommitOffset(topic=key.topic, partition=key.partition, offset=positions[key])
+                        for key in sorted(positions))  # fmt: skip
+
+        async def attempt() -> None:
+            await self._metadata(())
+            timeout_ms = REQUEST_TIMEOUT_MS
+            found = await self._session.call(CoordinatorInfo, "GET", self._answered[0], find, timeout_ms=timeout_ms)
+            answer = await self._session.call(
+                OffsetResults,
+                "POST",
+                parse_url(found.url),
+                paths.fill(paths.GROUP_OFFSETS, group=group_id),
+                timeout_ms=timeout_ms,
+                message=OffsetCommitRequest(offsets=offsets),
+            )
+            if refused := [result.error for result in answer.offsets if result.error is not None]:
+                raise refused[0].to_error()
+
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._retry(attempt)
+        except TimeoutError:
+            raise RetriableError(f"group {group_id!r}: no offsets committed within {timeout_s:g} s") from None
 
     async def producer_id(self) -> ProducerIdResponse:
         """Return a fresh identity, under which a batch that is sent again is stored once."""
@@ -153,11 +238,16 @@ class Cluster:
         async with self._parallel:
             await self._retry(attempt)
 
-    async def wait_for_records(self, positions: Mapping[TopicPartition, Offset], *, max_wait_ms: int) -> None:
+    async def wait_for_records(
+        self, positions: Mapping[TopicPartition, Offset], *, max_wait_ms: int, isolation: Isolation = "read_uncommitted"
+    ) -> None:
         """Return when a record at or after one of `positions` can be read, or after `max_wait_ms`."""
         waits: list[asyncio.Task[object]] = [
             asyncio.create_task(
-                self._send_fetch(leader, FetchRequest(partitions=asked, max_wait_ms=max_wait_ms, max_bytes=1))
+                self._send_fetch(
+                    leader,
+                    FetchRequest(partitions=asked, max_wait_ms=max_wait_ms, max_bytes=1, isolation=isolation),
+                )
             )
             for leader, asked in (await self._by_leader(positions)).items()
         ] or [asyncio.create_task(asyncio.sleep(max_wait_ms / 1000))]
@@ -186,14 +276,15 @@ class Cluster:
             FetchResponse, "POST", leader, paths.FETCH, timeout_ms=timeout_ms, message=request
         )
 
-    async def _offset(self, partition: TopicPartition, at: str) -> OffsetResponse:
+    async def _offset(self, partition: TopicPartition, at: str, isolation: Isolation) -> OffsetResponse:
         path = paths.fill(paths.OFFSETS, topic=partition.topic, partition=partition.partition)
+        query = {"at": at, "isolation": isolation}
 
         async def attempt() -> OffsetResponse:
             leader = await self._leader(partition)
             try:
                 return await self._session.call(
-                    OffsetResponse, "GET", leader, path, timeout_ms=REQUEST_TIMEOUT_MS, query={"at": at}
+                    OffsetResponse, "GET", leader, path, timeout_ms=REQUEST_TIMEOUT_MS, query=query
                 )
             except NotFoundError as error:
                 raise _stale_if_unknown(error) from error

@@ -18,17 +18,19 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from pyspark_raftlog.background import background
-from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.cluster import Cluster, Fetched
 from pyspark_raftlog.offsets import OffsetRange, data_loss
 from pyspark_raftlog.options import SourceOptions
+from pyspark_raftlog.pushdown import ANYTHING, Wanted
 from pyspark_raftlog.schema import BatchShaper
 from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, RetriableError
 from raftlog.model import Offset
 from raftlog.record.arrow import to_arrow_with_offsets
 from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
+from raftlog.record.control import AbortedBatches, readable_batches
 
 Chunk: TypeAlias = list[tuple[BatchHeader, memoryview]]
-"""The whole batches of one fetch."""
+"""The batches of one fetch that may hold records to read."""
 
 PREFETCH = 2
 TARGET_ROWS = 10_000
@@ -40,9 +42,17 @@ _log = logging.getLogger(__name__)
 
 
 def read_range(
-    options: SourceOptions, wanted: OffsetRange, schema: StructType, *, topic_id: str = ""
+    options: SourceOptions,
+    wanted: OffsetRange,
+    schema: StructType,
+    *,
+    topic_id: str = "",
+    times: Wanted = ANYTHING,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of `wanted`, in order, with exactly the columns of `schema`.
+
+    Args:
+        times: the timestamps to yield, in microseconds since 1970.
 
     Raises:
         OffsetOutOfRangeError: records of the range are gone, and `fail_on_data_loss` is set.
@@ -53,23 +63,31 @@ def read_range(
     shaper = BatchShaper(schema, wanted.topic_partition)
     try:
         chunks = iter(lambda: loop.run(fetch.take()), None)
-        yield from map(shaper.shape, coalesce(records_in(wanted, chunks)))
+        yield from map(shaper.shape, coalesce(records_in(wanted, chunks, times)))
     finally:
         pump.cancel()  # Spark stops early on a limit: fetch nothing more.
 
 
-def records_in(wanted: OffsetRange, chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
+def records_in(wanted: OffsetRange, chunks: Iterable[Chunk], times: Wanted = ANYTHING) -> Iterator[pa.RecordBatch]:
     """Decode what lies inside the range: batches may begin before it and end after it."""
     for chunk in chunks:
         for header, view in chunk:
-            if header.is_control or header.next_offset <= wanted.start or header.base_offset >= wanted.end:
+            if header.base_offset >= wanted.end or header.max_timestamp < times.low:
                 continue
             verify_payload_crc(header, view)
             batch = to_arrow_with_offsets(header, view, from_offset=wanted.start)
             if header.next_offset > wanted.end:
                 batch = batch.slice(0, pc.sum(pc.less(batch.column("offset"), wanted.end)).as_py() or 0)
+            if times is not ANYTHING:
+                batch = _at_times(batch, times)
             if batch.num_rows:
                 yield batch
+
+
+def _at_times(batch: pa.RecordBatch, times: Wanted) -> pa.RecordBatch:
+    """Keep the records of the wanted timestamps; producers set these, so they need not be in order."""
+    stamps = batch.column("timestamp").view(pa.int64())
+    return batch.filter(pc.and_(pc.greater_equal(stamps, times.low), pc.less_equal(stamps, times.high)))
 
 
 def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -139,7 +157,7 @@ class RangeFetch:
         """Return the next chunk and the offset after it. The chunk is empty where lost records were skipped."""
         max_bytes = size.for_records(self.wanted.end - offset)
         try:
-            data = await self._fetch(cluster, offset, max_bytes)
+            result, data = await self._fetch(cluster, offset, max_bytes)
         except (OffsetOutOfRangeError, NotFoundError) as error:
             return await self._skip_lost(cluster, offset, error), []
         chunk = list(iter_batches(data))
@@ -147,17 +165,25 @@ class RangeFetch:
         next_offset = chunk[-1][0].next_offset
         if next_offset <= offset:
             raise RaftlogError(f"{self.wanted.topic_partition}: asked from {offset}, received only to {next_offset}")
-        return next_offset, chunk
+        # Markers, and what was aborted, take offsets but are no records: passing over them loses nothing.
+        return next_offset, list(readable_batches(chunk, AbortedBatches(result.aborted), from_offset=offset))
 
-    async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> memoryview:
+    async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> Fetched:
         """Wait for data: the range was readable when planned, but a new leader may need a moment to know it."""
         partition = self.wanted.topic_partition
         try:
             async with asyncio.timeout(self.options.timeout_ms / 1000):
                 while True:
-                    _, data = await cluster.fetch(partition, offset, topic_id=self.topic_id, max_bytes=max_bytes)
-                    if data:
-                        return data
+                    fetched = await cluster.fetch(
+                        partition,
+                        offset,
+                        topic_id=self.topic_id,
+                        max_bytes=max_bytes,
+                        isolation=self.options.isolation,
+                        rack=self.options.rack,
+                    )
+                    if fetched[1]:
+                        return fetched
         except TimeoutError:
             raise RetriableError(
                 f"{partition}: no records from offset {offset} within {self.options.timeout_ms} ms, though the range "
@@ -171,7 +197,7 @@ class RangeFetch:
             raise data_loss(partition, f"offset {offset} cannot be read: {error.message}") from error
         start = self.wanted.end
         if isinstance(error, OffsetOutOfRangeError):
-            ends = (await cluster.log_ends((partition,)))[partition]
+            ends = (await cluster.log_ends((partition,), self.options.isolation))[partition]
             if offset < ends.log_start_offset:
                 start = min(start, ends.log_start_offset)
         _log.warning("%s: skipping lost offsets %d to %d (%s)", partition, offset, start, error.message)

@@ -22,10 +22,19 @@ JsonPositions: TypeAlias = dict[str, dict[str, Offset]]
 
 
 class LogEnds(NamedTuple):
-    """The readable part of a partition: [log start offset, high watermark)."""
+    """The readable part of a partition: [log start offset, end).
+
+    The end is the high watermark, or for readers of committed records the last stable offset.
+    """
 
     log_start_offset: Offset
-    high_watermark: Offset
+    end: Offset
+    undecided: int = 0
+    """So many offsets come after the end, up to the high watermark: an open transaction holds them back."""
+
+    def next_end(self, position: Offset) -> Offset:
+        """Return how far a reader at `position` gets: one who is ahead, among undecided records, stays there."""
+        return position if self.end < position <= self.end + self.undecided else self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +122,9 @@ def _to_offset(position: Position, ends: LogEnds, found: Offset | None) -> Offse
     if position == "earliest":
         return ends.log_start_offset
     if position == "latest":
-        return ends.high_watermark
+        return ends.end
     if isinstance(position, AtTime):
-        return ends.high_watermark if found is None else found
+        return ends.end if found is None else found
     return position
 
 
@@ -125,7 +134,7 @@ def require_readable(partition: TopicPartition, offset: Offset, ends: LogEnds, *
     Raises:
         OffsetOutOfRangeError: `offset` is outside of the log, and loss is not allowed.
     """
-    inside = min(max(offset, ends.log_start_offset), ends.high_watermark)
+    inside = min(max(offset, ends.log_start_offset), ends.next_end(offset))
     if inside != offset and fail_on_data_loss:
         raise data_loss(partition, f"offset {offset} was asked for, the log holds [{ends[0]}, {ends[1]})")
     return inside
@@ -190,6 +199,24 @@ def limit_offsets(
     for partition in by_remainder[: limit - sum(shares.values())]:
         shares[partition] += 1
     return {partition: min(start[partition] + share, end[partition]) for partition, share in shares.items()}
+
+
+def limit_bytes(
+    start: Mapping[TopicPartition, Offset],
+    end: Mapping[TopicPartition, Offset],
+    limit: int,
+    record_bytes: Mapping[TopicPartition, float],
+) -> Positions:
+    """Move `end` back so that about `limit` bytes remain, each partition in proportion to its backlog.
+
+    Args:
+        record_bytes: about how large an offset's record is, for each partition with a backlog.
+    """
+    total = sum((end[key] - start[key]) * record_bytes[key] for key in end if end[key] > start[key])
+    if total <= limit:
+        return dict(end)
+    backlog = sum(max(0, end[key] - start[key]) for key in end)
+    return limit_offsets(start, end, max(1, int(backlog * limit / total)))
 
 
 # JSON: what Spark keeps in the checkpoint.

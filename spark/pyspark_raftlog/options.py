@@ -8,6 +8,7 @@ silently ignored reads the wrong records.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
@@ -21,15 +22,19 @@ from pyspark_raftlog.parsing import (
     parse_bootstrap,
     parse_count,
     parse_dial,
+    parse_duration,
+    parse_isolation,
+    parse_name,
     parse_offsets,
     parse_pattern,
+    parse_size,
     parse_strategy,
     parse_subscribe,
     parse_time,
     parse_times,
 )
 from raftlog.errors import ConfigError
-from raftlog.model import Address
+from raftlog.model import Address, Isolation
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -55,11 +60,23 @@ class SourceOptions(ConnectionOptions):
     without_match: Literal["error", "latest"] = "error"
     """What a starting time later than every record means."""
     fail_on_data_loss: bool = True
+    isolation: Isolation = "read_committed"
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    group_id: str = ""
+    """Where a stream publishes how far it is; empty: nowhere."""
+    client_rack: str = ""
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     include_headers: bool = False
     fetch_bytes: int = 8 << 20
+
+    @property
+    def rack(self) -> str:
+        """The rack of the process that asks: executors in several racks each say theirs by an environment variable."""
+        return self.client_rack or os.environ.get(RACK_VARIABLE, "")
 
     def for_batch(self) -> SourceOptions:
         """Apply the defaults of a batch query and refuse what has no meaning in one."""
@@ -69,14 +86,23 @@ class SourceOptions(ConnectionOptions):
             raise ConfigError("startingOffsets: a batch query cannot begin at latest (-1); name earliest or an offset")
         if "earliest" in _positions(ending):
             raise ConfigError("endingOffsets: a batch query cannot end at earliest (-2); name latest or an offset")
-        if self.max_offsets_per_trigger is not None:
-            _log.warning("maxOffsetsPerTrigger limits streams only; this batch query ignores it")
+        if self.is_limited or self.group_id:
+            _log.warning("limits per trigger, and groupId, are for streams; this batch query ignores them")
         return replace(self, starting=starting, ending=ending)
+
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether a batch of a stream must, or may only, hold so much."""
+        limits = (self.max_offsets_per_trigger, self.max_bytes_per_trigger, self.min_offsets_per_trigger)
+        return any(limit is not None for limit in limits)
 
     def for_stream(self) -> SourceOptions:
         """Apply the defaults of a stream and refuse what has no meaning in one."""
         if self.ending is not None:
             raise ConfigError("endingOffsets, endingOffsetsByTimestamp and endingTimestamp are for batch queries only")
+        least, most = self.min_offsets_per_trigger or 0, self.max_offsets_per_trigger
+        if most is not None and least > most:
+            raise ConfigError(f"minOffsetsPerTrigger ({least}) is larger than maxOffsetsPerTrigger ({most})")
         return replace(self, starting="latest" if self.starting is None else self.starting)
 
 
@@ -84,6 +110,8 @@ def _positions(spec: PositionSpec) -> tuple[Position, ...]:
     return tuple(spec.values()) if isinstance(spec, Mapping) else (spec,)
 
 
+RACK_VARIABLE = "RAFTLOG_CLIENT_RACK"
+_INSTEAD_OF = {"kafka.isolation.level": "isolation", "kafka.group.id": "groupId", "kafka.client.rack": "clientRack"}
 KNOWN_OPTIONS = (
     "bootstrap",
     "dial",
@@ -98,7 +126,13 @@ KNOWN_OPTIONS = (
     "endingOffsetsByTimestamp",
     "endingTimestamp",
     "failOnDataLoss",
+    "isolation",
     "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "groupId",
+    "clientRack",
     "minPartitions",
     "maxRecordsPerPartition",
     "includeHeaders",
@@ -114,6 +148,8 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
         ConfigError: names the option, what was received and what is possible.
     """
     given = Given(raw, KNOWN_OPTIONS)
+    if given.has("maxTriggerDelay") and not given.has("minOffsetsPerTrigger"):
+        raise ConfigError("maxTriggerDelay says how long minOffsetsPerTrigger may hold a batch back: set that one, too")
     return SourceOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
@@ -122,12 +158,18 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
         ending=_position_spec(given, "ending"),
         without_match=given.take("startingOffsetsByTimestampStrategy", parse_strategy, "error"),
         fail_on_data_loss=given.take("failOnDataLoss", parse_bool, True),
+        isolation=given.take("isolation", parse_isolation, "read_committed"),
         max_offsets_per_trigger=given.take("maxOffsetsPerTrigger", parse_count, None),
+        max_bytes_per_trigger=given.take("maxBytesPerTrigger", parse_size, None),
+        min_offsets_per_trigger=given.take("minOffsetsPerTrigger", parse_count, None),
+        max_trigger_delay_ms=given.take("maxTriggerDelay", parse_duration, 900_000),
+        group_id=given.take("groupId", parse_name, ""),
+        client_rack=given.take("clientRack", parse_name, ""),
         min_partitions=given.take("minPartitions", parse_count, None),
         max_records_per_partition=given.take("maxRecordsPerPartition", parse_count, None),
         include_headers=given.take("includeHeaders", parse_bool, False),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
-        fetch_bytes=given.take("fetchBytes", parse_count, 8 << 20),
+        fetch_bytes=given.take("fetchBytes", parse_size, 8 << 20),
     )
 
 
@@ -165,6 +207,8 @@ def _unknown(name: str, value: str, known: tuple[str, ...]) -> str:
             f"option 'kafka.bootstrap.servers' is Kafka's: use .option('bootstrap', 'http://HOST:PORT'); got {value!r}"
         )
     listed = ", ".join(known)
+    if name in _INSTEAD_OF and _INSTEAD_OF[name] in known:
+        return f"option {name!r} is Kafka's: use .option({_INSTEAD_OF[name]!r}, {value!r})"
     if name.startswith("kafka."):
         return f"option {name!r} sets a Kafka client, which raftlog does not use; known options are {listed}"
     if name == "path":

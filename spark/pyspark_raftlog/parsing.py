@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from raftlog.model import Address, Offset, TopicPartition
+from raftlog.model import Address, Isolation, Offset, TopicPartition
+
+_DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?")
+_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 class AtTime(NamedTuple):
@@ -190,3 +195,36 @@ def parse_count(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError("expected a whole number of at least 1")
     return int(text)
+
+
+def parse_isolation(text: str) -> Isolation:
+    """Read `read_committed` or `read_uncommitted`."""
+    lowered = text.strip().lower()
+    if lowered == "read_committed":
+        return "read_committed"
+    if lowered == "read_uncommitted":
+        return "read_uncommitted"
+    raise ValueError("expected read_committed or read_uncommitted")
+
+
+def parse_duration(text: str) -> int:
+    """Read a time such as `15m`, `30s` or `500ms`, as Spark writes it; a bare number is in milliseconds."""
+    matched = _DURATION.fullmatch(text.strip().lower())
+    if matched is None or not int(matched[1]):
+        raise ValueError("expected a time such as 15m, 30s or 500ms")
+    return int(matched[1]) * _MS[matched[2] or "ms"]
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as `64m` or `1g`, as Spark writes it; a bare number is in bytes."""
+    matched = _SIZE.fullmatch(text.strip().lower())
+    if matched is None or not int(matched[1]):
+        raise ValueError("expected a size such as 64m or 1g")
+    return int(matched[1]) * _BYTES[matched[2]]
+
+
+def parse_name(text: str) -> str:
+    """Read a name that is not empty."""
+    if not text.strip():
+        raise ValueError("expected a name")
+    return text.strip()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from pyspark_raftlog import offsets
@@ -17,9 +17,10 @@ from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.fetch import read_range
 from pyspark_raftlog.offsets import LogEnds, OffsetRange, Positions
 from pyspark_raftlog.options import SourceOptions
-from pyspark_raftlog.parsing import Assign, AtTime, Position, PositionSpec, Subscribe, SubscribePattern
+from pyspark_raftlog.parsing import Assign, AtTime, Position, Subscribe, SubscribePattern
+from pyspark_raftlog.pushdown import Pruning, prune
 from pyspark_raftlog.schema import check_projection
-from raftlog.errors import ConfigError, NotFoundError
+from raftlog.errors import ConfigError, NotFoundError, RetriableError
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire.metadata import TopicInfo
 
@@ -42,30 +43,62 @@ class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untype
         check_projection(schema)
         self._options = options
         self._schema = schema
+        self.pruning = Pruning()
+        self.pushFilters = PushFilters(self)
+        """An attribute and not a method: see `PushFilters`."""
 
     def partitions(self) -> list[RangePartition]:
         loop = background()
-        topics, ranges = loop.run(plan_batch(loop.cluster(self._options), self._options))
+        topics, ranges = loop.run(plan_batch(loop.cluster(self._options), self._options, self.pruning))
         return [RangePartition(item, topics[item.topic].topic_id) for item in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark plans one partition of its own (without a range) where we return none.
         if isinstance(partition, RangePartition):
-            yield from read_range(self._options, partition.range, self._schema, topic_id=partition.topic_id)
+            yield from read_range(
+                self._options,
+                partition.range,
+                self._schema,
+                topic_id=partition.topic_id,
+                times=self.pruning.timestamp_us,
+            )
 
 
-async def plan_batch(cluster: Cluster, options: SourceOptions) -> tuple[dict[str, TopicInfo], list[OffsetRange]]:
+class PushFilters:
+    """Takes the query's filters and gives them all back: they only say what need not be read.
+
+    Spark refuses a reader that overrides `pushFilters` while pushdown is off, which is its default. It recognises an
+    override by the method's `__func__`, so this object, which stands in for the method, shows that of the base class:
+    with pushdown off it is never called, and with pushdown on it is.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, reader: RaftlogReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> list[Filter]:
+        self._reader.pruning = prune(filters)
+        return filters
+
+
+async def plan_batch(
+    cluster: Cluster, options: SourceOptions, pruning: Pruning
+) -> tuple[dict[str, TopicInfo], list[OffsetRange]]:
     """Fix what a batch query reads, cut into tasks."""
     topics = await describe_topics(cluster, options)
     partitions = partitions_of(topics, options)
     assert options.starting is not None
     assert options.ending is not None
-    ends = await cluster.log_ends(partitions)
-    starts = await resolve_starting(cluster, options, options.starting, ends)
-    positions = offsets.expand(options.ending, partitions, option="endingOffsets")
-    stops = offsets.ending_offsets(positions, ends, await _found(cluster, positions))
-    readable = [_readable(OffsetRange(*key, starts[key], stops[key]), ends[key], options) for key in partitions]
-    ranges = [item for item in readable if item.size > 0]
+    starting = offsets.expand(options.starting, partitions, option="startingOffsets")
+    ending = offsets.expand(options.ending, partitions, option="endingOffsets")
+    kept = [key for key in partitions if pruning.admits(key)]
+    ends = await cluster.log_ends(kept, options.isolation)
+    starts = await resolve_starting(cluster, options, starting, ends)
+    wanted = {key: ending[key] for key in kept}
+    stops = offsets.ending_offsets(wanted, ends, await _found(cluster, options, wanted))
+    readable = [_readable(OffsetRange(*key, starts[key], stops[key]), ends[key], options) for key in kept]
+    ranges = await _pruned(cluster, options, pruning, readable)
     split = offsets.split_ranges(
         ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition
     )
@@ -76,9 +109,33 @@ def _readable(wanted: OffsetRange, ends: LogEnds, options: SourceOptions) -> Off
     key, fail = wanted.topic_partition, options.fail_on_data_loss
     start = offsets.require_readable(key, wanted.start, ends, fail_on_data_loss=fail)
     end = offsets.require_readable(key, wanted.end, ends, fail_on_data_loss=fail)
+    if end > ends.end:
+        raise RetriableError(
+            f"{key}: the query would end at offset {end}, after the transaction that is open at offset {ends.end}; "
+            "wait until it has ended, or set isolation=read_uncommitted"
+        )
     if start > end:
         raise ConfigError(f"{key}: the query would begin at offset {start} and end before it, at {end}")
     return OffsetRange(wanted.topic, wanted.partition, start, end)
+
+
+async def _pruned(
+    cluster: Cluster, options: SourceOptions, pruning: Pruning, ranges: list[OffsetRange]
+) -> list[OffsetRange]:
+    """Cut off what the query's filters leave out; drop what is empty."""
+    ranges = [pruning.cut(item) for item in ranges]
+    ranges = [item for item in ranges if item.size > 0]
+    if (since_us := pruning.timestamp_us.low) <= 0:
+        return ranges
+    # Rounded down: the index knows milliseconds. Records before the first one that is late enough are all too early.
+    times = dict.fromkeys((item.topic_partition for item in ranges), since_us // 1000)
+    found = await cluster.first_offsets_at(times, options.isolation)
+    late = {item: found[item.topic_partition] for item in ranges}
+    return [
+        OffsetRange(item.topic, item.partition, max(item.start, first), item.end)
+        for item, first in late.items()
+        if first is not None and first < item.end
+    ]
 
 
 async def describe_topics(cluster: Cluster, options: SourceOptions) -> dict[str, TopicInfo]:
@@ -117,14 +174,19 @@ def partitions_of(topics: dict[str, TopicInfo], options: SourceOptions) -> list[
 
 
 async def resolve_starting(
-    cluster: Cluster, options: SourceOptions, spec: PositionSpec, ends: dict[TopicPartition, LogEnds]
+    cluster: Cluster,
+    options: SourceOptions,
+    starting: dict[TopicPartition, Position],
+    ends: dict[TopicPartition, LogEnds],
 ) -> Positions:
-    """Turn the starting position into one offset per partition of `ends`."""
-    positions = offsets.expand(spec, sorted(ends), option="startingOffsets")
-    found = await _found(cluster, positions)
+    """Turn starting positions into one offset for each partition of `ends`."""
+    positions = {key: starting[key] for key in sorted(ends)}
+    found = await _found(cluster, options, positions)
     return offsets.starting_offsets(positions, ends, found, without_match=options.without_match)
 
 
-async def _found(cluster: Cluster, positions: dict[TopicPartition, Position]) -> dict[TopicPartition, Offset | None]:
+async def _found(
+    cluster: Cluster, options: SourceOptions, positions: dict[TopicPartition, Position]
+) -> dict[TopicPartition, Offset | None]:
     times = {key: position.timestamp_ms for key, position in positions.items() if isinstance(position, AtTime)}
-    return await cluster.first_offsets_at(times)
+    return await cluster.first_offsets_at(times, options.isolation)

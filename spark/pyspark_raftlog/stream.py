@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from pyspark_raftlog.admission import NO_LIMIT, Admission
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.fetch import read_range
@@ -36,12 +37,13 @@ from pyspark_raftlog.offsets import (
     data_loss,
     decode_positions,
     encode_positions,
-    limit_offsets,
+    expand,
     ranges_between,
     require_readable,
     split_ranges,
 )
 from pyspark_raftlog.options import SourceOptions
+from pyspark_raftlog.progress import GroupProgress
 from pyspark_raftlog.reader import RangePartition, describe_topics, partitions_of, resolve_starting
 from pyspark_raftlog.schema import check_projection
 from raftlog.model import TopicPartition
@@ -61,34 +63,39 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._options = options
         self._schema = schema
         self._topic_ids: dict[str, str] = {}
-        self._high_watermarks: Positions = {}
+        self._latest: Positions = {}
         self._available_now = False
         self._target: Positions | None = None
         """Where an AvailableNow run ends: fixed by its first `latestOffset`."""
+        self._admission = Admission(options)
+        self._progress = GroupProgress(options)
 
     def initialOffset(self) -> JsonPositions:
         loop = background()
         return encode_positions(loop.run(self._initial(loop.cluster(self._options))))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        """Say whether there is a limit at all: Spark knows no composite, so `latestOffset` applies ours itself."""
+        if not self._options.is_limited:
+            return ReadAllAvailable()
+        return ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available_now = True
 
     def latestOffset(self, start: JsonPositions, limit: ReadLimit) -> JsonPositions:
+        """Return where the next batch ends. Everything before `start` is processed."""
         loop = background()
+        cluster = loop.cluster(self._options)
         positions = decode_positions(start)
-        ends = loop.run(self._ends_after(loop.cluster(self._options), positions))
-        begins = {key: positions.get(key, ends[key].log_start_offset) for key in ends}
-        target = self._bounded({key: ends[key].high_watermark for key in ends}, positions)
-        if isinstance(limit, ReadMaxRows):
-            target = limit_offsets(begins, target, limit.max_rows)
-        return encode_positions(target)
+        # An AvailableNow run may end right after this call, and nothing may be left in the background then.
+        self._progress.publish(cluster, positions, wait=self._available_now)
+        limited = not isinstance(limit, ReadAllAvailable)
+        return encode_positions(loop.run(self._next_end(cluster, positions, limited=limited)))
 
     def reportLatestOffset(self) -> JsonPositions | None:
-        return encode_positions(self._high_watermarks) if self._high_watermarks else None
+        """Return how far each log can be read: Spark shows it in the query's progress, see `pyspark_raftlog.lag`."""
+        return encode_positions(self._latest) if self._latest else None
 
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
         ranges = split_ranges(
@@ -108,6 +115,22 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def stop(self) -> None:
         """Do nothing: connections belong to the process."""
 
+    async def _next_end(self, cluster: Cluster, positions: Positions, *, limited: bool) -> Positions:
+        ends = await self._ends_after(cluster, positions)
+        target = self._bounded(_reach(positions, ends), positions)
+        if not limited:
+            return target
+        if not self._available_now and (wait_ms := self._admission.hold_back_ms(positions, target)):
+            await cluster.wait_for_records(
+                target, max_wait_ms=min(wait_ms, IDLE_WAIT_MS), isolation=self._options.isolation
+            )
+            ends = await self._settled_ends(cluster, positions)
+            target = _reach(positions, ends)
+            if self._admission.hold_back_ms(positions, target):
+                return positions
+        begins = {key: positions.get(key, ends[key].log_start_offset) for key in target}
+        return await self._admission.limit(cluster, begins, target)
+
     def _bounded(self, latest: Positions, positions: Positions) -> Positions:
         """Hold an AvailableNow run to the records that were there when it began, and never move it back."""
         if not self._available_now:
@@ -120,23 +143,24 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     async def _initial(self, cluster: Cluster) -> Positions:
         ends = await self._ends(cluster)
         assert self._options.starting is not None
-        starts = await resolve_starting(cluster, self._options, self._options.starting, ends)
+        starting = expand(self._options.starting, sorted(ends), option="startingOffsets")
+        starts = await resolve_starting(cluster, self._options, starting, ends)
         fail = self._options.fail_on_data_loss
         return {key: require_readable(key, starts[key], ends[key], fail_on_data_loss=fail) for key in ends}
 
     async def _ends(self, cluster: Cluster) -> dict[TopicPartition, LogEnds]:
         topics = await describe_topics(cluster, self._options)
         self._topic_ids = {name: topic.topic_id for name, topic in topics.items()}
-        ends = await cluster.log_ends(partitions_of(topics, self._options))
-        self._high_watermarks = {key: end.high_watermark for key, end in ends.items()}
+        ends = await cluster.log_ends(partitions_of(topics, self._options), self._options.isolation)
+        self._latest = {key: log.end for key, log in ends.items()}
         return ends
 
     async def _ends_after(self, cluster: Cluster, positions: Positions) -> dict[TopicPartition, LogEnds]:
         """Return how far each log reaches, after waiting for news if there are none."""
         ends = await self._settled_ends(cluster, positions)
-        if self._available_now or _has_news(positions, ends):
+        if self._available_now or positions != _reach(positions, ends):
             return ends
-        await cluster.wait_for_records(positions, max_wait_ms=IDLE_WAIT_MS)
+        await cluster.wait_for_records(positions, max_wait_ms=IDLE_WAIT_MS, isolation=self._options.isolation)
         return await self._settled_ends(cluster, positions)
 
     async def _settled_ends(self, cluster: Cluster, positions: Positions) -> dict[TopicPartition, LogEnds]:
@@ -154,15 +178,16 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return ends
 
 
-def _has_news(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> bool:
-    return set(positions) != set(ends) or any(ends[key].high_watermark != offset for key, offset in positions.items())
+def _reach(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positions:
+    """Return the furthest that a batch from `positions` on can end."""
+    return {key: log.next_end(positions.get(key, 0)) for key, log in ends.items()}
 
 
 def _problems(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> dict[TopicPartition, str]:
     problems = {}
     for key, offset in sorted(positions.items()):
         if key not in ends:
-            problems[key] = "the partition does not exist any more"
-        elif ends[key].high_watermark < offset:
-            problems[key] = f"the stream is at offset {offset}, the log ends at {ends[key].high_watermark}"
+            problems[key] = "the partition does not exist any more, or the options no longer name it"
+        elif ends[key].next_end(offset) < offset:
+            problems[key] = f"the stream is at offset {offset}, the log ends at {ends[key].end}"
     return problems

@@ -42,6 +42,8 @@ class FakePartition:
     batches: list[bytes] = field(default_factory=list)
     log_start_offset: int = 0
     high_watermark: int = 0
+    open_from: int | None = None
+    """Where a transaction began that is not decided."""
     next_sequences: dict[int, int] = field(default_factory=dict)
 
     def append(self, records: Sequence[NewRecord]) -> None:
@@ -69,14 +71,19 @@ class FakePartition:
     def _timestamp_us(self, i: int) -> int:
         return FIRST_TIMESTAMP_MS * 1000 + (self.high_watermark + i) * 1_000_000
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
+    def end(self, isolation: str) -> int:
+        """Return where a reader's log ends."""
+        committed = isolation == "read_committed" and self.open_from is not None
+        return self.open_from if committed else self.high_watermark
+
+    def read(self, offset: int, max_bytes: int, isolation: str) -> bytes:
         if not self.log_start_offset <= offset <= self.high_watermark:
             raise OffsetOutOfRangeError(
                 f"offset {offset} is outside of [{self.log_start_offset}, {self.high_watermark}]"
             )
         taken: list[bytes] = []
         for batch in self.batches:
-            if parse_header(batch).next_offset > offset:
+            if offset < parse_header(batch).next_offset <= self.end(isolation):
                 max_bytes -= len(batch)
                 if taken and max_bytes < 0:
                     break
@@ -199,13 +206,15 @@ class FakeLog:
     async def _offsets(self, request: web.Request) -> web.Response:
         topic, partition = request.match_info["topic"], int(request.match_info["partition"])
         log, at = self._log(topic, partition), request.query["at"]
-        fixed = {"earliest": log.log_start_offset, "latest": log.high_watermark}
+        end = log.end(request.query.get("isolation", "read_uncommitted"))
+        fixed = {"earliest": log.log_start_offset, "latest": end}
         answer = OffsetResponse(
             topic=topic,
             partition=partition,
             offset=fixed[at] if at in fixed else self._offset_at(log, int(at)),
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
+            last_stable_offset=log.end("read_committed"),
         )
         return web.Response(body=encode_json(answer), content_type=media.JSON)
 
@@ -218,7 +227,7 @@ class FakeLog:
         deadline = self._loop.time() + asked.max_wait_ms / 1000
         while True:
             news = self._news
-            parts = [self._read(item) for item in asked.partitions]
+            parts = [self._read(item, asked.isolation) for item in asked.partitions]
             remaining = deadline - self._loop.time()
             if any(data or result.error for result, data in parts) or remaining <= 0:
                 break
@@ -252,10 +261,10 @@ class FakeLog:
             log.store(batch, header.record_count)
         return ProduceResult(topic=asked.topic, partition=asked.partition, duplicate=duplicate)
 
-    def _read(self, asked: FetchPartition) -> tuple[FetchResult, bytes]:
+    def _read(self, asked: FetchPartition, isolation: str) -> tuple[FetchResult, bytes]:
         try:
             log = self._log(asked.topic, asked.partition)
-            data = log.read(asked.offset, asked.max_bytes)
+            data = log.read(asked.offset, asked.max_bytes, isolation)
         except RaftlogError as error:
             return FetchResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error)), b""
         result = FetchResult(

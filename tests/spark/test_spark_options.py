@@ -97,7 +97,15 @@ def test_options_travel_to_executors():
         ({"maxRecordsPerPartition": "many"}, "at least 1"),
         ({"dial": '{"h": "x"}'}, "host:port"),
         ({"kafka.bootstrap.servers": "h:9092"}, "use .option\\('bootstrap'"),
-        ({"kafka.group.id": "g"}, "sets a Kafka client"),
+        ({"kafka.group.id": "g"}, "use .option\\('groupId', 'g'"),
+        ({"kafka.isolation.level": "read_committed"}, "use .option\\('isolation', 'read_committed'"),
+        ({"kafka.max.poll.records": "7"}, "sets a Kafka client"),
+        ({"isolation": "serializable"}, "read_committed or read_uncommitted"),
+        ({"maxBytesPerTrigger": "many"}, "such as 64m"),
+        ({"maxBytesPerTrigger": "0m"}, "such as 64m"),
+        ({"minOffsetsPerTrigger": "9", "maxTriggerDelay": "soon"}, "such as 15m, 30s"),
+        ({"maxTriggerDelay": "1m"}, "set that one, too"),
+        ({"groupId": " "}, "expected a name"),
         ({"path": "flights"}, "load\\(\\) takes no path"),
         ({"startingOfsets": "latest"}, "unknown option 'startingofsets'; known options are bootstrap, .*"),
     ],
@@ -149,4 +157,26 @@ def test_a_stream_has_no_end():
 
 def test_a_batch_ignores_the_limit_of_streams_and_says_so(caplog):
     assert options(maxOffsetsPerTrigger="10").for_batch().max_offsets_per_trigger == 10
-    assert "ignores it" in caplog.text
+    assert "ignores them" in caplog.text
+
+
+@pytest.mark.parametrize(("text", "bytes_"), [("7", 7), ("64k", 64 << 10), ("2 MB", 2 << 20), ("1g", 1 << 30)])
+def test_sizes_are_written_as_spark_writes_them(text, bytes_):
+    assert options(maxBytesPerTrigger=text).max_bytes_per_trigger == bytes_
+
+
+@pytest.mark.parametrize(("text", "delay_ms"), [("7", 7), ("30s", 30_000), ("15m", 900_000), ("1 h", 3_600_000)])
+def test_times_are_written_as_spark_writes_them(text, delay_ms):
+    assert options(minOffsetsPerTrigger="1", maxTriggerDelay=text).max_trigger_delay_ms == delay_ms
+
+
+def test_a_batch_that_must_hold_more_than_it_may_is_refused():
+    with pytest.raises(ConfigError, match=r"minOffsetsPerTrigger \(9\) is larger than maxOffsetsPerTrigger \(8\)"):
+        options(minOffsetsPerTrigger="9", maxOffsetsPerTrigger="8").for_stream()
+
+
+def test_the_rack_is_the_options_or_the_machines(monkeypatch):
+    monkeypatch.setenv("RAFTLOG_CLIENT_RACK", "here")
+
+    assert options().rack == "here"
+    assert options(clientRack="there").rack == "there"

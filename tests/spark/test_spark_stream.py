@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from fake_log import FakeLog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+
+from pyspark_raftlog.lag import LagListener, lag
+from raftlog.model import TopicPartition
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +124,23 @@ def test_a_running_stream_waits_for_records_and_takes_them_as_they_come(events, 
     assert seen.rows == [(0, offset) for offset in range(30, 37)]
     end = json.loads(query.lastProgress["sources"][0]["endOffset"])
     assert end == {"events": {"0": 37, "1": 10}}
+
+
+def test_progress_tells_how_far_a_stream_is_behind(spark, events, start):
+    heard: queue.Queue[tuple[str, dict[TopicPartition, int]]] = queue.Queue()
+    listener = LagListener(lambda name, behind: heard.put((name, behind)))
+    spark.streams.addListener(listener)
+    try:
+        query = start(maxOffsetsPerTrigger=20)
+        query.awaitTermination()
+        first, second = heard.get(timeout=60), heard.get(timeout=60)
+    finally:
+        spark.streams.removeListener(listener)
+
+    half = {TopicPartition("events", 0): 15, TopicPartition("events", 1): 5}
+    assert first == (query.id, half)
+    assert set(second[1].values()) == {0}
+    assert [sum(lag(progress).values()) for progress in query.recentProgress if progress["numInputRows"]] == [20, 0]
 
 
 def test_a_new_partition_is_read_from_its_beginning(events, start, seen):

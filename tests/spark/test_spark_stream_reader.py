@@ -139,3 +139,79 @@ def test_a_partition_that_went_away_is_a_loss(topic):
         reader(topic, timeoutMs="200").latestOffset(at(0, 0, 5), ALL)
 
     assert reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(0, 0, 5), ALL) == at(30, 10)
+
+
+def test_a_stream_stops_before_an_open_transaction_and_waits_for_its_end(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 200)
+    topic.topics["t"][0].open_from = 20
+    committed = reader(topic)
+
+    assert reader(topic, isolation="read_uncommitted").latestOffset(at(0, 0), ALL) == at(30, 10)
+    assert committed.latestOffset(at(0, 0), ALL) == at(20, 10)
+    topic.requests.clear()
+    begun = time.monotonic()
+    assert committed.latestOffset(at(20, 10), ALL) == at(20, 10)
+    assert time.monotonic() - begun >= 0.2, "records that nobody may read must not end the wait"
+    assert len(topic.requests) < 12
+
+    topic.topics["t"][0].open_from = None
+    assert committed.latestOffset(at(20, 10), ALL) == at(30, 10)
+
+
+def test_a_stream_that_has_read_what_is_undecided_is_not_at_a_loss(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
+    topic.topics["t"][0].open_from = 20
+
+    assert reader(topic).latestOffset(at(25, 9), ALL) == at(25, 10)
+    assert reader(topic, startingOffsets='{"t": {"0": 25, "1": 0}}').initialOffset() == at(25, 0)
+    with pytest.raises(OffsetOutOfRangeError, match="t-0: the stream is at offset 31, the log ends at 20"):
+        reader(topic, timeoutMs="200").latestOffset(at(31, 9), ALL)
+
+
+def test_a_batch_that_would_be_too_small_is_held_back(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
+    patient = reader(topic, minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    limit = patient.getDefaultReadLimit()
+    assert patient.latestOffset(at(0, 0), limit) == at(30, 10)
+
+    topic.append("t", [b"x"] * 9, 1)
+    assert patient.latestOffset(at(30, 10), limit) == at(30, 10)
+    assert patient.latestOffset(at(30, 10), ALL) == at(30, 19), "the engine may lift the limit"
+    topic.append("t", [b"x"], 0)
+    assert patient.latestOffset(at(30, 10), limit) == at(31, 19)
+
+
+def test_a_held_back_batch_goes_as_soon_as_it_is_large_enough(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 60_000)
+    patient = reader(topic, minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    limit = patient.getDefaultReadLimit()
+    patient.latestOffset(at(0, 0), limit)
+    topic.append("t", [b"x"] * 5, 1)
+    threading.Timer(0.1, topic.append, ("t", [b"x"] * 5, 1)).start()
+    begun = time.monotonic()
+
+    assert patient.latestOffset(at(30, 10), limit) == at(30, 20)
+    assert time.monotonic() - begun < 20
+
+
+def test_an_available_now_run_holds_nothing_back(topic):
+    patient = reader(topic, minOffsetsPerTrigger="1000", maxTriggerDelay="1h")
+    patient.prepareForTriggerAvailableNow()
+
+    assert patient.latestOffset(at(30, 9), patient.getDefaultReadLimit()) == at(30, 10)
+
+
+def test_bytes_are_limited_by_what_the_backlog_begins_with(topic):
+    topic.create("big")
+    for _ in range(20):
+        topic.append("big", [bytes(10_000)] * 10)
+    limited = reader(topic, subscribe="big", maxBytesPerTrigger="500k")
+    limit = limited.getDefaultReadLimit()
+
+    end = limited.latestOffset({"big": {"0": 0}}, limit)["big"]["0"]
+
+    assert 45 <= end <= 51
+    assert limited.latestOffset({"big": {"0": end}}, limit)["big"]["0"] == 2 * end
+    assert reader(topic, subscribe="big", maxBytesPerTrigger="1").latestOffset({"big": {"0": 7}}, limit) == {
+        "big": {"0": 8}
+    }

@@ -1,0 +1,68 @@
+"""How much a batch of a stream may hold, and how much it must before it begins.
+
+The log does not say how many bytes lie between two offsets. `maxBytesPerTrigger` therefore goes by the batch that each
+partition's backlog begins with, which is right as far as records are alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.offsets import Positions, limit_bytes, limit_offsets
+from pyspark_raftlog.options import SourceOptions
+from raftlog.errors import RaftlogError
+from raftlog.model import Offset, TopicPartition
+from raftlog.record.batch import iter_batches
+from raftlog.runtime import Clock, SystemClock
+
+NO_LIMIT = 2**63 - 1
+GUESSED_RECORD_BYTES = 1024.0
+"""Of a record that could not be looked at."""
+
+
+@dataclass
+class Admission:
+    """The limits of one stream."""
+
+    options: SourceOptions
+    clock: Clock = field(default_factory=SystemClock)
+    _let_through_ms: float | None = None
+    """When the last batch was let through; none was held back before the first."""
+
+    def hold_back_ms(self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> int:
+        """Return how much longer a batch that is too small waits for more records; 0: let it through now."""
+        least = self.options.min_offsets_per_trigger
+        if least is None:
+            return 0
+        now_ms = self.clock.monotonic_ms()
+        since_ms = self.options.max_trigger_delay_ms if self._let_through_ms is None else now_ms - self._let_through_ms
+        waiting = sum(max(0, end[key] - start.get(key, 0)) for key in end)
+        left_ms = self.options.max_trigger_delay_ms - since_ms
+        if waiting < least and left_ms > 0:
+            return max(1, int(left_ms))
+        if waiting:
+            self._let_through_ms = now_ms
+        return 0
+
+    async def limit(self, cluster: Cluster, start: Positions, end: Positions) -> Positions:
+        """Move `end` back to what one batch may hold."""
+        if self.options.max_bytes_per_trigger is not None:
+            backlog = [key for key in end if end[key] > start[key]]
+            sizes = await asyncio.gather(*(self._record_bytes(cluster, key, start[key]) for key in backlog))
+            by_partition = dict(zip(backlog, sizes, strict=True))
+            end = limit_bytes(start, end, self.options.max_bytes_per_trigger, by_partition)
+        if self.options.max_offsets_per_trigger is not None:
+            end = limit_offsets(start, end, self.options.max_offsets_per_trigger)
+        return end
+
+    async def _record_bytes(self, cluster: Cluster, partition: TopicPartition, offset: Offset) -> float:
+        try:
+            _, data = await cluster.fetch(partition, offset, topic_id="", max_bytes=1, max_wait_ms=0)
+            headers = [header for header, _ in iter_batches(data)]
+        except RaftlogError:  # The batch itself will meet it, and say what it means.
+            return GUESSED_RECORD_BYTES
+        offsets = sum(header.next_offset - header.base_offset for header in headers)
+        return sum(header.batch_length for header in headers) / offsets if offsets else GUESSED_RECORD_BYTES

@@ -1,0 +1,253 @@
+"""Reads of real brokers, as a task does them: transactions, racks, leaders that die, retention, memory, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from pyspark_raftlog.background import background, close_background
+from pyspark_raftlog.fetch import read_range
+from pyspark_raftlog.offsets import OffsetRange
+from pyspark_raftlog.options import SourceOptions, parse_options
+from pyspark_raftlog.pushdown import Pruning
+from pyspark_raftlog.reader import plan_batch
+from pyspark_raftlog.schema import source_schema
+from pyspark_raftlog.stream import RaftlogStreamReader
+from raftlog.blocking import Admin, Producer
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.errors import OffsetOutOfRangeError, RetriableError
+from raftlog.model import TopicPartition
+
+pytestmark = pytest.mark.cluster
+
+SCHEMA = source_schema(include_headers=True)
+
+
+@pytest.fixture(autouse=True)
+def _connections() -> Iterator[None]:
+    yield
+    close_background()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three brokers, each in a rack of its own. Tests that kill one start it again."""
+    planned = LocalCluster(tmp_path_factory.mktemp("racks"), controllers=1, brokers=3, port=0)
+    for name in planned.brokers:
+        planned.configure(name, rack=f"rack-of-{name}")
+    with planned as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster: LocalCluster, topic_name: str) -> str:
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topic(topic_name, partitions=1, replication_factor=3)
+    return topic_name
+
+
+def options(cluster: LocalCluster, topic: str, **given: str) -> SourceOptions:
+    return parse_options({"bootstrap": cluster.bootstrap, "subscribe": topic, "timeoutMs": "30000"} | given)
+
+
+def fill(cluster: LocalCluster, topic: str, count: int, *, size: int = 100) -> None:
+    with Producer(cluster.bootstrap) as producer:
+        for start in range(0, count, 100):
+            producer.send_many(topic, [b"%0*d" % (size, n) for n in range(start, min(count, start + 100))])
+
+
+def rows(read: SourceOptions, topic: str, start: int, end: int) -> pa.Table:
+    batches = read_range(read, OffsetRange(topic, 0, start, end), SCHEMA)
+    return pa.Table.from_batches(batches, to_arrow_schema(SCHEMA, timezone="UTC"))
+
+
+def planned(read: SourceOptions) -> list[OffsetRange]:
+    loop = background()
+    return loop.run(plan_batch(loop.cluster(read), read.for_batch(), Pruning()))[1]
+
+
+def values(read: SourceOptions) -> list[bytes]:
+    return [value for item in planned(read) for value in rows(read, *_where(item)).column("value").to_pylist()]
+
+
+def _where(item: OffsetRange) -> tuple[str, int, int]:
+    return item.topic, item.start, item.end
+
+
+def abort(producer: Producer, topic: str) -> None:
+    """Write a record in a transaction that is aborted."""
+    with suppress(ZeroDivisionError), producer.transaction():
+        producer.send(topic, b"aborted")
+        raise ZeroDivisionError
+
+
+def until(expected: Any, ask: Callable[[], Any]) -> None:
+    """Ask until the answer is right: a transaction's markers follow the answer to its end."""
+    deadline = time.monotonic() + 60
+    while (answer := ask()) != expected:
+        assert time.monotonic() < deadline, f"{answer} is not {expected}"
+        time.sleep(0.05)
+
+
+def leader_of(cluster: LocalCluster, topic: str) -> str:
+    with Admin(cluster.bootstrap) as admin:
+        return f"broker-{admin.describe_topic(topic).partitions[0].leader}"
+
+
+async def bytes_out(cluster: LocalCluster, broker: str) -> int:
+    async with aiohttp.ClientSession() as http, http.get(f"{cluster.public_url(broker)}/metrics") as response:
+        lines = (await response.text()).splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("raftlog_bytes_out_total ")))
+
+
+def test_committed_records_are_read_and_aborted_ones_left_out(cluster, topic):
+    committed = options(cluster, topic)
+    everything = options(cluster, topic, isolation="read_uncommitted")
+    with Producer(cluster.bootstrap, transactional_id=topic) as producer:
+        with producer.transaction():
+            producer.send(topic, b"kept")
+        abort(producer, topic)
+        with producer.transaction():
+            producer.send(topic, b"kept too")
+        # Three records, and a marker after each.
+        until([(topic, 0, 6)], lambda: [_where(item) for item in planned(committed)])
+        assert values(committed) == [b"kept", b"kept too"]
+        assert values(everything) == [b"kept", b"aborted", b"kept too"]
+        assert rows(committed, topic, 5, 6).num_rows == 0, "a marker alone is no record, and no loss"
+        assert rows(committed, topic, 2, 4).num_rows == 0
+
+        with producer.transaction():
+            producer.send(topic, b"open")
+            assert values(committed) == [b"kept", b"kept too"]
+            assert values(everything)[-1] == b"open"
+            late = options(cluster, topic, endingOffsets=f'{{"{topic}": {{"0": 7}}}}')
+            with pytest.raises(RetriableError, match="after the transaction that is open at offset 6"):
+                planned(late)
+        until([b"kept", b"kept too", b"open"], lambda: values(committed))
+
+
+def test_a_stream_reads_what_is_committed_and_passes_over_markers(cluster, topic):
+    stream = RaftlogStreamReader(options(cluster, topic, startingOffsets="earliest").for_stream(), SCHEMA)
+    begin = stream.initialOffset()
+    with Producer(cluster.bootstrap, transactional_id=topic) as producer:
+        with producer.transaction():
+            producer.send(topic, b"first")
+            assert stream.latestOffset(begin, ReadAllAvailable()) == begin == {topic: {"0": 0}}
+        end, last = {topic: {"0": 2}}, {topic: {"0": 4}}
+        until(end, lambda: stream.latestOffset(begin, ReadAllAvailable()))
+        abort(producer, topic)
+        until(last, lambda: stream.latestOffset(end, ReadAllAvailable()))
+
+    tasks = [*stream.partitions(begin, end), *stream.partitions(end, last)]
+    batches = [batch for task in tasks for batch in stream.read(task)]
+    assert [value for batch in batches for value in batch.column("value").to_pylist()] == [b"first"]
+
+
+def test_the_replica_in_the_readers_rack_is_read_and_left_when_it_dies(cluster, topic):
+    fill(cluster, topic, 300)
+    leader = leader_of(cluster, topic)
+    near = next(name for name in cluster.brokers if name != leader)
+    read = options(cluster, topic, clientRack=f"rack-of-{near}", fetchBytes="1")
+    before = asyncio.run(bytes_out(cluster, leader))
+
+    assert rows(read, topic, 0, 300).num_rows == 300
+    assert asyncio.run(bytes_out(cluster, leader)) == before
+    assert asyncio.run(bytes_out(cluster, near)) > 0
+
+    cluster.kill(near)
+    try:
+        assert rows(read, topic, 0, 300).num_rows == 300
+        assert asyncio.run(bytes_out(cluster, leader)) > before
+    finally:
+        cluster.restart(near)
+        cluster.wait_ready()
+
+
+def test_a_range_is_the_same_bytes_while_its_leader_dies_and_after(cluster, topic):
+    fill(cluster, topic, 5_000)
+    read = options(cluster, topic, fetchBytes="1")
+    first = rows(read, topic, 123, 4_567)
+
+    batches = read_range(read, OffsetRange(topic, 0, 123, 4_567), SCHEMA)
+    pieces = [next(batches)]
+    leader = leader_of(cluster, topic)
+    cluster.kill(leader)
+    try:
+        pieces += batches
+        again = rows(read, topic, 123, 4_567)
+    finally:
+        cluster.restart(leader)
+        cluster.wait_ready()
+    assert leader_of(cluster, topic) != "broker--1"
+
+    assert pa.Table.from_batches(pieces).combine_chunks().equals(first.combine_chunks())
+    assert again.equals(first)
+    assert first.column("offset").to_pylist() == list(range(123, 4_567))
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_records_deleted_while_a_task_reads_are_a_loss_or_skipped(cluster, topic, fail, monkeypatch):
+    monkeypatch.setattr("pyspark_raftlog.fetch.TARGET_ROWS", 1)
+    fill(cluster, topic, 2_000)
+    read = options(cluster, topic, fetchBytes="1", failOnDataLoss=fail)
+    batches = read_range(read, OffsetRange(topic, 0, 0, 2_000), SCHEMA)
+    seen = next(batches).column("offset").to_pylist()
+    with Admin(cluster.bootstrap) as admin:
+        admin.delete_records(topic, 0, before=1_500)
+
+    if fail == "true":
+        with pytest.raises(OffsetOutOfRangeError, match=f"{topic}-0: offset .* cannot be read: .*failOnDataLoss"):
+            list(batches)
+    else:
+        seen += [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+        assert seen == sorted(set(seen))
+        assert set(range(1_500, 2_000)) <= set(seen)
+        assert len(seen) < 2_000
+
+
+def test_memory_is_bounded_by_the_fetch_size_and_not_by_the_range(cluster, topic):
+    fill(cluster, topic, 20_000, size=2_000)
+    read = options(cluster, topic, fetchBytes="512k")
+    tracemalloc.start()
+    try:
+        count = sum(batch.num_rows for batch in read_range(read, OffsetRange(topic, 0, 0, 20_000), SCHEMA))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert count == 20_000
+    assert peak < 40 << 20, "what is coalesced for Spark (32 MB), and four fetches"
+
+
+def test_a_streams_progress_is_a_groups_offsets(cluster, topic):
+    fill(cluster, topic, 50)
+    given = options(cluster, topic, startingOffsets="earliest", groupId=f"spark-{topic}")
+    stream = RaftlogStreamReader(given.for_stream(), SCHEMA)
+    stream.prepareForTriggerAvailableNow()
+    begin = stream.initialOffset()
+
+    end = stream.latestOffset(begin, ReadAllAvailable())
+    with Admin(cluster.bootstrap) as admin:
+        assert admin.group_lag(f"spark-{topic}") == {TopicPartition(topic, 0): 50}
+        stream.latestOffset(end, ReadAllAvailable())
+        assert admin.group_lag(f"spark-{topic}") == {TopicPartition(topic, 0): 0}
+
+
+def test_a_group_that_cannot_be_written_costs_a_warning_and_nothing_else(cluster, topic, caplog):
+    given = options(cluster, topic, startingOffsets="earliest", groupId="x" * 40_000)
+    stream = RaftlogStreamReader(given.for_stream(), SCHEMA)
+    stream.prepareForTriggerAvailableNow()
+
+    stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+
+    assert "the stream's progress was not published" in caplog.text
