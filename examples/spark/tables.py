@@ -1,0 +1,198 @@
+"""Copy a database's tables to topics and topics to tables: any DB-API 2.0 database (here SQLite).
+
+    python examples/spark/tables.py shop.db orders --mode incrementing --column id
+
+Each run copies what is new since the run before, and ends; run it from cron or a loop. Rows and the position that they
+were read up to go into one transaction, so a run that is killed anywhere leaves each row once; read the topic with
+`read_committed`, which is Spark's default. What counts as new:
+
+    bulk                     every row, each time
+    incrementing             rows whose `column`, an ever growing number, is larger than before
+    timestamp                rows whose `column`, the time of their last change, is later than before
+    timestamp+incrementing   the same, but rows of the same time are told apart by a second column: none is missed
+
+Rows are written in the order of these columns, as JSON, with `key` as the record's key. A transaction of the database
+that commits late with an early timestamp would be missed, as by every query of a table: `delay_s` waits for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from raftlog.blocking import Admin, Consumer, Producer
+
+Mode = Literal["bulk", "incrementing", "timestamp", "timestamp+incrementing"]
+POSITIONS = "table-positions"
+ROWS_AT_ONCE = 1_000
+
+
+class Connection(Protocol):
+    """What is needed of a DB-API 2.0 connection."""
+
+    def cursor(self) -> Any: ...
+    def commit(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSource:
+    """What to copy from where.
+
+    Args:
+        query: a table's name, or any `select` in parentheses.
+        columns: what tells new rows: none for bulk, one, or for timestamp+incrementing the time and the number.
+        key: the column that becomes the record's key.
+        now: the database's expression for now, `delay_s` ago; rows that are later wait.
+    """
+
+    name: str
+    connect: Callable[[], Connection]
+    query: str
+    mode: Mode = "incrementing"
+    columns: Sequence[str] = ("id",)
+    key: str | None = None
+    delay_s: int = 0
+    now: str = "datetime('now', '-{delay_s} seconds')"
+    mark: str = "?"
+    """How the database's driver marks parameters: `?` or `%s`."""
+
+    def __post_init__(self) -> None:
+        wanted = {"bulk": 0, "timestamp+incrementing": 2}.get(self.mode, 1)
+        if self.mode != "bulk" and len(self.columns) != wanted:
+            raise ValueError(f"mode {self.mode} goes by {wanted} column(s), received {list(self.columns)}")
+
+    def statement(self, position: Sequence[Any] | None) -> tuple[str, list[Any]]:
+        """Return the query for what is new, and its parameters."""
+        text, values, conditions = f"select * from {self.query} as source", [], []  # noqa: S608 -- the user's own query
+        if self.mode == "bulk":
+            return text, values
+        order = ", ".join(self.columns)
+        if position is not None:
+            marks = ", ".join(self.mark for _ in self.columns)
+            conditions.append(f"({order}) > ({marks})")
+            values += position
+        if self.mode.startswith("timestamp") and self.delay_s:
+            conditions.append(f"{self.columns[0]} <= " + self.now.format(delay_s=self.delay_s))
+        where = f" where {' and '.join(conditions)}" if conditions else ""
+        return f"{text}{where} order by {order}", values
+
+    def rows(self, position: Sequence[Any] | None) -> Iterator[list[dict[str, Any]]]:
+        """Yield what is new, piece by piece."""
+        connection = self.connect()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(*self.statement(position))
+            names = [column[0] for column in cursor.description]
+            while piece := cursor.fetchmany(ROWS_AT_ONCE):
+                yield [dict(zip(names, row, strict=True)) for row in piece]
+        finally:
+            connection.close()
+
+    def position_after(self, row: dict[str, Any]) -> list[Any] | None:
+        return None if self.mode == "bulk" else [row[column] for column in self.columns]
+
+
+def copy_new_rows(bootstrap: str, source: TableSource, topic: str) -> int:
+    """Write what is new in a table to a topic; return how many rows that were.
+
+    Only one run per source counts: a second one that begins fences the first.
+    """
+    with Admin(bootstrap) as admin:
+        admin.create_topic(POSITIONS, partitions=1, configs={"cleanup_policy": "compact"}, if_not_exists=True)
+    copied = 0
+    with Producer(bootstrap, transactional_id=f"table-{source.name}") as producer:
+        # After the producer: what a run before this one had under way is decided by now.
+        position = read_position(bootstrap, source.name)
+        with closing(source.rows(position)) as pieces:
+            for rows in pieces:
+                with producer.transaction():
+                    send_rows(producer, source, topic, rows)
+                copied += len(rows)
+    return copied
+
+
+def send_rows(producer: Producer, source: TableSource, topic: str, rows: list[dict[str, Any]]) -> None:
+    """Send rows, and the position after them; all of it is acknowledged at the end."""
+    sent = []
+    for row in rows:
+        key = None if source.key is None else str(row[source.key]).encode()
+        sent.append(producer.send_nowait(topic, json.dumps(row, default=str).encode(), key=key))
+    after = json.dumps(source.position_after(rows[-1])).encode()
+    sent.append(producer.send_nowait(POSITIONS, after, key=source.name.encode()))
+    for future in sent:
+        future.result()
+
+
+def read_position(bootstrap: str, name: str) -> list[Any] | None:
+    """Return the position that counts: the last committed record of the source in a compacted topic."""
+    position = None
+    with Consumer(bootstrap, POSITIONS, start="earliest", isolation="read_committed") as consumer:
+        ends = consumer.end_offsets()
+        while any(consumer.position(*partition) < end for partition, end in ends.items()):
+            for record in consumer.fetch():
+                if record.key == name.encode():
+                    position = json.loads(record.value or b"null")
+    return position
+
+
+@dataclass
+class TableSink:
+    """Writes a stream's rows into a table: give it to `foreachBatch`.
+
+    Rows with the same key replace each other, so a batch that Spark repeats changes nothing: each row counts once. The
+    frame needs the columns of the table, one row for each key in a batch.
+    """
+
+    connect: Callable[[], Connection]
+    table: str
+    columns: Sequence[str]
+    key: str
+    mark: str = "?"
+    statement: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        names, marks = ", ".join(self.columns), ", ".join(self.mark for _ in self.columns)
+        changes = ", ".join(f"{name} = excluded.{name}" for name in self.columns if name != self.key)
+        self.statement = (
+            f"insert into {self.table} ({names}) values ({marks}) on conflict ({self.key}) do update set {changes}"  # noqa: S608
+        )
+
+    def __call__(self, frame: Any, _batch_id: int) -> None:
+        """Write one batch in one transaction of the database."""
+        connection = self.connect()
+        try:
+            rows = frame.select(*self.columns).toLocalIterator()
+            connection.cursor().executemany(self.statement, (tuple(row) for row in rows))
+            connection.commit()
+        finally:
+            connection.close()
+
+
+def main() -> None:
+    """Run once."""
+    parser = argparse.ArgumentParser(description="Copy what is new in a SQLite table to a topic of the same name.")
+    parser.add_argument("database")
+    parser.add_argument("table")
+    parser.add_argument("--mode", default="incrementing", choices=("bulk", "incrementing", "timestamp"))
+    parser.add_argument("--column", default="id")
+    parser.add_argument("--bootstrap", default="http://127.0.0.1:9400")
+    given = parser.parse_args()
+    source = TableSource(
+        name=f"{given.database}/{given.table}",
+        connect=lambda: sqlite3.connect(given.database),
+        query=given.table,
+        mode=given.mode,
+        columns=(given.column,),
+        key=None if given.mode == "bulk" else given.column,
+    )
+    print(f"copied {copy_new_rows(given.bootstrap, source, given.table)} rows")
+
+
+if __name__ == "__main__":
+    main()
