@@ -1,0 +1,59 @@
+"""A driver of its own for the tests of real Spark clusters: reads a topic by batch and by stream; prints one JSON line.
+
+    python spark_job.py MASTER BOOTSTRAP TOPIC FOLDER
+
+MASTER is `spark://...`, or `connect` for a Spark Connect server that this process starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+
+def session(master: str, folder: Path) -> SparkSession:
+    builder = SparkSession.builder.remote("local[2]") if master == "connect" else SparkSession.builder.master(master)
+    settings = {
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.log.level": "ERROR",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def main() -> None:
+    master, bootstrap, topic, folder = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4])
+    spark = session(master, folder)
+    options = {"bootstrap": bootstrap, "subscribe": topic, "minPartitions": "4"}
+    batch = spark.read.format("raftlog").options(**options).load()
+    by_partition = batch.where("offset >= 10").groupBy("partition").count().collect()
+    stream = spark.readStream.format("raftlog").options(**options, startingOffsets="earliest").load()
+    query = (
+        stream.writeStream.format("parquet")
+        .options(path=str(folder / "out"), checkpointLocation=str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    seen = {
+        "batch": {row["partition"]: row["count"] for row in by_partition},
+        "stream": spark.read.parquet(str(folder / "out")).count(),
+        "hosts": 0 if master == "connect" else spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1,
+    }
+    spark.stop()
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()
