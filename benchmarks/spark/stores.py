@@ -1,0 +1,182 @@
+"""Where the records are: one class for each system, with the same columns of the same records."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from raftlog.blocking import Admin
+from raftlog.cli.local_cluster import LocalCluster
+
+TOPIC, PARTITIONS, VALUE_BYTES = "records", 6, 100
+COLUMNS = {"key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint"}
+JARS = Path(".tools").absolute() / "spark-kafka"
+_POM = Path(__file__).with_name("kafka-source-pom.xml")
+
+
+def make_records(spark: SparkSession, count: int) -> DataFrame:
+    """Return `count` records of 100 bytes that no compression makes much smaller, in six partitions."""
+    digits = "concat(sha2(cast(id as string), 256), sha2(cast(-id as string), 256))"
+    return spark.range(0, count, 1, PARTITIONS).selectExpr(
+        f"cast(left({digits}, {VALUE_BYTES}) as binary) value", "cast(spark_partition_id() as int) partition"
+    )
+
+
+class Store(ABC):
+    """One system that holds the records."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Return why it cannot be measured here, or None."""
+        return None
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.server: AbstractContextManager[Any] | None = None
+
+    @abstractmethod
+    def start(self) -> AbstractContextManager[Any]:
+        """Return its servers, to be entered; `server` is set by then."""
+
+    @abstractmethod
+    def write(self, records: DataFrame) -> None:
+        """Store the records."""
+
+    @abstractmethod
+    def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:
+        """Return the records; `columns` names those that the query needs, where the system wants that said."""
+
+    @abstractmethod
+    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:
+        """Return the records as a stream of about so many at once."""
+
+
+class RaftlogStore(Store):
+    """Three brokers, three replicas."""
+
+    name = "raftlog"
+    server: LocalCluster
+
+    def start(self) -> LocalCluster:
+        self.server = LocalCluster(self.folder / "raftlog", port=0)
+        return self.server
+
+    def write(self, records: DataFrame) -> None:
+        with Admin(self.server.bootstrap) as admin:
+            admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+        given = {"bootstrap": self.server.bootstrap, "topic": TOPIC}
+        records.write.format("raftlog").options(**given).mode("append").save()
+
+    def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:
+        reader = spark.read.format("raftlog").options(bootstrap=self.server.bootstrap, subscribe=TOPIC)
+        if columns:
+            reader = reader.schema(", ".join(f"{name} {COLUMNS[name]}" for name in columns))
+        return reader.load()
+
+    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:
+        options = {"bootstrap": self.server.bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
+        return spark.readStream.format("raftlog").options(**options, maxOffsetsPerTrigger=per_batch).load()
+
+
+class KafkaStore(Store):
+    """Apache Kafka: three nodes, three replicas, read by Spark's own source."""
+
+    name = "kafka"
+
+    @classmethod
+    def missing(cls) -> str | None:
+        try:
+            peer = importlib.import_module("benchmarks.peers.kafka").Kafka
+        except ImportError:
+            return "benchmarks/peers/ is not there"
+        return peer.missing() or fetch_jars()
+
+    def start(self) -> AbstractContextManager[Any]:
+        peer = importlib.import_module("benchmarks.peers.kafka").Kafka
+        self.server = peer(self.folder / "kafka", durable=False)
+        return self.server
+
+    def _options(self) -> dict[str, str]:
+        assert self.server is not None
+        return {"kafka.bootstrap.servers": self.server.bootstrap}  # type: ignore[attr-defined]
+
+    def write(self, records: DataFrame) -> None:
+        self._create_topic(records.sparkSession)
+        # Large batches, as raftlog's sink writes them: they are read faster than Kafka's default of 16 KB.
+        tuned = {"kafka.batch.size": str(512 << 10), "kafka.linger.ms": "20", "kafka.max.request.size": str(4 << 20)}
+        records.write.format("kafka").options(**self._options(), **tuned, topic=TOPIC).save()
+
+    def _create_topic(self, spark: SparkSession) -> None:
+        """By the admin client that Spark's source brings along."""
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- there is no public way to Java's classes
+        settings = jvm.java.util.Properties()
+        settings.put("bootstrap.servers", self._options()["kafka.bootstrap.servers"])
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        topic = jvm.org.apache.kafka.clients.admin.NewTopic(
+            TOPIC, jvm.java.util.Optional.of(PARTITIONS), jvm.java.util.Optional.empty()
+        )
+        admin.createTopics(jvm.java.util.List.of(topic)).all().get()
+        admin.close()
+
+    def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:  # noqa: ARG002
+        return spark.read.format("kafka").options(**self._options(), subscribe=TOPIC).load()
+
+    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:
+        options = self._options() | {"subscribe": TOPIC, "startingOffsets": "earliest"}
+        return spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=per_batch).load()
+
+
+class ParquetStore(Store):
+    """Six files with the columns that a topic has."""
+
+    name = "parquet"
+
+    def start(self) -> AbstractContextManager[Any]:
+        self.server = _Nothing()
+        return self.server
+
+    def write(self, records: DataFrame) -> None:
+        as_topic = records.selectExpr(
+            "cast(null as binary) key",
+            "value",
+            f"'{TOPIC}' topic",
+            "partition",
+            "monotonically_increasing_id() & ((1L << 33) - 1) offset",
+            "current_timestamp() timestamp",
+            "0 timestampType",
+        )
+        as_topic.write.parquet(str(self.folder / "parquet"))
+
+    def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:  # noqa: ARG002
+        return spark.read.parquet(str(self.folder / "parquet"))
+
+    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:  # noqa: ARG002 -- a file is its smallest part
+        schema = self.read(spark).schema
+        return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "parquet"))
+
+
+class _Nothing(AbstractContextManager[None]):
+    def __exit__(self, *_: object) -> None:
+        """Files need no server."""
+
+
+def fetch_jars() -> str | None:
+    """Fetch Spark's Kafka source by Maven, once; return why that failed, or None."""
+    if list(JARS.glob("spark-sql-kafka-*.jar")):
+        return None
+    command = ["mvn", "--batch-mode", "--quiet", "--file", str(_POM), "dependency:copy-dependencies"]
+    wanted = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
+    arguments = ["-DincludeScope=runtime", f"-DincludeArtifactIds={','.join(wanted)}", f"-DoutputDirectory={JARS}"]
+    try:
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=600, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"Maven did not run: {error}"
+    return None if done.returncode == 0 else f"Maven could not fetch Spark's Kafka source: {done.stdout[-500:]}"
