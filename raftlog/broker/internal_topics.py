@@ -16,6 +16,7 @@ from raftlog.record.partitioner import partition_for_key
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 from raftlog.wire.metadata import CreateTopicRequest
+from raftlog.wire.transactions import set_of
 
 TOPIC_OF: dict[CoordinatorKind, str] = {"group": CONSUMER_OFFSETS, "transaction": TRANSACTION_STATE}
 
@@ -80,7 +81,8 @@ class InternalTopics:
         """
         name = TOPIC_OF[kind]
         topic = self._image().topic(name) or await self._create(name, timeout_ms)
-        partition = partition_for_key(key.encode(), len(topic.partitions))
+        shard_key = set_of(key) if kind == "transaction" else key
+        partition = partition_for_key(shard_key.encode(), len(topic.partitions))
         state = topic.partitions[partition]
         broker = self._image().brokers.get(state.leader)
         if broker is None:

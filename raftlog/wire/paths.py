@@ -46,6 +46,8 @@ TRANSACTION = "/v1/transactions/{transactional_id}"
 INIT_TRANSACTIONS = "/v1/transactions/{transactional_id}/init"
 END_TRANSACTION = "/v1/transactions/{transactional_id}/end"
 TRANSACTION_OFFSETS = "/v1/transactions/{transactional_id}/offsets"
+TRANSACTION_SET = "/v1/transaction-sets/{set_id}"
+END_TRANSACTION_SET = "/v1/transaction-sets/{set_id}/end"
 
 # Internal listener of brokers.
 REPLICA_FETCH = "/internal/v1/fetch"

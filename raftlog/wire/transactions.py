@@ -8,6 +8,13 @@ from raftlog.model import ProducerEpoch, ProducerId, TopicId
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset
 
+SET_SEPARATOR = "::"
+
+
+def set_of(transactional_id: str) -> str:
+    """Return what decides who coordinates a transactional id: all of `name::member` go where `name` goes."""
+    return transactional_id.partition(SET_SEPARATOR)[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TransactionPartition:
@@ -42,6 +49,40 @@ class EndTransactionBody:
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMember:
+    """One transaction of a set: whose, and under which identity."""
+
+    transactional_id: str
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndSetBody:
+    """JSON sent to `paths.END_TRANSACTION_SET`: ends every transaction of a set at once. It may be sent again."""
+
+    run: str
+    """Within which `number` counts: the id of a streaming query, or of a job."""
+    number: int
+    """A number of this run that was committed is not committed again: its members are aborted then."""
+    members: tuple[SetMember, ...] = ()
+    """What to commit; whatever else is under way in the set is aborted."""
+    committed: bool = True
+    passing: bool = False
+    """The members' ids are not used again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSetInfo:
+    """Answer of `paths.TRANSACTION_SET` and `paths.END_TRANSACTION_SET`: what was committed last."""
+
+    set_id: str
+    run: str = ""
+    number: int = -1
+    """-1: nothing, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,98 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transaction_support import Shard
 
-from raftlog.coordinator.runtime import Decision, LogRecord, Now
-from raftlog.coordinator.transaction.core import (
-    LAST_EPOCH,
-    NeedsProducerIdError,
-    TransactionCoordinator,
-    Transactions,
-    TransactionSettings,
-)
 from raftlog.coordinator.transaction.records import TransactionChanged
-from raftlog.errors import RaftlogError
-from raftlog.wire.transactions import EndTransactionBody, JoinTransactionRequest, TransactionPartition
-
-SETTINGS = TransactionSettings(max_timeout_ms=10_000, id_expiration_ms=100_000)
-
-
-@dataclass
-class Shard:
-    """A coordinator and its log, in memory."""
-
-    coordinator: TransactionCoordinator = field(default_factory=lambda: TransactionCoordinator(SETTINGS))
-    state: Transactions = field(default_factory=Transactions)
-    log: list[LogRecord] = field(default_factory=list)
-    now_ms: int = 0
-    next_id: int = 100
-
-    @property
-    def now(self) -> Now:
-        return Now(self.now_ms, self.now_ms)
-
-    def _do(self, decide: Any) -> Any:
-        try:
-            try:
-                decision: Decision[Any] = decide(None)
-            except NeedsProducerIdError:
-                self.next_id += 1
-                decision = decide(self.next_id)
-        except RaftlogError as error:
-            return error.code.value
-        self.write(decision.records)
-        return decision.response
-
-    def write(self, records: Any) -> None:
-        for record in records:
-            self.log.append(record)
-            self.coordinator.replay(self.state, record)
-
-    def init(self, name: str = "t", timeout_ms: int = 1_000) -> Any:
-        made = self._do(lambda fresh: self.coordinator.init(self.state, self.now, name, timeout_ms, fresh))
-        return (made.producer_id, made.producer_epoch) if hasattr(made, "producer_id") else made
-
-    def join(self, who: tuple[int, int], *partitions: int, name: str = "t") -> Any:
-        asked = JoinTransactionRequest(
-            transactional_id=name,
-            producer_id=who[0],
-            producer_epoch=who[1],
-            partitions=tuple(TransactionPartition(topic="x", partition=p, topic_id="a") for p in partitions),
-        )
-        return self._do(lambda _: self.coordinator.join(self.state, self.now, asked)) or "joined"
-
-    def end(self, who: tuple[int, int], *, committed: bool = True, name: str = "t") -> Any:
-        asked = EndTransactionBody(producer_id=who[0], producer_epoch=who[1], committed=committed)
-        made = self._do(lambda fresh: self.coordinator.end(self.state, self.now, name, asked, fresh))
-        return (made.producer_id, made.producer_epoch) if hasattr(made, "producer_id") else made
-
-    def complete(self, name: str = "t") -> None:
-        known = self.state.by_id[name]
-        self._do(lambda _: self.coordinator.complete(self.state, self.now, known))
-
-    def tick(self, passed_ms: int) -> int:
-        self.now_ms += passed_ms
-        records = self.coordinator.on_tick(self.state, self.now)
-        self.write(records)
-        return len(records)
-
-    def fail_over(self) -> None:
-        """Have another broker load the log, as compaction left it."""
-        newest = {self.coordinator.codec.encode(record)[0]: record for record in self.log}
-        self.state = Transactions()
-        for record in newest.values():
-            key, value = self.coordinator.codec.encode(record)
-            read = self.coordinator.codec.decode(key, value)
-            assert read is not None
-            self.coordinator.replay(self.state, read)
-
-    def phase(self, name: str = "t") -> str:
-        return self.state.by_id[name].phase
+from raftlog.coordinator.transaction.transitions import LAST_EPOCH
 
 
 def test_a_transaction_from_its_first_partition_to_its_last_marker():

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from raftlog.coordinator.runtime import LogRecord, tombstone
-from raftlog.coordinator.transaction.core import TransactionCoordinator, Transactions
-from raftlog.coordinator.transaction.records import TransactionChanged
+from raftlog.coordinator.transaction.core import TransactionCoordinator
+from raftlog.coordinator.transaction.records import TransactionChanged, TransactionSetCommitted
+from raftlog.coordinator.transaction.state import Transactions
 from raftlog.wire.transactions import TransactionPartition
 
 GOLDEN = Path(__file__).parent / "golden" / "transaction_records_v1.txt"
@@ -38,6 +39,8 @@ RECORDS: list[LogRecord] = [
         timed_out=True,
     ),
     tombstone(NEW),
+    TransactionSetCommitted(set_id="s", run="a query", number=17, passing=True, changed_ms=3),
+    tombstone(TransactionSetCommitted(set_id="s", run="", number=0, changed_ms=0)),
 ]
 
 
@@ -67,6 +70,7 @@ def test_a_record_of_a_later_version_is_read_as_far_as_it_is_known():
 
 def test_replay_is_total_whatever_compaction_left():
     coordinator, state = TransactionCoordinator(), Transactions()
-    for record in (RECORDS[2], RECORDS[1], RECORDS[1], RECORDS[0], RECORDS[2]):
+    for record in (RECORDS[4], RECORDS[2], RECORDS[1], RECORDS[1], RECORDS[0], RECORDS[3], RECORDS[2]):
         coordinator.replay(state, record)
+    assert [known.number for known in state.sets.values()] == [17]
     assert (list(state.by_id), list(state.ending), list(state.ongoing)) == (["id"], ["id"], [])

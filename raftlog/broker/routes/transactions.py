@@ -8,6 +8,7 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
 from raftlog.wire import paths
 from raftlog.wire.transactions import (
+    EndSetBody,
     EndTransactionBody,
     InitTransactionsBody,
     JoinTransactionRequest,
@@ -32,6 +33,8 @@ class TransactionRoutes:
         app.router.add_post(paths.INIT_TRANSACTIONS, self.init)
         app.router.add_post(paths.END_TRANSACTION, self.end)
         app.router.add_post(paths.TRANSACTION_OFFSETS, self.offsets)
+        app.router.add_get(paths.TRANSACTION_SET, self.describe_set)
+        app.router.add_post(paths.END_TRANSACTION_SET, self.end_set)
 
     def add_internal_to(self, app: web.Application) -> None:
         """Register every path of the internal listener."""
@@ -69,6 +72,19 @@ class TransactionRoutes:
         check_query(request)
         name, limit_ms = request.match_info["transactional_id"], deadline_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.describe(name, deadline_ms=limit_ms))
+
+    async def describe_set(self, request: web.Request) -> web.Response:
+        """Show what was committed last for a set of transactional ids."""
+        check_query(request)
+        name, limit_ms = request.match_info["set_id"], deadline_ms(request, TIMEOUT_MS)
+        return json_response(await self._context.transactions.describe_set(name, deadline_ms=limit_ms))
+
+    async def end_set(self, request: web.Request) -> web.Response:
+        """Commit the listed transactions of a set, and abort its others, as one; markers follow."""
+        check_query(request)
+        body = await read_json(request, EndSetBody)
+        name, limit_ms = request.match_info["set_id"], deadline_ms(request, TIMEOUT_MS)
+        return json_response(await self._context.transactions.end_set(name, body, deadline_ms=limit_ms))
 
     async def join(self, request: web.Request) -> web.Response:
         """Have a leader's partition take part in a transaction."""

@@ -34,6 +34,7 @@ class CoordinatorRuntime(Generic[S]):
 
     Args:
         topic: the internal compacted topic of its records.
+        shard_key: what of a key decides which partition it belongs to.
         partitions: how many that topic has; 0 as long as it does not exist. It never changes after.
         on_active: called with a partition whose shard has become active: to go on with what was under way.
     """
@@ -46,9 +47,11 @@ class CoordinatorRuntime(Generic[S]):
         partitions: Callable[[], int],
         replicas: LocalReplicas,
         clock: Clock,
+        shard_key: Callable[[str], str] = str,
         on_active: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.topic = topic
+        self._shard_key = shard_key
         self._coordinator = coordinator
         self._partitions = partitions
         self._replicas = replicas
@@ -84,7 +87,7 @@ class CoordinatorRuntime(Generic[S]):
         count = self._partitions()
         if count == 0:
             raise StaleRouteError(f"{self.topic} does not exist yet", code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return partition_for_key(key.encode(), count)
+        return partition_for_key(self._shard_key(key).encode(), count)
 
     def follow(self) -> None:
         """Begin and end shards as this broker's leaderships are now. Call it when they may have changed."""

@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision
-from raftlog.coordinator.transaction.core import TransactionCoordinator, Transactions
+from raftlog.coordinator.transaction.core import TransactionCoordinator
 from raftlog.coordinator.transaction.records import TransactionChanged
+from raftlog.coordinator.transaction.state import Transactions
 from raftlog.errors import ErrorCode, FencedError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import CONSUMER_OFFSETS, BrokerId, LeaderEpoch, PartitionState

@@ -1,4 +1,4 @@
-"""What the transaction coordinator writes down: one record for each transactional id, the newest of which counts."""
+"""What the transaction coordinator writes down: one record for each transactional id and set; the newest counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
-from raftlog.wire.transactions import TransactionInfo, TransactionPartition
+from raftlog.wire.transactions import TransactionInfo, TransactionPartition, TransactionSetInfo
 
 Phase: TypeAlias = Literal["empty", "ongoing", "committing", "aborting", "committed", "aborted"]
 """Kafka's Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit and CompleteAbort."""
@@ -54,3 +54,23 @@ class TransactionChanged:
             partitions=self.partitions,
             groups=self.groups,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSetCommitted:
+    """What was committed last for a set of transactional ids."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("set_id",)
+    VERSION: ClassVar[int] = 1
+
+    set_id: str
+    run: str
+    """Within which commits are numbered."""
+    number: int
+    passing: bool = False
+    """Its members' ids are not used again: each is forgotten once its transaction has ended."""
+    changed_ms: int
+
+    def info(self) -> TransactionSetInfo:
+        """Return what there is to show."""
+        return TransactionSetInfo(set_id=self.set_id, run=self.run, number=self.number)

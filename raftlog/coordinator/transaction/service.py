@@ -7,13 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
-from raftlog.coordinator.transaction.core import (
-    NeedsProducerIdError,
-    TransactionCoordinator,
-    Transactions,
-    TransactionSettings,
-)
+from raftlog.coordinator.transaction.core import TransactionCoordinator, TransactionSettings
 from raftlog.coordinator.transaction.markers import MarkerWriter
+from raftlog.coordinator.transaction.sets import describe_set, end_set
+from raftlog.coordinator.transaction.state import Transactions
+from raftlog.coordinator.transaction.transitions import NeedsProducerIdError
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import TRANSACTION_STATE, Address, BrokerId, ProducerEpoch, ProducerId
@@ -23,14 +21,17 @@ from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.errors import WireError
 from raftlog.wire.transactions import (
+    EndSetBody,
     EndTransactionBody,
     JoinTransactionRequest,
     TransactionalProducer,
     TransactionInfo,
     TransactionMarker,
     TransactionPartition,
+    TransactionSetInfo,
     WriteMarkersRequest,
     WriteMarkersResponse,
+    set_of,
 )
 
 R = TypeVar("R")
@@ -81,6 +82,7 @@ class TransactionService:
         self.runtime: CoordinatorRuntime[Transactions] = CoordinatorRuntime(
             self._coordinator,
             topic=TRANSACTION_STATE,
+            shard_key=set_of,
             partitions=self._partitions,
             replicas=replicas,
             clock=clock,
@@ -134,6 +136,22 @@ class TransactionService:
             asked.transactional_id,
             lambda state, now: self._coordinator.join(state, now, asked),
             timeout_ms=deadline_ms,
+        )
+
+    async def end_set(self, set_id: str, asked: EndSetBody, *, deadline_ms: int) -> TransactionSetInfo:
+        """Decide the end of all transactions of a set; markers follow. Errors as `sets.end_set`, `Shard.decide`."""
+        made = await self.runtime.decide(
+            set_id,
+            lambda state, now: end_set(state, now, set_id, asked),
+            timeout_ms=deadline_ms,
+        )
+        self.markers.hint()
+        return made
+
+    async def describe_set(self, set_id: str, *, deadline_ms: int) -> TransactionSetInfo:
+        """Return what was committed last for a set that this broker coordinates; StaleRouteError: it does not."""
+        return await self.runtime.decide(
+            set_id, lambda state, _: Decision([], describe_set(state, set_id)), timeout_ms=deadline_ms
         )
 
     async def describe(self, transactional_id: str, *, deadline_ms: int) -> TransactionInfo:
