@@ -215,12 +215,34 @@ class Cluster:
 
         return await self._retry(attempt)
 
-    async def produce(self, partition: TopicPartition, batch: Buffer, *, topic_id: str) -> None:
+    async def ask_coordinator(
+        self, cls: type[T], method: str, transactional_id: str, path: str, *, message: object = None
+    ) -> T:
+        """Ask the broker that coordinates a transactional id. The question may be repeated.
+
+        Raises:
+            RaftlogError: its refusal; RetriableError: no answer within `timeout_ms`.
+        """
+        finding = paths.fill(paths.COORDINATOR, kind="transaction", key=transactional_id)
+        given = {} if message is None else {"message": message}
+
+        async def attempt() -> T:
+            await self._metadata(())
+            call, limit_ms = self._session.call, REQUEST_TIMEOUT_MS
+            found = await call(CoordinatorInfo, "GET", self._answered[0], finding, timeout_ms=limit_ms)
+            return await call(cls, method, parse_url(found.url), path, timeout_ms=limit_ms, **given)
+
+        return await self._retry(attempt)
+
+    async def produce(
+        self, partition: TopicPartition, batch: Buffer, *, topic_id: str, transactional_id: str = ""
+    ) -> None:
         """Store one batch on every in-sync replica. It must carry a producer id and sequence: it may be sent again."""
         asked = ProducePartition(
             topic=partition.topic, partition=partition.partition, length=len(batch), topic_id=topic_id
         )
-        body = encode_frame(ProduceRequest(partitions=(asked,), timeout_ms=REQUEST_TIMEOUT_MS), [batch])
+        head = ProduceRequest(partitions=(asked,), timeout_ms=REQUEST_TIMEOUT_MS, transactional_id=transactional_id)
+        body = encode_frame(head, [batch])
 
         async def attempt() -> None:
             answer = await self._session.call(

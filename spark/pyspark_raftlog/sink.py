@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,10 +16,20 @@ from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
 from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
 from raftlog.record.partitioner import partition_for_key
+from raftlog.wire.transactions import SET_SEPARATOR
 
 BATCH_BYTES = 512 << 10
 """How large a record batch may grow; a single larger record goes alone."""
-SINK_OPTIONS = ("bootstrap", "dial", "topic", "timeoutMs")
+SINK_OPTIONS = (
+    "bootstrap",
+    "dial",
+    "topic",
+    "guarantee",
+    "transactionalId",
+    "transactionTimeoutMs",
+    "timeoutMs",
+)
+Guarantee: TypeAlias = Literal["exactly-once", "at-least-once"]
 SINK_COLUMNS = {
     "key": ("binary", "string"),
     "value": ("binary", "string"),
@@ -36,6 +46,11 @@ class SinkOptions(ConnectionOptions):
 
     topic: str | None = None
     """Beats the column `topic`."""
+    guarantee: Guarantee = "exactly-once"
+    transactional_id: str | None = None
+    """None: a name of the query's own."""
+    transaction_timeout_ms: int = 600_000
+    """How long a job may take from its first row to its commit."""
 
 
 def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
@@ -47,12 +62,36 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
     if overwrite:
         raise ConfigError("a topic cannot be overwritten: use mode('append'), or delete and create the topic")
     given = Given(raw, SINK_OPTIONS, not_ours=("checkpointLocation",))  # Spark hands its own to the sink.
+    guarantee: Guarantee = given.take("guarantee", _guarantee, "exactly-once")
+    for name in ("transactionalId", "transactionTimeoutMs"):
+        if guarantee == "at-least-once" and given.has(name):
+            raise ConfigError(
+                f"option {name!r} has no meaning with guarantee 'at-least-once', which has no transactions"
+            )
     return SinkOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
         topic=given.take("topic", str, None),
+        guarantee=guarantee,
+        transactional_id=given.take("transactionalId", _transactional_id, None),
+        transaction_timeout_ms=given.take("transactionTimeoutMs", parse_count, 600_000),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
     )
+
+
+def _guarantee(text: str) -> Guarantee:
+    match text.strip().lower():
+        case "exactly-once":
+            return "exactly-once"
+        case "at-least-once":
+            return "at-least-once"
+    raise ValueError("expected exactly-once or at-least-once")
+
+
+def _transactional_id(text: str) -> str:
+    if not text or SET_SEPARATOR in text:
+        raise ValueError(f"expected a name without {SET_SEPARATOR!r}")
+    return text
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, str]:

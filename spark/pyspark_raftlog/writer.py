@@ -1,7 +1,8 @@
 """Writes rows to topics.
 
-One task has one producer id and numbers each partition's batches, so a batch that is sent again is stored once. A task
-that Spark runs again gets another id: its rows may then be stored twice (at least once).
+One task attempt has one producer identity and numbers each partition's batches, so a batch that is sent again is stored
+once. What it writes counts when the job is committed (commits.py); with `guarantee` at-least-once it counts at once,
+and a task that Spark runs again writes its rows again.
 """
 
 from __future__ import annotations
@@ -13,69 +14,104 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
-from pyspark_raftlog.background import background
+from pyspark_raftlog import commits
+from pyspark_raftlog.background import BackgroundLoop, background
 from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.commits import Work, Written, batch_work, micro_batch_work, this_attempt
 from pyspark_raftlog.sink import Router, SinkOptions, cut, sink_columns
 from raftlog.model import MAX_SEQUENCE, TopicPartition
 from raftlog.record.arrow import build_batch_from_arrow
 from raftlog.runtime import SystemClock
-from raftlog.wire.data import ProducerIdResponse
+from raftlog.wire.transactions import SetMember
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark is untyped here
-    """What one task has stored."""
-
-    records: int
-
-
 class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is untyped here
-    """One batch write."""
+    """One batch write. In `foreachBatch`, with a `transactionalId`, it is one with the micro-batch."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._columns = sink_columns(schema, options)
+        self._work = batch_work(options.transactional_id) if options.guarantee == "exactly-once" else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return write_rows(self._options, self._columns, iterator)
+        work = self._work
+        if work is not None and self._options.transactional_id is not None:
+            work = micro_batch_work(self._options.transactional_id) or work
+        return write_rows(self._options, self._columns, iterator, work, this_attempt())
+
+    def commit(self, messages: Sequence[Written | None]) -> None:
+        _commit(self._options, messages)
 
     def abort(self, messages: Sequence[Written | None]) -> None:
-        _report_abort(messages)
+        _abort(self._options, messages, self._work)
 
 
 class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # pyspark is untyped here
-    """The sink of one stream, built anew by Spark for each batch."""
+    """The sink of one stream, built anew by Spark for each batch, and again for its commit."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._columns = sink_columns(schema, options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return write_rows(self._options, self._columns, iterator)
+        work = None
+        if self._options.guarantee == "exactly-once":
+            work = micro_batch_work(self._options.transactional_id)
+            if work is None:
+                raise RuntimeError("Spark did not say which micro-batch this is: set guarantee to at-least-once")
+        return write_rows(self._options, self._columns, iterator, work, this_attempt())
+
+    def commit(self, messages: Sequence[Written | None], batchId: int) -> None:  # noqa: ARG002, N803 -- Spark's names
+        _commit(self._options, messages)
 
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:  # noqa: ARG002, N803 -- Spark's names
-        _report_abort(messages)
+        _abort(self._options, messages, None)
 
 
-def _report_abort(messages: Sequence[Written | None]) -> None:
-    stored = sum(message.records for message in messages if message is not None)
-    if stored:
+def _commit(options: SinkOptions, messages: Sequence[Written | None]) -> None:
+    loop = background()
+    loop.run(commits.commit(loop.cluster(options), messages))
+
+
+def _abort(options: SinkOptions, messages: Sequence[Written | None], work: Work | None) -> None:
+    """Abort what can be known of; without any message that is what the next attempt, or time, aborts."""
+    finished = [message for message in messages if message is not None]
+    if options.guarantee == "exactly-once":
+        loop = background()
+        told = next((message.work for message in finished if message.work is not None), work)
+        loop.run(commits.abort(loop.cluster(options), told))
+    elif stored := sum(message.records for message in finished):
         _log.warning("the write was aborted; %d records of finished tasks stay in the log", stored)
 
 
-def write_rows(options: SinkOptions, columns: dict[str, str], batches: Iterator[pa.RecordBatch]) -> Written:
-    """Store all rows; while one Arrow batch is on its way, the next is prepared."""
+def write_rows(
+    options: SinkOptions,
+    columns: dict[str, str],
+    batches: Iterator[pa.RecordBatch],
+    work: Work | None = None,
+    attempt_id: str = "0.0",
+) -> Written:
+    """Store all rows; while one Arrow batch is on its way, the next is prepared.
+
+    Args:
+        work: what they are part of; None: they count at once.
+        attempt_id: names this attempt among all that may run.
+    """
     loop = background()
-    attempt = loop.run(WriteAttempt.begin(loop.cluster(options), options, columns))
+    cluster = loop.cluster(options)
+    if work is not None and loop.run(commits.is_done(cluster, work)):
+        return Written(0, work)
+    attempt: WriteAttempt | None = None
     clock, records = SystemClock(), 0
     sending: Future[None] | None = None
     try:
         for rows in filter(len, batches):
+            attempt = attempt or _begin(loop, cluster, options, columns, work.member_id(attempt_id) if work else None)
             loop.run(attempt.learn_topics(rows))
             ready = attempt.build(rows, now_us=clock.wall_us())
             if sending is not None:
@@ -87,7 +123,22 @@ def write_rows(options: SinkOptions, columns: dict[str, str], batches: Iterator[
     finally:
         if sending is not None:
             sending.cancel()  # Does nothing unless this attempt has failed meanwhile.
-    return Written(records)
+    return Written(records, work, attempt.producer if attempt and work else None)
+
+
+def _begin(
+    loop: BackgroundLoop, cluster: Cluster, options: SinkOptions, columns: dict[str, str], member_id: str | None
+) -> WriteAttempt:
+    """Begin at the first row: tasks without rows have no transaction."""
+    if member_id is None:
+        given = loop.run(cluster.producer_id())
+        producer = SetMember(transactional_id="", producer_id=given.producer_id, producer_epoch=given.producer_epoch)
+    else:
+        producer = loop.run(commits.begin(cluster, member_id, timeout_ms=options.transaction_timeout_ms))
+    partitions: dict[str, int] = {}
+    # Tasks take turns from different partitions on, so that small writes spread too.
+    router = Router(columns, options.topic, partitions, turn=producer.producer_id)
+    return WriteAttempt(cluster, producer, router, partitions=partitions)
 
 
 @dataclass
@@ -95,19 +146,12 @@ class WriteAttempt:
     """One task's attempt: its producer identity, and the next sequence of each partition."""
 
     cluster: Cluster
-    producer: ProducerIdResponse
+    producer: SetMember
+    """Without a transactional id: what it writes counts at once."""
     router: Router
     topic_ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
-
-    @classmethod
-    async def begin(cls, cluster: Cluster, options: SinkOptions, columns: dict[str, str]) -> WriteAttempt:
-        producer = await cluster.producer_id()
-        partitions: dict[str, int] = {}
-        # Tasks take turns from different partitions on, so that small writes spread too.
-        router = Router(columns, options.topic, partitions, turn=producer.producer_id)
-        return cls(cluster, producer, router, partitions=partitions)
 
     async def learn_topics(self, rows: pa.RecordBatch) -> None:
         """Describe topics not met before.
@@ -136,6 +180,7 @@ class WriteAttempt:
             producer_id=self.producer.producer_id,
             producer_epoch=self.producer.producer_epoch,
             base_sequence=sequence,
+            transactional=bool(self.producer.transactional_id),
         )
 
     async def send(self, ready: dict[TopicPartition, list[bytearray]]) -> None:
@@ -149,4 +194,9 @@ class WriteAttempt:
 
     async def _send_in_order(self, partition: TopicPartition, batches: list[bytearray]) -> None:
         for batch in batches:
-            await self.cluster.produce(partition, batch, topic_id=self.topic_ids[partition.topic])
+            await self.cluster.produce(
+                partition,
+                batch,
+                topic_id=self.topic_ids[partition.topic],
+                transactional_id=self.producer.transactional_id,
+            )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
 from aiohttp import web
 
+from raftlog.coordinator.runtime import Decision, Now
+from raftlog.coordinator.transaction.core import TransactionCoordinator
+from raftlog.coordinator.transaction.sets import describe_set, end_set
 from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError
 from raftlog.record.arrow import build_batch, read_records
 from raftlog.record.batch import BatchHeader, parse_header, stamp
@@ -18,6 +21,7 @@ from raftlog.record.model import NewRecord, Record
 from raftlog.record.validate import validate_batch
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_frame, decode_json, encode_frame, encode_json, split_parts
+from raftlog.wire.coordinators import CoordinatorInfo
 from raftlog.wire.data import (
     FetchPartition,
     FetchRequest,
@@ -32,6 +36,9 @@ from raftlog.wire.data import (
 )
 from raftlog.wire.errors import WireError
 from raftlog.wire.metadata import BrokerInfo, ClientMetadata, PartitionInfo, TopicInfo
+from raftlog.wire.transactions import EndSetBody, InitTransactionsBody, JoinTransactionRequest, TransactionPartition
+
+T = TypeVar("T")
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 """Record n of a partition has this timestamp plus n seconds, unless it brings its own."""
@@ -44,7 +51,9 @@ class FakePartition:
     high_watermark: int = 0
     open_from: int | None = None
     """Where a transaction began that is not decided."""
-    next_sequences: dict[int, int] = field(default_factory=dict)
+    next_sequences: dict[tuple[int, int], int] = field(default_factory=dict)
+    open: dict[int, list[bytes]] = field(default_factory=dict)
+    """Batches of transactions that have not ended, by producer id. They are stored when they commit."""
 
     def append(self, records: Sequence[NewRecord]) -> None:
         timed = [
@@ -60,9 +69,10 @@ class FakePartition:
 
     def is_duplicate(self, header: BatchHeader) -> bool:
         """Check that sequences continue, and say whether this one was stored before."""
-        expected = self.next_sequences.get(header.producer_id, 0)
+        producer = (header.producer_id, header.producer_epoch)
+        expected = self.next_sequences.get(producer, 0)
         assert header.base_sequence <= expected, (header, expected)
-        self.next_sequences[header.producer_id] = max(expected, header.base_sequence + header.record_count)
+        self.next_sequences[producer] = max(expected, header.base_sequence + header.record_count)
         return header.base_sequence < expected
 
     def records(self, topic: str = "", partition: int = 0) -> list[Record]:
@@ -104,6 +114,10 @@ class FakeLog:
         self.lose_answers = 0
         """So many produce requests take effect, and their answers are lost."""
         self._producers = 100
+        self.lose_ends = 0
+        """So many ends of transaction sets take effect, and their answers are lost."""
+        self._coordinator = TransactionCoordinator()
+        self._transactions = self._coordinator.new_state()
         self._news: asyncio.Event
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -163,6 +177,10 @@ class FakeLog:
         app.router.add_post(paths.FETCH, self._fetch)
         app.router.add_post(paths.PRODUCERS, self._producer_id)
         app.router.add_post(paths.PRODUCE, self._produce)
+        app.router.add_get(paths.COORDINATOR, self._find_coordinator)
+        app.router.add_post(paths.INIT_TRANSACTIONS, self._init)
+        app.router.add_get(paths.TRANSACTION_SET, self._describe_set)
+        app.router.add_post(paths.END_TRANSACTION_SET, self._end_set)
         self._runner = web.AppRunner(app, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -247,19 +265,88 @@ class FakeLog:
     async def _produce(self, request: web.Request) -> web.Response:
         head, body = decode_frame(ProduceRequest, await request.read())
         parts = split_parts(body, [asked.length for asked in head.partitions])
-        results = [self._store(asked, part) for asked, part in zip(head.partitions, parts, strict=True)]
+        results = [
+            self._store(asked, part, head.transactional_id) for asked, part in zip(head.partitions, parts, strict=True)
+        ]
         if self.lose_answers:
             self.lose_answers -= 1
             raise UnknownOutcomeError("the answer is lost")
         return web.Response(body=encode_json(ProduceResponse(partitions=tuple(results))), content_type=media.JSON)
 
-    def _store(self, asked: ProducePartition, part: memoryview) -> ProduceResult:
+    def _store(self, asked: ProducePartition, part: memoryview, transactional_id: str) -> ProduceResult:
         log, batch = self._log(asked.topic, asked.partition), bytearray(part)
         header = validate_batch(batch, max_message_bytes=8 << 20)
+        if header.is_transactional:
+            self._join(asked, header, transactional_id)
         duplicate = log.is_duplicate(header)
-        if not duplicate:
+        if header.is_transactional and not duplicate:
+            log.open.setdefault(header.producer_id, []).append(bytes(batch))
+        elif not duplicate:
             log.store(batch, header.record_count)
         return ProduceResult(topic=asked.topic, partition=asked.partition, duplicate=duplicate)
+
+    async def _find_coordinator(self, request: web.Request) -> web.Response:
+        answer = CoordinatorInfo(
+            kind="transaction",
+            key=request.match_info["key"],
+            broker_id=1,
+            url=self.url,
+            topic="__transaction_state",
+            partition=0,
+            leader_epoch=0,
+        )
+        return web.Response(body=encode_json(answer), content_type=media.JSON)
+
+    async def _init(self, request: web.Request) -> web.Response:
+        body = decode_json(InitTransactionsBody, await request.read())
+        self._producers += 1
+        name, made = request.match_info["transactional_id"], None
+        while made is None:
+            made = self._decide(self._coordinator.init, name, body.timeout_ms, self._producers)
+        return web.Response(body=encode_json(made), content_type=media.JSON)
+
+    async def _describe_set(self, request: web.Request) -> web.Response:
+        known = describe_set(self._transactions, request.match_info["set_id"])
+        return web.Response(body=encode_json(known), content_type=media.JSON)
+
+    async def _end_set(self, request: web.Request) -> web.Response:
+        body = decode_json(EndSetBody, await request.read())
+        answer = self._decide(end_set, request.match_info["set_id"], body)
+        if self.lose_ends:
+            self.lose_ends -= 1
+            raise UnknownOutcomeError("the answer is lost")
+        return web.Response(body=encode_json(answer), content_type=media.JSON)
+
+    def _join(self, asked: ProducePartition, header: BatchHeader, transactional_id: str) -> None:
+        partition = TransactionPartition(topic=asked.topic, partition=asked.partition, topic_id=asked.topic_id)
+        joining = JoinTransactionRequest(
+            transactional_id=transactional_id,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            partitions=(partition,),
+        )
+        self._decide(self._coordinator.join, joining)
+
+    def _decide(self, decide: Callable[..., Decision[T]], *arguments: object) -> T:
+        """Decide as the real coordinator does; what is decided takes effect everywhere at once."""
+        decision = decide(self._transactions, self._now, *arguments)
+        for record in decision.records:
+            self._coordinator.replay(self._transactions, record)
+        for name in list(self._transactions.ending):
+            ended = self._transactions.by_id[name]
+            for partition in ended.partitions:
+                log = self.topics[partition.topic][partition.partition]
+                for batch in log.open.pop(ended.marker_id, []) if ended.phase == "committing" else ():
+                    log.store(bytearray(batch), parse_header(batch).record_count)
+                log.open.pop(ended.marker_id, None)
+            for record in self._coordinator.complete(self._transactions, self._now, ended).records:
+                self._coordinator.replay(self._transactions, record)
+        return decision.response
+
+    @property
+    def _now(self) -> Now:
+        now_ms = int(self._loop.time() * 1000)
+        return Now(now_ms, now_ms)
 
     def _read(self, asked: FetchPartition, isolation: str) -> tuple[FetchResult, bytes]:
         try:

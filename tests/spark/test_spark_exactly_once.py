@@ -1,0 +1,150 @@
+"""The sink's commits: stories of tasks and drivers, against the coordinator's real core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from fake_log import FakeLog
+
+from pyspark_raftlog.commits import Work, Written, batch_work
+from pyspark_raftlog.sink import SinkOptions, parse_sink_options
+from pyspark_raftlog.writer import RaftlogWriter, _abort, _commit, write_rows
+from raftlog.errors import ConfigError, FencedError, InvalidRequestError
+
+WORK = Work("sink", run="query", number=0)
+
+
+def options(log: FakeLog, **more: str) -> SinkOptions:
+    return parse_sink_options({"bootstrap": log.url, "topic": "out", **more}, overwrite=False)
+
+
+def task(log: FakeLog, attempt: str, values: Iterable[str], work: Work = WORK) -> Written:
+    rows = pa.record_batch([pa.array(list(values))], ["value"])
+    return write_rows(options(log), {"value": "value"}, iter([rows]), work, attempt)
+
+
+def stored(log: FakeLog) -> list[str]:
+    return sorted((record.value or b"").decode() for record in log.records("out"))
+
+
+@pytest.fixture
+def out(log: FakeLog) -> FakeLog:
+    log.create("out", partitions=3)
+    return log
+
+
+def test_nothing_counts_before_the_commit_and_all_of_it_after(out):
+    messages = [task(out, "0.0", "abc"), task(out, "1.0", "de"), task(out, "2.0", "")]
+    assert (stored(out), [message.records for message in messages]) == ([], [3, 2, 0])
+    _commit(options(out), messages)
+    assert stored(out) == list("abcde")
+
+
+def test_attempts_that_spark_did_not_choose_leave_nothing(out):
+    """One failed half way, and one was a speculative twin."""
+    task(out, "0.0", "ab")
+    messages = [task(out, "0.1", "abc"), task(out, "1.0", "de")]
+    task(out, "1.1", "de")
+    _commit(options(out), messages)
+    assert stored(out) == list("abcde")
+
+
+def test_a_task_that_is_done_again_under_its_name_leaves_its_first_rows_out(out):
+    task(out, "0.0", "abc")
+    _commit(options(out), [task(out, "0.0", "abc")])
+    assert stored(out) == list("abc")
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_batch_that_spark_does_again_after_its_commit_is_not_written_again(out, lost):
+    out.lose_ends = lost
+    first = [task(out, "0.0", "abc"), task(out, "1.0", "de")]
+    _commit(options(out), first)
+    again = [task(out, "0.0", "abc"), task(out, "1.0", "de")]
+    assert [(message.records, message.member) for message in again] == [(0, None)] * 2
+    _commit(options(out), again)
+    assert stored(out) == list("abcde")
+
+    later = replace(WORK, number=1)
+    _commit(options(out), [task(out, "0.0", "f", later)])
+    assert stored(out) == list("abcdef")
+
+
+def test_of_two_drivers_that_do_the_same_batch_one_commits(out):
+    """One was thought dead: its tasks were done, and its commit comes late, or first."""
+    zombie = [task(out, "0.0", "abc"), task(out, "1.0", "de")]
+    mine = [task(out, "0.1", "abc"), task(out, "1.1", "de")]
+    _commit(options(out), zombie)
+    _commit(options(out), mine)
+    assert stored(out) == list("abcde")
+
+
+def test_a_commit_whose_tasks_were_done_again_commits_nothing(out):
+    zombie = [task(out, "0.0", "abc"), task(out, "1.0", "de")]
+    mine = [task(out, "0.0", "abc")]
+    with pytest.raises((FencedError, InvalidRequestError)):
+        _commit(options(out), zombie)
+    assert stored(out) == []
+    _abort(options(out), mine, None)
+    _commit(options(out), [task(out, "0.0", "abc"), task(out, "1.0", "de")])
+    assert stored(out) == list("abcde")
+
+
+def test_an_abort_after_a_commit_undoes_nothing(out):
+    """Spark aborts when `commit` raised, though it may have taken effect."""
+    messages = [task(out, "0.0", "abc")]
+    _commit(options(out), messages)
+    _abort(options(out), messages, None)
+    _abort(options(out), [None], WORK)
+    assert stored(out) == list("abc")
+
+
+def test_an_abort_leaves_nothing(out):
+    messages = [task(out, "0.0", "abc"), None]
+    _abort(options(out), messages, None)
+    with pytest.raises((FencedError, InvalidRequestError)):
+        _commit(options(out), messages)
+    assert stored(out) == []
+
+
+def test_each_batch_query_commits_by_itself(out):
+    one, other = batch_work(None), batch_work(None)
+    _commit(options(out), [task(out, "0.0", "ab", one)])
+    _commit(options(out), [task(out, "0.0", "ab", other)])
+    assert stored(out) == list("aabb")
+    mine = batch_work("mine")
+    assert (mine.set_id, mine.passing, one.passing) == ("mine", False, True)
+
+
+def test_at_least_once_counts_at_once(out):
+    rows = pa.record_batch([pa.array(["a"])], ["value"])
+    written = write_rows(options(out, guarantee="at-least-once"), {"value": "value"}, iter([rows]))
+    _commit(options(out), [written])
+    assert (stored(out), written.work, written.member) == (["a"], None, None)
+    assert {path.split("/")[2] for path in out.requests} == {"metadata", "producers", "produce"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"guarantee": "twice"}, "'guarantee': expected exactly-once or at-least-once; received 'twice'"),
+        ({"transactionalId": "a::b"}, "'transactionalId': expected a name without '::'"),
+        ({"transactionTimeoutMs": "0"}, "transactionTimeoutMs"),
+        ({"guarantee": "at-least-once", "transactionalId": "a"}, "'transactionalId' has no meaning"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(out, given, message):
+    with pytest.raises(ConfigError, match=message):
+        options(out, **given)
+
+
+def test_a_writer_travels_with_its_work(out):
+    import pickle  # noqa: PLC0415  (Spark's own way)
+
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
+
+    writer = RaftlogWriter(options(out), StructType([StructField("value", StringType())]))
+    assert pickle.loads(pickle.dumps(writer))._work == writer._work
