@@ -4,7 +4,7 @@ Each attempt of a task writes in a transaction of its own, which it leaves open.
 coordinator end them all in one decision (a *transaction set*, docs/transactions.md): those of the attempts that Spark
 has chosen commit, what other attempts left is aborted. The decision carries the micro-batch's number, so a batch that
 Spark does again, because the driver died after it, is not committed again: tasks that find their number done write
-nothing. docs/adr/0012-a-spark-sink-that-is-exactly-once.md has the argument.
+nothing. docs/adr/0013-a-spark-sink-that-is-exactly-once.md has the argument.
 """
 
 from __future__ import annotations

@@ -138,7 +138,10 @@ def committed(cluster: LocalCluster, topic: str) -> list[int]:
 
     async def read() -> list[int]:
         numbers = list[int]()
-        async with Consumer(cluster.bootstrap, topic, start="earliest", isolation="read_committed") as consumer, asyncio.timeout(30):
+        async with (
+            Consumer(cluster.bootstrap, topic, start="earliest", isolation="read_committed") as consumer,
+            asyncio.timeout(30),
+        ):
             while (records := await consumer.fetch(max_wait_ms=1_000)) or len(numbers) < 2_800:
                 numbers += [int(record.value or b"") for record in records]
         return numbers

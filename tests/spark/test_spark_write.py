@@ -50,6 +50,26 @@ def test_a_stream_is_copied_to_a_topic(spark, log, tmp_path):
     assert [record.value for record in log.records("out")] == [b"%d" % n for n in range(50)]
 
 
+def test_a_write_in_foreach_batch_is_one_with_its_micro_batch(spark, log, tmp_path):
+    """Each micro-batch is done twice, as after a driver's death."""
+    log.create("in")
+    log.create("out")
+    log.append("in", [b"%d" % n for n in range(30)])
+    source = spark.readStream.format("raftlog").options(
+        bootstrap=log.url, subscribe="in", startingOffsets="earliest", maxOffsetsPerTrigger=10
+    )
+
+    def twice(frame, _):
+        for _ in range(2):
+            sink = frame.select("value").write.format("raftlog").options(bootstrap=log.url, topic="out")
+            sink.option("transactionalId", "mine").mode("append").save()
+
+    query = source.load().writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+    assert [record.value for record in log.records("out")] == [b"%d" % n for n in range(30)]
+
+
 def test_mistakes_say_what_to_do(spark, log):
     log.create("out")
     writer = spark.range(1).selectExpr("cast(id as string) value").write.format("raftlog").option("bootstrap", log.url)
