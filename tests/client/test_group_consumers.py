@@ -112,6 +112,9 @@ async def test_iterating_commits_what_was_processed_and_not_what_an_error_interr
         async with Consumer(url, topic_name, **options) as consumer:
             async for record in consumer:
                 if record.value == b"5":
+                    async with asyncio.timeout(20):
+                        while (await consumer.committed())[TopicPartition(topic_name, 0)] is None:
+                            await asyncio.sleep(0.01)
                     raise RuntimeError("cannot process 5")
                 await asyncio.sleep(0.005)
 
