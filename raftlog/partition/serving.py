@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from raftlog.errors import RaftlogError
-from raftlog.model import BrokerId, Isolation, Offset
+from raftlog.model import NO_LEADER_EPOCH, BrokerId, Isolation, Offset
+from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.waiters import listening, wait_until
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
+from raftlog.wire.replication import DivergingEpoch
 
 FindReplica = Callable[[str, int, str], Replica]
 Served = tuple[FetchResult, bytes | FileRange]
@@ -42,7 +44,7 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
             event.clear()
             results = _read_all(find, request, prefer)
             enough = sum(len(data) for _, data in results) >= request.min_bytes
-            said = any(result.error is not None or result.preferred_read_replica >= 0 for result, _ in results)
+            said = any(_says_something(result) for result, _ in results)
             if enough or said or not await wait_until(event, deadline):
                 return results
 
@@ -63,6 +65,8 @@ def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, i
         if preferred is not None:
             named = FetchResult(topic=asked.topic, partition=asked.partition, preferred_read_replica=preferred)
             return named, b""
+        if (diverging := _diverging(replica, asked)) is not None:
+            return FetchResult(topic=asked.topic, partition=asked.partition, diverging=diverging), b""
         max_bytes = min(asked.max_bytes, max(0, left))
         read = replica.read(asked.offset, max_bytes, any_replica=asked.any_replica, isolation=isolation)
     except RaftlogError as error:
@@ -79,3 +83,29 @@ def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, i
         aborted=read.aborted if data else (),
     )
     return result, data
+
+
+def _says_something(result: FetchResult) -> bool:
+    return result.error is not None or result.diverging is not None or result.preferred_read_replica >= 0
+
+
+def _diverging(replica: Replica, asked: FetchPartition) -> DivergingEpoch | None:
+    """Tell a reader whose last record is not in this log. Followers cannot: their logs may be behind (KIP-320).
+
+    Raises:
+        StaleRouteError: this replica does not lead, or the reader has read from a leader after it.
+    """
+    if asked.any_replica or asked.last_fetched_epoch == NO_LEADER_EPOCH:
+        return None
+    replica.require_leader()
+    if asked.last_fetched_epoch > replica.state.leader_epoch:
+        require_same_epoch(replica.state.leader_epoch, asked.last_fetched_epoch, replica.assignment.topic_partition)
+    found = diverging_epoch(
+        replica.log.epochs,
+        log_end_offset=replica.log.log_end_offset,
+        fetch_offset=asked.offset,
+        last_fetched_epoch=asked.last_fetched_epoch,
+    )
+    if found is None or found[0] == NO_LEADER_EPOCH:
+        return None  # The latter: retention has taken all of that epoch, and nothing can be said.
+    return DivergingEpoch(epoch=found[0], end_offset=found[1])

@@ -17,6 +17,7 @@ from raftlog.model import (
     TopicId,
 )
 from raftlog.wire.errors import WireError
+from raftlog.wire.replication import DivergingEpoch
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
 MAX_REQUEST_PARTITIONS = 10_000
@@ -81,6 +82,8 @@ class FetchPartition:
     """Where the consumer is: the leader may name an in-sync replica there, to be read instead."""
     any_replica: bool = False
     """A follower may answer, too: what it knows to be below the high watermark."""
+    last_fetched_epoch: LeaderEpoch = -1
+    """In which the record before `offset` was written, as the reader knows it; -1: it does not know (KIP-320)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +117,8 @@ class FetchResult:
     """With `read_committed`: those that may have records among the batches."""
     preferred_read_replica: BrokerId = -1
     """Read this broker instead, with `any_replica`; no records come with it."""
+    diverging: DivergingEpoch | None = None
+    """The log has not what the reader has read: it was cut, and others were written there. No records come with it."""
     error: WireError | None = None
 
 

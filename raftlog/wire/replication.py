@@ -54,7 +54,10 @@ class ReplicaFetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergingEpoch:
-    """The leader's largest epoch at or below the follower's, and where it ends: truncate and ask again (KIP-595)."""
+    """The leader's largest epoch at or below the reader's, and where it ends (KIP-595, KIP-320).
+
+    A follower truncates and asks again; a consumer has read records that are no longer there.
+    """
 
     epoch: LeaderEpoch
     end_offset: Offset

@@ -16,7 +16,7 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.serving import serve_fetch
 from raftlog.wire.data import FetchPartition, FetchRequest
-from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
+from raftlog.wire.replication import DivergingEpoch, ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
 
 
 class Answer(NamedTuple):
@@ -276,3 +276,32 @@ async def test_a_session_that_ends_listens_to_nothing_and_speaks_for_nobody(shel
 
     assert not any(solo.replica.data_pulse._listeners for solo in shelf.solos)
     assert not any(follower.session for follower in followers)
+
+
+async def told(shelf: Shelf, offset: int, last_epoch: int, **asked: bool):
+    part = FetchPartition(topic="t", partition=0, offset=offset, last_fetched_epoch=last_epoch, **asked)
+    ((result, data),) = await serve_fetch(shelf.find, FetchRequest(partitions=(part,), max_wait_ms=0))
+    return result.diverging or (result.error and result.error.code) or len(data)
+
+
+async def test_a_consumer_is_told_that_the_log_has_not_what_it_has_read(shelf: Shelf):
+    solo = shelf.solos[0]
+    solo.change(leader_epoch=3)
+    await solo.append("2".ljust(100))
+    size = await told(shelf, 2, -1)
+
+    assert isinstance(size, int)
+    assert [await told(shelf, 2, epoch) for epoch in (0, 3)] == [size, size]
+    assert await told(shelf, 3, 3) == 0
+    # It has read offset 2 in epoch 0, or up to 3 in epoch 3, or in epoch 2 of which nothing is here.
+    assert await told(shelf, 3, 0) == DivergingEpoch(epoch=0, end_offset=2)
+    assert await told(shelf, 4, 3) == DivergingEpoch(epoch=3, end_offset=3)
+    assert await told(shelf, 2, 2) == DivergingEpoch(epoch=0, end_offset=2)
+
+
+async def test_who_cannot_know_tells_nobody_that_the_log_was_cut(shelf: Shelf):
+    solo = shelf.solos[0]
+    assert await told(shelf, 2, 1) == ErrorCode.UNKNOWN_LEADER_EPOCH  # Of a leader after this one.
+    assert await told(shelf, 1, 1, any_replica=True) not in (None, 0)
+    solo.change(leader_epoch=2, leader=2)
+    assert await told(shelf, 9, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
