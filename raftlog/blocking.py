@@ -11,13 +11,12 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Generic, Self, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from raftlog import client
-from raftlog.client.group_session import OffsetAndMetadata
-from raftlog.client.sender import RecordMetadata
+from raftlog.client.deliveries import RecordMetadata
+from raftlog.client.metrics import ConsumerMetrics, ProducerMetrics
+from raftlog.client.offsets import OffsetAndMetadata
 from raftlog.client.starts import Start
 from raftlog.client.transactions import GroupMetadata
 from raftlog.client.transactions import Transaction as AsyncTransaction
@@ -28,6 +27,9 @@ from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 from raftlog.wire.data import OffsetResponse
 from raftlog.wire.groups import GroupDescription, GroupListing
 from raftlog.wire.metadata import BrokerInfo, ClusterInfo, ConfigValue, ControllerInfo, TopicInfo
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Admin", "Consumer", "Producer"]
 
@@ -82,6 +84,11 @@ async def _soon(work: Callable[..., None], *arguments: Any) -> None:
     work(*arguments)
 
 
+async def _answer(ask: Callable[[], T]) -> T:
+    """Ask in the loop's thread, where nothing changes meanwhile."""
+    return ask()
+
+
 class Producer(_Blocking[client.Producer]):
     """Writes records; takes the arguments of `raftlog.Producer`."""
 
@@ -96,9 +103,15 @@ class Producer(_Blocking[client.Producer]):
         """Queue one record; return a future of its metadata. Waits while the buffer is full."""
         return asyncio.run_coroutine_threadsafe(self._client.send(topic, value, **record), self._loop)
 
-    def send_many(self, topic: str, values: list[bytes], *, key: bytes | None = None) -> list[RecordMetadata]:
+    def send_many(
+        self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None
+    ) -> Sequence[RecordMetadata]:
         """Send several values and wait until all are acknowledged."""
         return self._run(self._client.send_many(topic, values, key=key))
+
+    def metrics(self) -> ProducerMetrics:
+        """Return what this producer has done so far."""
+        return self._run(_answer(self._client.metrics))
 
     def flush(self) -> None:
         """Wait until every queued record has an outcome."""
@@ -169,6 +182,10 @@ class Consumer(_Blocking[client.Consumer]):
     ) -> Future[None]:
         """Commit in the background; return a future, to wait for or to drop."""
         return asyncio.run_coroutine_threadsafe(self._commit_soon(offsets), self._loop)
+
+    def metrics(self) -> ConsumerMetrics:
+        """Return what this consumer has done so far."""
+        return self._run(_answer(self._client.metrics))
 
     async def _commit_soon(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None) -> None:
         await self._client.commit_nowait(offsets)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from raftlog.client.admin import Admin
     from raftlog.client.consumer import Consumer
-    from raftlog.client.group_session import OffsetAndMetadata
+    from raftlog.client.deliveries import RecordMetadata
+    from raftlog.client.offsets import OffsetAndMetadata
     from raftlog.client.producer import Producer
-    from raftlog.client.sender import RecordMetadata
 
 _MODULE_OF = {
     "Admin": "admin",
     "Consumer": "consumer",
-    "OffsetAndMetadata": "group_session",
+    "OffsetAndMetadata": "offsets",
     "Producer": "producer",
-    "RecordMetadata": "sender",
+    "RecordMetadata": "deliveries",
 }
 
 __all__ = ["Admin", "Consumer", "OffsetAndMetadata", "Producer", "RecordMetadata"]

@@ -146,7 +146,7 @@ class GroupAdmin(SecurityAdmin):
         _require_done(answer)
 
     def _link(self, group_id: str) -> CoordinatorLink:
-        return CoordinatorLink(self._connection, group_id)
+        return CoordinatorLink(self._connection, "group", group_id)
 
     @property
     def _timeout_ms(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
 from raftlog.client.connection import Connection
+from raftlog.client.options import known_options
 from raftlog.model import Acl, Quota
 from raftlog.wire import paths
 from raftlog.wire.admin import AclsRequest, PasswordBody, QuotaRequest, QuotasResponse, UserInfo, UsersResponse
@@ -17,6 +18,7 @@ T = TypeVar("T")
 class SecurityAdmin:
     """The part of `Admin` that is about who may do what."""
 
+    @known_options
     def __init__(
         self,
         bootstrap: str | Sequence[str] = "http://127.0.0.1:9400",

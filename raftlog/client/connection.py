@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from raftlog import transport
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import (
     ConfigError,
@@ -22,7 +23,6 @@ from raftlog.errors import (
     UnreachableError,
 )
 from raftlog.model import Address
-from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.metadata import ClientMetadata, PartitionInfo, TopicInfo
 
@@ -69,7 +69,7 @@ class Connection:
         self, bootstrap: str | Sequence[str], *, timeout_ms: int, dial: Mapping[str, str] | None = None
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
-        self.session = HttpSession(dial=dial)
+        self.session = transport.HttpSession(dial=dial)
         self.timeout_ms = timeout_ms
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}

@@ -7,23 +7,30 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from typing import Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
-import pyarrow as pa
-
+from raftlog.client.alone import OwnAssignment
+from raftlog.client.chunk import Chunk
 from raftlog.client.connection import Connection
 from raftlog.client.core.membership import Membership, Wishes
-from raftlog.client.fetching import Chunk, Fetcher
-from raftlog.client.group_session import GroupOptions, GroupSession, OffsetAndMetadata, OnRebalance
-from raftlog.client.reader import TABLE_SCHEMA, PartitionReader
+from raftlog.client.fetching import Fetcher
+from raftlog.client.group_session import GroupOptions, GroupSession, OnRebalance
+from raftlog.client.metrics import ConsumerMetrics, GroupCounters, Percentiles
+from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit, full
+from raftlog.client.options import known_options, require_at_least
+from raftlog.client.own_loop import OwnLoop
+from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
 from raftlog.client.transactions import GroupMetadata
-from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError
+from raftlog.errors import ConfigError, InvalidRequestError
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.wire.groups import Assignor
 
-__all__ = ["TABLE_SCHEMA", "Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
 
 OutOfRange: TypeAlias = Literal["error", "earliest", "latest"]
 Reset: TypeAlias = Literal["earliest", "latest", "none"] | timedelta
@@ -62,6 +69,7 @@ class Consumer:
             given up (at the end, too), and when others may read them already (None: `on_revoked`).
     """
 
+    @known_options
     def __init__(
         self,
         bootstrap: str | Sequence[str] = "http://127.0.0.1:9400",
@@ -100,9 +108,11 @@ class Consumer:
         if group_id is not None and partitions is not None:
             raise ConfigError("partitions: not with a group_id, whose coordinator assigns them")
         _require_reset(auto_offset_reset)
-        self._topics = topics
-        self._partitions = None if partitions is None else tuple(partitions)
+        require_at_least(0, fetch_max_wait_ms=fetch_max_wait_ms, fetch_min_bytes=fetch_min_bytes)
+        require_at_least(1, fetch_max_bytes=fetch_max_bytes, partition_max_bytes=partition_max_bytes)
+        require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
         self._start: Start = start
+        self._loop = OwnLoop("consumer")
         self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
         fetcher = Fetcher(
             self._connection,
@@ -117,6 +127,8 @@ class Consumer:
         if group_id is None:
             reset = None if on_out_of_range == "error" else on_out_of_range
         self._reader = PartitionReader(self._connection, fetcher, on_out_of_range=reset)
+        chosen = None if partitions is None else tuple(partitions)
+        self._alone = OwnAssignment(self._connection, self._reader, topics, chosen)
         self._group: GroupSession | None = None
         if group_id is not None:
             wishes = Wishes(
@@ -191,6 +203,9 @@ class Consumer:
 
     async def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
         """Return the next records of one partition; none if none came within `max_wait_ms`.
+
+        Args:
+            max_records: at most so many; None: 500. Fewer at once cost more for each, more at once more memory.
 
         Raises:
             OffsetOutOfRangeError: the position is not in the log, and nothing says where to go on.
@@ -275,9 +290,9 @@ class Consumer:
         """Go on from what the group has committed: what was returned since is returned again."""
         await self._ensure_started()
         group = self._require_group()
-        self._reader.begin(await group.starting_offsets(frozenset(self.assignment)))
+        self._reader.begin(*await group.starting_offsets(frozenset(self.assignment)))
 
-    async def commit(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None) -> None:
+    async def commit(self, offsets: OffsetsToCommit | None = None) -> None:
         """Commit what was returned so far, or these offsets (of the next record to read); return once it is safe.
 
         Raises:
@@ -289,9 +304,7 @@ class Consumer:
         group = self._require_group()
         await group.commit(self._to_commit(offsets))
 
-    def commit_nowait(
-        self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None
-    ) -> asyncio.Task[None]:
+    def commit_nowait(self, offsets: OffsetsToCommit | None = None) -> asyncio.Task[None]:
         """Commit as `commit` does, in the background and after the commits before. Await the task, or drop it."""
         return self._require_group().commit_soon(self._to_commit(offsets))
 
@@ -308,36 +321,37 @@ class Consumer:
             for item in answer
         }
 
+    def metrics(self) -> ConsumerMetrics:
+        """Return what this consumer has done so far."""
+        read = self._reader.fetcher.counters
+        group = GroupCounters() if self._group is None else self._group.counters
+        return ConsumerMetrics(
+            records_read=read.records,
+            bytes_fetched=read.bytes,
+            fetches=read.fetches,
+            fetches_failed=read.failed,
+            fetch_latency_ms=Percentiles.of(read.latency_ms),
+            buffered_bytes=sum(chunk.size for chunk in self._reader.fetcher.chunks),
+            lag={partition: self._reader.lag(partition) for partition in self._reader.positions},
+            commits=group.commits,
+            commits_failed=group.commits_failed,
+            rebalances=group.rebalances,
+        )
+
     async def _ensure_started(self) -> None:
         self._require_open()
         if not self._started:
             if self._group is not None:
                 await self._group.start()
             else:
-                await self._assign(self._start)
+                await self._alone.begin(self._start)
             self._started = True
-
-    async def _assign(self, start: Start) -> None:
-        """Start reading every wanted partition that is not read yet."""
-        new = [partition for partition in await self._wanted() if partition not in self._reader.positions]
-        self._reader.begin(await self._reader.offsets(new, start))
-
-    async def _wanted(self) -> list[TopicPartition]:
-        wanted = []
-        for topic in self._topics:
-            count = len((await self._connection.topic(topic)).partitions)
-            chosen = range(count) if self._partitions is None else self._partitions
-            if outside := [partition for partition in chosen if not 0 <= partition < count]:
-                raise NotFoundError(f"topic {topic!r} has partitions 0 to {count - 1}, received {outside[0]}")
-            wanted += [TopicPartition(topic, partition) for partition in chosen]
-        return wanted
 
     async def _next_chunk(self, max_wait_ms: int) -> Chunk | None:
         await self._ensure_started()
         if self._group is not None:
             return await self._next_chunk_of_group(self._group, max_wait_ms)
-        if self._partitions is None and any(self._connection.is_stale(topic) for topic in self._topics):
-            await self._assign("earliest")  # A partition that appears later is read from its first record.
+        await self._alone.care()
         return await self._reader.next_chunk(max_wait_ms)
 
     async def _next_chunk_of_group(self, group: GroupSession, max_wait_ms: int) -> Chunk | None:
@@ -371,6 +385,7 @@ class Consumer:
     def _require_open(self) -> None:
         if self._closed:
             raise InvalidRequestError("this consumer is closed; make another one")
+        self._loop.require()
 
     def _require_group(self) -> GroupSession:
         self._require_open()
@@ -378,15 +393,8 @@ class Consumer:
             raise InvalidRequestError("group_id: missing; only members of a group commit")
         return self._group
 
-    def _to_commit(
-        self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return self._require_group().positions(self._reader.positions)
-        return {
-            TopicPartition(*partition): OffsetAndMetadata(offset=chosen) if isinstance(chosen, int) else chosen
-            for partition, chosen in offsets.items()
-        }
+    def _to_commit(self, offsets: OffsetsToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._require_group().positions(self._reader.positions) if offsets is None else full(offsets)
 
     def _require_assigned(self, topic: str, partition: int) -> TopicPartition:
         wanted = TopicPartition(topic, partition)

@@ -1,4 +1,4 @@
-"""The way to the broker that coordinates a group."""
+"""The way to the broker that coordinates a group, or the transactions of a transactional id."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError
 from raftlog.model import Address
 from raftlog.wire import paths
-from raftlog.wire.coordinators import CoordinatorInfo
+from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 
 T = TypeVar("T")
 ANSWER_MARGIN_MS = 3_000
 """How much later than it may an answer comes before the coordinator counts as hung."""
+_PLACE = {"group": "group", "transaction": "transactional_id"}
+_STAYS = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
+"""The coordinator is the right one, but not ready yet."""
 
 
 class CoordinatorLink:
-    """The way to the broker that coordinates one group; found by asking, and again when it moves."""
+    """The way to the coordinator of one group or transactional id; found by asking, and again when it moves."""
 
-    def __init__(self, connection: Connection, group_id: str) -> None:
-        self.group_id = group_id
+    def __init__(self, connection: Connection, kind: CoordinatorKind, key: str) -> None:
+        self.kind: CoordinatorKind = kind
+        self.key = key
         self._connection = connection
         self._address: Address | None = None
 
@@ -36,9 +40,14 @@ class CoordinatorLink:
     async def call(self, cls: type[T], method: str, path: str, *, timeout_ms: int, message: object = None) -> T:
         """Ask the coordinator once.
 
+        Args:
+            path: with `{group}` or `{transactional_id}` where its key goes.
+
         Raises:
             RetriableError: it is another one by now, or not there; the next call looks for it.
         """
+        if "{" in path:
+            path = paths.fill(path, **{_PLACE[self.kind]: self.key})
         if self._address is None:
             self._address = await self._find()
         address = self._address
@@ -47,12 +56,12 @@ class CoordinatorLink:
                 cls,
                 method,
                 address,
-                paths.fill(path, group=self.group_id),
+                path,
                 timeout_ms=timeout_ms,
                 **({} if message is None else {"message": message}),
             )
         except RetriableError as error:
-            if error.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self._address == address:
+            if error.code not in _STAYS and self._address == address:
                 self._address = None
             raise
 
@@ -65,6 +74,7 @@ class CoordinatorLink:
         timeout_ms: int,
         message: Callable[[], object] = lambda: None,
         repeatable: bool = True,
+        attempt_timeout_ms: int = ANSWER_MARGIN_MS,
         on_doubt: Callable[[UnknownOutcomeError], None] = lambda _: None,
     ) -> T:
         """Ask until there is an answer, or time is up.
@@ -80,7 +90,7 @@ class CoordinatorLink:
             left_ms = int((deadline - loop.time()) * 1000)
             try:
                 return await self.call(
-                    cls, method, path, timeout_ms=max(1, min(left_ms, ANSWER_MARGIN_MS)), message=message()
+                    cls, method, path, timeout_ms=max(1, min(left_ms, attempt_timeout_ms)), message=message()
                 )
             except RetriableError as error:
                 if isinstance(error, UnknownOutcomeError):
@@ -94,6 +104,6 @@ class CoordinatorLink:
                 await asyncio.sleep(wait_ms / 1000)
 
     async def _find(self) -> Address:
-        path = paths.fill(paths.COORDINATOR, kind="group", key=self.group_id)
+        path = paths.fill(paths.COORDINATOR, kind=self.kind, key=self.key)
         found = await self._connection.ask_any(CoordinatorInfo, "GET", path)
         return parse_bootstrap(found.url)[0]

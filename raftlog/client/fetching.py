@@ -6,26 +6,17 @@ import asyncio
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
+from raftlog import record, transport
+from raftlog.client.chunk import Chunk
 from raftlog.client.connection import METADATA_MAX_AGE_S, Connection
+from raftlog.client.metrics import FetchCounters
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, RaftlogError
-from raftlog.model import Address, Isolation, Offset, TopicPartition
-from raftlog.record import (
-    NOTHING_ABORTED,
-    AbortedBatches,
-    Record,
-    iter_batches,
-    read_records,
-    readable_batches,
-    to_arrow_with_offsets,
-    verify_payload_crc,
-)
+from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
-from raftlog.transport.session import PeerAnswerError
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult
+from raftlog.wire.replication import DivergingEpoch
 
 ANSWER_MARGIN_MS = 5_000
 REPLICA_AVOIDED_S = 5.0
@@ -33,51 +24,12 @@ REPLICA_AVOIDED_S = 5.0
 
 
 @dataclass(slots=True)
-class Chunk:
-    """Whole batches of one partition; the first may begin below `position`."""
-
-    partition: TopicPartition
-    data: bytes | memoryview
-    position: Offset
-    next_position: Offset
-    aborted: AbortedBatches = NOTHING_ABORTED
-    """What a reader of committed records leaves out."""
-    _records: list[Record] | None = None
-
-    def records(self) -> list[Record]:
-        """Decode every record from `position` on, checking both checksums.
-
-        Raises:
-            CorruptBatchError: a checksum is wrong.
-        """
-        if self._records is None:
-            topic, partition = self.partition
-            self._records = read_records(
-                self.data, topic=topic, partition=partition, from_offset=self.position, aborted=self.aborted
-            )
-        return self._records
-
-    def take(self, count: int) -> list[Record]:
-        """Remove and return the first `count` records."""
-        records = self.records()
-        taken, self._records = records[:count], records[count:]
-        self.position = self._records[0].offset if self._records else self.next_position
-        return taken
-
-    def arrow(self) -> list[pa.RecordBatch]:
-        """Return every record from `position` on as Arrow, checking both checksums."""
-        batches = []
-        for header, batch in readable_batches(iter_batches(self.data), self.aborted, from_offset=self.position):
-            verify_payload_crc(header, batch)
-            batches.append(to_arrow_with_offsets(header, batch, from_offset=self.position))
-        return batches
-
-
-@dataclass(slots=True)
 class _Position:
     """Where fetching a partition goes on. A seek makes a new one, so that late answers to the old one are dropped."""
 
     offset: Offset
+    last_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    """In which the record before it was written, as far as it is known."""
     topic_id: str = ""
     """Of the topic that the offset is of: in one that was recreated under its name it means nothing."""
     high_watermark: Offset = -1
@@ -112,6 +64,7 @@ class Fetcher:
     chunks: deque[Chunk] = field(default_factory=deque)
     failures: deque[Failure] = field(default_factory=deque)
     positions: dict[TopicPartition, _Position] = field(default_factory=dict)
+    counters: FetchCounters = field(default_factory=FetchCounters)
     paused: set[TopicPartition] = field(default_factory=set)
     """They keep their positions, but nothing is fetched."""
     _interrupted: bool = False
@@ -122,9 +75,13 @@ class Fetcher:
     async def close(self) -> None:
         await self._tasks.close()
 
-    def seek(self, partition: TopicPartition, offset: Offset) -> None:
-        """Go on elsewhere; what was fetched ahead is dropped."""
-        self.positions[partition] = _Position(offset, self._topic_id(partition))
+    def seek(self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> None:
+        """Go on elsewhere; what was fetched ahead is dropped.
+
+        Args:
+            last_epoch: in which the record before `offset` was written, to notice if it is another one now (KIP-320).
+        """
+        self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition))
         self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
 
     def forget(self, partition: TopicPartition) -> None:
@@ -188,6 +145,7 @@ class Fetcher:
             topic_id=position.topic_id,
             rack=self.rack if undecided else "",
             any_replica=position.replica is not None,
+            last_fetched_epoch=position.last_epoch,
         )
 
     def _leave_replica(self, position: _Position) -> bool:
@@ -207,6 +165,8 @@ class Fetcher:
             max_bytes=self.max_bytes,
             isolation=self.isolation,
         )
+        started = asyncio.get_running_loop().time()
+        self.counters.fetches += 1
         try:
             response, body = await self.connection.session.call_frame(
                 FetchResponse,
@@ -216,8 +176,12 @@ class Fetcher:
                 timeout_ms=self.max_wait_ms + ANSWER_MARGIN_MS,
                 message=request,
             )
-            parts = split_parts(body, [result.length for result in response.partitions], error=PeerAnswerError)
+            parts = split_parts(
+                body, [result.length for result in response.partitions], error=transport.PeerAnswerError
+            )
+            self.counters.bytes += sum(len(part) for part in parts)
         except RaftlogError as error:
+            self.counters.failed += 1
             led = [partition for partition, position in asked.items() if not self._leave_replica(position)]
             if not error.retriable:
                 self.failures.extend(Failure(partition, error) for partition in led if partition in self.positions)
@@ -226,6 +190,7 @@ class Fetcher:
             await asyncio.sleep(0.05)
             return
         finally:
+            self.counters.latency_ms.append(1000 * (asyncio.get_running_loop().time() - started))
             self._asked.pop(address, None)
             self._arrived.set()
         for result, part in zip(response.partitions, parts, strict=True):
@@ -241,17 +206,20 @@ class Fetcher:
         if result.preferred_read_replica >= 0:
             self._prefer(position, result.preferred_read_replica)
             return
+        if result.diverging is not None:
+            self.failures.append(Failure(partition, _truncated(partition, position, result.diverging)))
+            return
         position.high_watermark = max(position.high_watermark, result.high_watermark)
         if not part:
             return
         try:
-            following = max(header.next_offset for header, _ in iter_batches(part))
+            *_, (last, _) = record.iter_batches(part)
         except CorruptBatchError as error:
             self.failures.append(Failure(partition, error))
             return
-        aborted = AbortedBatches(result.aborted)
-        self.chunks.append(Chunk(partition, part, position.offset, following, aborted))
-        position.offset = following
+        aborted = record.AbortedBatches(result.aborted)
+        self.chunks.append(Chunk(partition, part, position.offset, last, aborted))
+        position.offset, position.last_epoch = last.next_offset, last.leader_epoch
 
     def _prefer(self, position: _Position, broker_id: int) -> None:
         """Read a follower from now on; one whose address is not known yet is not asked about again for a while."""
@@ -283,3 +251,12 @@ class Fetcher:
     def _topic_id(self, partition: TopicPartition) -> str:
         info = self.connection.known(partition.topic)
         return info.topic_id if info else ""
+
+
+def _truncated(partition: TopicPartition, position: _Position, diverging: DivergingEpoch) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(
+        f"{partition} was cut (an unclean election, or lost disks): the record before offset {position.offset} was of "
+        f"leader epoch {position.last_epoch}, and the log has others from offset {diverging.end_offset} on; what was "
+        "read from there is not in the log any more",
+        details={"diverging_offset": diverging.end_offset, "leader_epoch": diverging.epoch},
+    )

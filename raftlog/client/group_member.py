@@ -46,7 +46,7 @@ class GroupMember:
         self._polled_at = 0.0
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
-        self._keepalive = KeepAlive(link.group_id)
+        self._keepalive = KeepAlive(link.key)
         self._refusal: RaftlogError | None = None
         """Why the last heartbeat did not get through."""
         self._tasks = Tasks("group member")
@@ -67,7 +67,7 @@ class GroupMember:
         except TimeoutError:
             why = self._refusal.message if self._refusal is not None else "it does not answer"
             raise RetriableError(
-                f"cannot join group {self.link.group_id!r} within {timeout_ms} ms: {why}",
+                f"cannot join group {self.link.key!r} within {timeout_ms} ms: {why}",
                 code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             ) from self._refusal
         self.raise_failure()
@@ -181,17 +181,17 @@ class GroupMember:
         held = error.code is ErrorCode.UNRELEASED_INSTANCE_ID  # By a process that ended: until its session does.
         if error.retriable or held:
             if attempt % 10 == 3 or (held and attempt == 1):
-                _log.warning("group %s: no heartbeat gets through: %s", self.link.group_id, error.message)
+                _log.warning("group %s: no heartbeat gets through: %s", self.link.key, error.message)
             await self._wait(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
             return
-        _log.warning("group %s: %s: %s", self.link.group_id, error.code, error.message)
+        _log.warning("group %s: %s: %s", self.link.key, error.code, error.message)
         self.membership.on_refusal(error)
         self._tell()
 
     async def _leave(self) -> None:
         """Give everything up: the application has not asked for records for too long."""
         error = FencedError(
-            f"group {self.link.group_id!r}: nothing was asked for within max_poll_interval_ms "
+            f"group {self.link.key!r}: nothing was asked for within max_poll_interval_ms "
             f"({int(self._max_poll_interval_s * 1000)} ms), so the partitions went to others; process less between two "
             "calls, or allow more time",
             code=ErrorCode.UNKNOWN_MEMBER_ID,
@@ -214,7 +214,7 @@ class GroupMember:
                 message=lambda: message,
             )
         except RaftlogError as error:
-            _log.info("group %s: could not say that this member leaves: %s", self.link.group_id, error.message)
+            _log.info("group %s: could not say that this member leaves: %s", self.link.key, error.message)
 
     def _time_to_poll_s(self) -> float:
         """How long the application may still go without asking for records."""

@@ -14,6 +14,8 @@ from raftlog.client.connection import Connection
 from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.core.membership import FENCED, Membership
 from raftlog.client.group_member import GroupMember
+from raftlog.client.metrics import GroupCounters
+from raftlog.client.offsets import OffsetAndMetadata, on_the_wire
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
 from raftlog.errors import (
@@ -25,11 +27,10 @@ from raftlog.errors import (
     RetriableError,
     UnknownOutcomeError,
 )
-from raftlog.model import LeaderEpoch, Offset, TopicPartition
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
 from raftlog.wire.groups import (
-    CommitOffset,
     CommittedOffset,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -46,15 +47,6 @@ EPOCH_WAIT_S = 1.0
 RETRY_S = 0.1
 MAX_WAITING = 1_000
 """Commits in the background."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetAndMetadata:
-    """An offset to commit: of the next record to read, with a text of the application's own."""
-
-    offset: Offset
-    metadata: str = ""
-    leader_epoch: LeaderEpoch = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +80,11 @@ class GroupSession:
         self.membership = membership
         self._reader = reader
         self._options = options
-        self._link = CoordinatorLink(connection, group_id)
+        self._link = CoordinatorLink(connection, "group", group_id)
         self.member = GroupMember(
             self._link, membership, max_poll_interval_ms=max_poll_interval_ms, on_news=reader.fetcher.interrupt
         )
+        self.counters = GroupCounters()
         self._committed: dict[TopicPartition, Offset] = {}
         self._committing = asyncio.Lock()
         self._commit_due_s = 0.0
@@ -159,7 +152,9 @@ class GroupSession:
         """Return how far partitions were read, as far as that was not committed yet."""
         known = self._reader.positions
         return {
-            partition: OffsetAndMetadata(offset=known[partition])
+            partition: OffsetAndMetadata(
+                offset=known[partition], leader_epoch=self._reader.epochs.get(partition, NO_LEADER_EPOCH)
+            )
             for partition in partitions
             if partition in known and self._committed.get(partition) != known[partition]
         }
@@ -168,6 +163,14 @@ class GroupSession:
         """Commit offsets, one commit after another; see `Consumer.commit`."""
         if not offsets:
             return
+        self.counters.commits += 1
+        try:
+            await self._commit_in_turn(offsets)
+        except RaftlogError:
+            self.counters.commits_failed += 1
+            raise
+
+    async def _commit_in_turn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         doubts: list[RaftlogError] = []
         async with self._committing:
             try:
@@ -226,16 +229,7 @@ class GroupSession:
     ) -> OffsetResults:
         if self.membership.phase != "member":
             raise self.membership.error or FencedError("not a member yet", code=ErrorCode.UNKNOWN_MEMBER_ID)
-        asked = tuple(
-            CommitOffset(
-                topic=partition.topic,
-                partition=partition.partition,
-                offset=chosen.offset,
-                metadata=chosen.metadata,
-                leader_epoch=chosen.leader_epoch,
-            )
-            for partition, chosen in offsets.items()
-        )
+        asked = on_the_wire(offsets)
         return await self._persist(
             OffsetResults,
             paths.GROUP_OFFSETS,
@@ -279,6 +273,7 @@ class GroupSession:
     async def _lose(self) -> None:
         """Tell the application that others may read its partitions already, and join anew."""
         lost = self.membership.owned
+        self.counters.rebalances += 1
         self._forget(lost)
         if lost:
             await _call(self._options.on_lost or self._options.on_revoked, lost)
@@ -289,6 +284,7 @@ class GroupSession:
         """Let partitions go: commit, tell the application, and only then the coordinator."""
         if self._options.auto_commit_interval_ms is not None:
             await self._commit_quietly(self.positions(revoked))
+        self.counters.rebalances += 1
         await _call(self._options.on_revoked, revoked)
         self._forget(revoked)
         self.membership.released(revoked)
@@ -297,35 +293,42 @@ class GroupSession:
     async def _take(self, added: frozenset[TopicPartition]) -> None:
         """Begin with new partitions where the group has left off."""
         try:
-            offsets = await self.starting_offsets(added)
+            offsets, epochs = await self.starting_offsets(added)
         except FencedError as error:
             if error.code not in FENCED:
                 raise
             self.membership.lose(error)  # As the next heartbeat would hear.
             return
         still = {partition: offset for partition, offset in offsets.items() if partition in self.membership.target}
-        self._reader.begin(still)
+        self._reader.begin(still, epochs)
         self.membership.acquired(still)
         if still:
+            self.counters.rebalances += 1
             await _call(self._options.on_assigned, still)
             self.member.hasten()
 
-    async def starting_offsets(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Offset]:
-        """Return where to begin: at what the group has committed, else where `auto_offset_reset` says."""
-        offsets = {}
+    async def starting_offsets(
+        self, partitions: frozenset[TopicPartition]
+    ) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, LeaderEpoch]]:
+        """Return where to begin: at what the group has committed, else where `auto_offset_reset` says.
+
+        And the leader epochs of the records before, as far as they were committed, too.
+        """
+        offsets, epochs = {}, {}
         for item in await self.committed(partitions):
             if item.offset >= 0:
-                offsets[TopicPartition(item.topic, item.partition)] = item.offset
+                partition = TopicPartition(item.topic, item.partition)
+                offsets[partition], epochs[partition] = item.offset, item.leader_epoch
         self._committed |= offsets
         missing = partitions - offsets.keys()
         if not missing:
-            return offsets
+            return offsets, epochs
         if self._options.reset is None:
             raise OffsetOutOfRangeError(
                 f"group {self.group_id!r} has committed no offset of {', '.join(map(str, sorted(missing)))}, and "
                 "auto_offset_reset is none: commit one, or choose where to begin"
             )
-        return offsets | await self._reader.offsets(missing, self._options.reset)
+        return offsets | await self._reader.offsets(missing, self._options.reset), epochs
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         listed = list(partitions)

@@ -8,28 +8,28 @@ from sequence 0: a gap in the old one's sequence would be refused, and is never 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self, get_args
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT, record_bytes
+from raftlog.client.deliveries import Acknowledged, Delivery, Handle, Part, Placed, RecordMetadata, Run, fail
+from raftlog.client.metrics import ProducerCounters, ProducerMetrics
+from raftlog.client.options import known_options, require_at_least
+from raftlog.client.own_loop import OwnLoop
+from raftlog.client.partitioning import Partitioner, Partitioning
+from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_values, ends_of, new_record
+from raftlog.client.room import Room
 from raftlog.client.routing import Routing, Unrouted
-from raftlog.client.sender import RecordMetadata, Sender
+from raftlog.client.sender import Sender
 from raftlog.client.transactions import Transaction, TransactionManager
-from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
-from raftlog.record import NewRecord
-from raftlog.record.arrow import Compression
-from raftlog.record.model import Headers
-from raftlog.record.partitioner import partition_for_key
+from raftlog.record import Compression, NewRecord
 from raftlog.wire.data import AcksText
-
-HeadersLike: TypeAlias = Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]] | None
-Delivery: TypeAlias = "asyncio.Future[RecordMetadata]"
 
 
 class Producer:
@@ -43,12 +43,15 @@ class Producer:
         buffer_bytes: how much may be queued; beyond, `send` waits and `send_nowait` refuses.
         max_block_ms: how long `send` may wait for room, and any record for its topic's metadata.
         delivery_timeout_ms: how long a record may take from `send` on, every wait and attempt included.
+        partitioner: chooses partitions for records that name none; see `Partitioner`. None: by murmur2 of the key, as
+            Kafka does, and without a key the same one until a batch is full.
         max_in_flight: how many batches of one partition may be on their way at once, 1 to 5; order holds anyway.
         transactional_id: whose transactions these are: a name that stays the same when the process starts anew, and
             that no other producer has at the same time. With it, records are sent in a `transaction`.
         transaction_timeout_ms: how long a transaction may take before the cluster aborts it.
     """
 
+    @known_options
     def __init__(
         self,
         bootstrap: str | Sequence[str] = "http://127.0.0.1:9400",
@@ -62,35 +65,43 @@ class Producer:
         request_timeout_ms: int = 30_000,
         max_in_flight: int = MAX_IN_FLIGHT,
         compression: Compression | None = None,
+        partitioner: Partitioner | None = None,
         transactional_id: str = "",
         transaction_timeout_ms: int = 60_000,
         dial: Mapping[str, str] | None = None,
     ) -> None:
         if transactional_id and _acks_text(acks) != "all":
             raise ConfigError(f"transactional_id: a transaction needs acks='all', received {acks!r}")
-        if delivery_timeout_ms < linger_ms:
-            raise ConfigError(f"delivery_timeout_ms must be at least linger_ms, received {delivery_timeout_ms}")
+        require_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
+        require_at_least(1, batch_bytes=batch_bytes, buffer_bytes=buffer_bytes, request_timeout_ms=request_timeout_ms)
+        require_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
         if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
             raise ConfigError(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, received {max_in_flight}")
+        if compression not in (None, *get_args(Compression)):
+            raise ConfigError(f"compression: expected None, lz4 or zstd, received {compression!r}")
+        if partitioner is not None and not callable(partitioner):
+            raise ConfigError(f"partitioner: expected a function, received {partitioner!r}")
         self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
-        self._accumulator: Accumulator[Delivery] = Accumulator(
+        self._accumulator: Accumulator[Handle] = Accumulator(
             batch_bytes=batch_bytes,
             linger_ms=linger_ms,
             max_in_flight=max_in_flight,
             delivery_timeout_ms=delivery_timeout_ms,
             transactional=bool(transactional_id),
         )
-        self._buffer_bytes = buffer_bytes
         self._batch_bytes = batch_bytes
-        self._sticky: dict[str, tuple[int, int]] = {}
+        self._partitioning = Partitioning(batch_bytes, partitioner)
+        self._counters = ProducerCounters(batch_bytes)
+        self._loop = OwnLoop("producer")
         self._max_block_ms = min(max_block_ms, delivery_timeout_ms)
-        self._routing: Routing[Delivery] = Routing(
-            self._connection, timeout_ms=self._max_block_ms, route=self._route, fail=self._refuse
+        self._routing: Routing[Handle] = Routing(
+            self._connection, timeout_ms=self._max_block_ms, route=self._route_late, fail=self._refuse
         )
         self._closed = False
         self._sender = Sender(
             self._connection,
             self._accumulator,
+            self._counters,
             acks=_acks_text(acks),
             delivery_timeout_ms=delivery_timeout_ms,
             request_timeout_ms=request_timeout_ms,
@@ -98,6 +109,7 @@ class Producer:
             transactional_id=transactional_id,
             on_failed=self._on_failed,
         )
+        self._room = Room(buffer_bytes, self._queued_bytes, self._sender, max_block_ms=self._max_block_ms)
         self._transactions = (
             TransactionManager(
                 self._connection,
@@ -141,8 +153,11 @@ class Producer:
             UnknownOutcomeError: it may or may not be in the log.
             RaftlogError: it is not in the log.
         """
-        record = _record(value, key, headers, timestamp)
-        return await (await self._add_when_there_is_room(topic, partition, record))
+        self._require_open()
+        record = new_record(value, key, headers, timestamp)
+        sent_ms, size = _now_ms(), record_bytes(record)
+        await self._room.wait(size, sent_ms)
+        return await self._add(topic, partition, record, size, sent_ms)
 
     def send_nowait(
         self,
@@ -160,15 +175,41 @@ class Producer:
             OverloadedError: BUFFER_EXHAUSTED; nothing was queued.
             TypeError: a key or value is not bytes.
         """
-        return self._add(topic, partition, _record(value, key, headers, timestamp), _now_ms())
+        record = new_record(value, key, headers, timestamp)
+        return self._add(topic, partition, record, record_bytes(record), _now_ms())
 
-    async def send_many(self, topic: str, values: Sequence[bytes], *, key: bytes | None = None) -> list[RecordMetadata]:
-        """Send several values; return their metadata in order once all are acknowledged."""
-        deliveries = []
-        for value in values:
-            record = _record(value, key, None, None)
-            deliveries.append(await self._add_when_there_is_room(topic, None, record))
-        return list(await asyncio.gather(*deliveries))
+    async def send_many(
+        self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None
+    ) -> Sequence[RecordMetadata]:
+        """Send several values; return their metadata in order once all are acknowledged.
+
+        The cheapest way to send: what goes to one partition in a row is queued at once, and its outcome told at once.
+
+        Raises:
+            TypeError: one is not bytes or None; nothing was queued.
+            RaftlogError: of the first that has failed, once each has an outcome. Others may be in the log: where it
+                matters which, use `send_nowait`.
+        """
+        self._require_open()
+        checked, key = checked_values(values), bytes_or_none("key", key)
+        if self._partitioning.is_custom:
+            return await self._send_each(topic, checked, key)
+        placed: list[Placed] = []
+        if checked and not self._knows(topic):
+            (first,) = await self._send_each(topic, checked[:1], key)
+            placed.append(Placed(TopicPartition(topic, first.partition), first.offset, [first.timestamp]))
+            checked = checked[1:]
+        runs = await self._queue_runs(topic, checked, key)
+        for run in runs:
+            placed += await run.outcome()
+        for run in runs:
+            if run.error is not None:
+                raise run.error
+        return Acknowledged(placed)
+
+    def metrics(self) -> ProducerMetrics:
+        """Return what this producer has done so far."""
+        return self._counters.snapshot(buffered_bytes=self._queued_bytes(), epoch_bumps=self._accumulator.epoch_bumps)
 
     def transaction(self) -> Transaction:
         """Return a transaction: `async with producer.transaction(): ...`.
@@ -178,13 +219,17 @@ class Producer:
 
         Raises:
             ConfigError: the producer has no transactional_id.
+            RuntimeError: it is closed.
         """
+        if self._closed:
+            raise RuntimeError("the producer is closed; make another one")
         if self._transactions is None:
             raise ConfigError("a transaction needs Producer(transactional_id=...): a name of its own that stays")
         return Transaction(self._transactions)
 
     async def flush(self) -> None:
         """Wait until every queued record has an outcome."""
+        self._loop.require()
         await self._routing.flush()
         await self._sender.flush()
 
@@ -210,103 +255,116 @@ class Producer:
         self._routing.discard(error)
         await self._sender.discard(error)
 
-    async def _add_when_there_is_room(self, topic: str, partition: int | None, record: NewRecord) -> Delivery:
-        sent_ms, size = _now_ms(), record_bytes(record)
-        while not self._has_room(size):
-            left_ms = sent_ms + self._max_block_ms - _now_ms()
-            if left_ms <= 0:
-                break  # It is refused.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_ms / 1000):
-                    await self._sender.wait_for_room()
-        return self._add(topic, partition, record, sent_ms)
+    async def _send_each(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[RecordMetadata]:
+        """Send values that go to any partition, one by one."""
+        deliveries = []
+        for value in values:
+            record = new_record(value, key, None, None)
+            sent_ms, size = _now_ms(), record_bytes(record)
+            await self._room.wait(size, sent_ms)
+            deliveries.append(self._add(topic, None, record, size, sent_ms))
+        if deliveries:
+            await asyncio.wait(deliveries)
+        return [delivery.result() for delivery in deliveries]
 
-    def _add(self, topic: str, partition: int | None, record: NewRecord, sent_ms: int) -> Delivery:
-        """Queue a record, given to the producer at `sent_ms`."""
-        if self._closed:
-            raise RuntimeError("the producer is closed")
-        if self._transactions is not None:
-            self._transactions.require_open()
-        size = record_bytes(record)
-        if not self._has_room(size):
-            raise OverloadedError(
-                f"{self._queued_bytes} bytes are queued, this record has {size}, buffer_bytes is {self._buffer_bytes}; "
-                f"it is not in the log: wait, or use send, which waits for up to {self._max_block_ms} ms",
-                code=ErrorCode.BUFFER_EXHAUSTED,
+    async def _queue_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
+        """Queue values of a known topic, as many at once as a batch has; give way to other tasks after each."""
+        runs: list[Run] = []
+        ends = ends_of(values, key)
+        begin = at = 0
+        while at < len(values):
+            after = max(at + 1, bisect_right(ends, begin + min(self._batch_bytes, self._room.buffer_bytes)))
+            size, sent_ms = ends[after - 1] - begin, _now_ms()
+            await self._room.wait(size, sent_ms)
+            self._require_open()
+            self._room.require(size)
+            run = Run(after - at)
+            self._accumulator.add_run(
+                self._partitioning.by_default(topic, self._partition_count(topic), key, size),
+                values[at:after],
+                key=key,
+                timestamp=time.time_ns() // 1_000,
+                size=size,
+                handle=Part(run, 0, after - at),
+                sent_ms=sent_ms,
             )
-        delivery: Delivery = asyncio.get_running_loop().create_future()
-        delivery.add_done_callback(_observe)
-        unrouted = Unrouted(topic, partition, record, delivery, sent_ms, size)
-        if self._routing.is_asking(topic) or self._connection.known(topic) is None:
-            self._routing.add(unrouted)
+            self._sender.wake()
+            runs.append(run)
+            at, begin = after, ends[after - 1]
+            await asyncio.sleep(0)
+        return runs
+
+    def _add(self, topic: str, partition: int | None, record: NewRecord, size: int, sent_ms: int) -> Delivery:
+        """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
+        if self._closed or self._transactions is not None:
+            self._require_open()
+        queued = self._accumulator.size + self._routing.size
+        if queued + size > self._room.buffer_bytes:
+            self._room.require(size)
+        if partition is not None and type(partition) is not int:
+            raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
+        delivery: Delivery = self._loop.require().create_future()
+        info = self._connection.known(topic)
+        if info is None or (self._routing.size and self._routing.is_asking(topic)):
+            self._routing.add(Unrouted(topic, partition, record, delivery, sent_ms, size))
         else:
-            self._route(unrouted)
+            self._route(topic, len(info.partitions), partition, record, delivery, sent_ms, size)
         return delivery
 
-    @property
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the producer is closed; make another one")
+        if self._transactions is not None:
+            self._transactions.require_open()
+        self._loop.require()
+
+    def _knows(self, topic: str) -> bool:
+        """Tell whether records of a topic can be routed now: it is known, and none wait before them."""
+        return self._connection.known(topic) is not None and not self._routing.is_asking(topic)
+
+    def _partition_count(self, topic: str) -> int:
+        info = self._connection.known(topic)
+        if info is None:
+            raise NotFoundError(f"there is no topic {topic!r} any more")
+        return len(info.partitions)
+
     def _queued_bytes(self) -> int:
         return self._accumulator.size + self._routing.size
 
-    def _has_room(self, size: int) -> bool:
-        """Tell whether a record may be queued.
-
-        Raises:
-            InvalidRequestError: MESSAGE_TOO_LARGE, it never may.
-        """
-        if size > self._buffer_bytes:
-            raise InvalidRequestError(
-                f"the record has {size} bytes, buffer_bytes is {self._buffer_bytes}", code=ErrorCode.MESSAGE_TOO_LARGE
-            )
-        return self._queued_bytes + size <= self._buffer_bytes
-
-    def _refuse(self, unrouted: Unrouted[Delivery], error: RaftlogError) -> None:
+    def _refuse(self, unrouted: Unrouted[Handle], error: RaftlogError) -> None:
         """Fail a record that was never queued for a partition."""
-        if not unrouted.handle.done():
-            unrouted.handle.set_exception(error)
+        self._counters.on_failed(1, error)
+        fail([unrouted.handle], error)
         self._on_failed(error)
         self._sender.room_was_made()
 
-    def _route(self, unrouted: Unrouted[Delivery]) -> None:
-        topic, partition, record = unrouted.topic, unrouted.partition, unrouted.record
-        info = self._connection.known(topic)
-        assert info is not None
-        count = len(info.partitions)
-        if partition is None:
-            key, size = record.key, unrouted.size
-            partition = self._stick(topic, count, size) if key is None else partition_for_key(key, count)
-        elif not 0 <= partition < count:
-            error = InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {partition}")
-            self._refuse(unrouted, error)
+    def _route_late(self, late: Unrouted[Handle]) -> None:
+        """Queue a record whose topic is known now."""
+        count = self._partition_count(late.topic)
+        self._route(late.topic, count, late.partition, late.record, late.handle, late.sent_ms, late.size)
+
+    def _route(
+        self,
+        topic: str,
+        count: int,
+        partition: int | None,
+        record: NewRecord,
+        handle: Handle,
+        sent_ms: int,
+        size: int,
+    ) -> None:
+        """Queue a record for one of the topic's `count` partitions."""
+        try:
+            chosen = self._partitioning.choose(topic, count, partition, record, size)
+        except InvalidRequestError as error:
+            self._refuse(Unrouted(topic, partition, record, handle, sent_ms, size), error)
             return
-        self._accumulator.add(TopicPartition(topic, partition), record, unrouted.handle, unrouted.sent_ms)
+        self._accumulator.add(chosen, record, handle, sent_ms, size)
         self._sender.wake()
-
-    def _stick(self, topic: str, count: int, size: int) -> int:
-        """Choose a partition for a record without a key: the same one until a batch is full (KIP-794)."""
-        partition, filled = self._sticky.get(topic, (random.randrange(count), 0))  # noqa: S311
-        if filled >= self._batch_bytes:
-            partition, filled = (partition + 1 + random.randrange(max(1, count - 1))) % count, 0  # noqa: S311
-        self._sticky[topic] = (partition, filled + size)
-        return partition
-
-
-def _observe(delivery: Delivery) -> None:
-    """Mark an error as seen: a delivery may be dropped."""
-    if not delivery.cancelled():
-        delivery.exception()
 
 
 def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-def _record(value: object, key: object, headers: HeadersLike, timestamp: int | None) -> NewRecord:
-    return NewRecord(
-        _bytes_or_none("value", value),
-        _bytes_or_none("key", key),
-        time.time_ns() // 1_000 if timestamp is None else timestamp,
-        _headers(headers),
-    )
 
 
 def _acks_text(acks: AcksText | Literal[0, 1, -1]) -> AcksText:
@@ -314,25 +372,3 @@ def _acks_text(acks: AcksText | Literal[0, 1, -1]) -> AcksText:
     if acks not in known:
         raise ConfigError(f"acks: expected 'all', 1 or 0, received {acks!r}")
     return known[acks]
-
-
-def _bytes_or_none(name: str, value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    hint = ": encode it, for example with .encode()" if isinstance(value, str) else ""
-    raise TypeError(f"{name}: expected bytes or None, received {type(value).__name__}{hint}")
-
-
-def _headers(headers: HeadersLike) -> Headers:
-    if not headers:
-        return ()
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((_text(key), _bytes_or_none(f"headers[{key!r}]", value)) for key, value in pairs)
-
-
-def _text(key: object) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"headers: expected str keys, received {type(key).__name__}")
-    return key

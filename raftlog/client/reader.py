@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
+from raftlog import record
+from raftlog.client.chunk import Chunk
 from raftlog.client.connection import Connection
-from raftlog.client.fetching import Chunk, Failure, Fetcher
+from raftlog.client.fetching import Failure, Fetcher
 from raftlog.client.starts import Start, offset_at
 from raftlog.errors import CorruptBatchError, ErrorCode
-from raftlog.model import Offset, TopicPartition
-from raftlog.record import READ_SCHEMA, Record
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from raftlog.record import Record
 
-TABLE_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("partition", pa.int32()), *READ_SCHEMA])
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger(__name__)
+MAX_RECORDS = 500
+"""At once, where the application does not say: as Kafka's `max.poll.records`.
+
+Fewer than the garbage collector's first threshold: when they are dropped before the next come, it has nothing to do.
+"""
 
 
 class PartitionReader:
@@ -30,23 +40,35 @@ class PartitionReader:
         self.fetcher = fetcher
         self.positions: dict[TopicPartition, Offset] = {}
         """Of the next record that will be returned."""
+        self.epochs: dict[TopicPartition, LeaderEpoch] = {}
+        """In which the last record that was returned was written, as far as it is known."""
+        self._tables = record.NamedTables()
         self.ready: deque[Record] = deque()
         """What an iteration has not handed out yet: records of one partition, without gaps."""
         self._ready_end: Offset = 0
         self._on_out_of_range = on_out_of_range
 
-    def begin(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Read more partitions, or go on elsewhere in some."""
+    def begin(
+        self, offsets: Mapping[TopicPartition, Offset], epochs: Mapping[TopicPartition, LeaderEpoch] | None = None
+    ) -> None:
+        """Read more partitions, or go on elsewhere in some.
+
+        Args:
+            epochs: in which the records before the offsets were written, where that is known.
+        """
         for partition, offset in offsets.items():
             self._drop_ready(partition)
             self.positions[partition] = offset
-            self.fetcher.seek(partition, offset)
+            self.epochs[partition] = (epochs or {}).get(partition, NO_LEADER_EPOCH)
+            self.fetcher.seek(partition, offset, self.epochs[partition])
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading some partitions; what was fetched of them is dropped."""
         for partition in partitions:
             self._drop_ready(partition)
             self.positions.pop(partition, None)
+            self.epochs.pop(partition, None)
+            self._tables.forget(partition)
             self.fetcher.forget(partition)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -54,7 +76,7 @@ class PartitionReader:
         for partition in partitions:
             self._drop_ready(partition)
             self.fetcher.paused.add(partition)
-            self.fetcher.seek(partition, self.positions[partition])
+            self.fetcher.seek(partition, self.positions[partition], self.epochs[partition])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with paused partitions."""
@@ -79,12 +101,13 @@ class PartitionReader:
             CorruptBatchError: a checksum is wrong. Nothing is skipped: it is fetched anew.
         """
         try:
-            records = chunk.take(len(chunk.records()) if max_records is None else max_records)
+            records = chunk.take(MAX_RECORDS if max_records is None else max_records)
         except CorruptBatchError:
-            self.fetcher.seek(chunk.partition, chunk.position)
+            self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition])
             raise
-        self.positions[chunk.partition] = chunk.position
-        if chunk.position == chunk.next_position:
+        self.fetcher.counters.records += len(records)
+        self._note(chunk)
+        if chunk.is_read:
             self.fetcher.chunks.popleft()
         return records
 
@@ -95,15 +118,23 @@ class PartitionReader:
             try:
                 batches = chunk.arrow()
             except CorruptBatchError:
-                self.fetcher.seek(chunk.partition, chunk.position)
+                self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition])
                 if tables:
                     break
                 raise
             self.fetcher.chunks.popleft()
-            tables += [_with_names(rows, chunk.partition) for rows in batches]
-            self.positions[chunk.partition] = chunk.next_position
+            tables += [self._tables.named(batches, chunk.partition)] if batches else []
+            self._note(chunk)
             chunk = self.fetcher.chunks[0] if self.fetcher.chunks else None
-        return pa.concat_tables(tables) if tables else TABLE_SCHEMA.empty_table()
+        table = self._tables.joined(tables)
+        self.fetcher.counters.records += table.num_rows
+        return table
+
+    def _note(self, chunk: Chunk) -> None:
+        """Note how far the application has been given a chunk."""
+        self.positions[chunk.partition] = chunk.position
+        if chunk.leader_epoch >= 0:
+            self.epochs[chunk.partition] = chunk.leader_epoch
 
     def keep_ready(self, records: list[Record]) -> None:
         """Hand records out one by one: a record counts as returned once it is."""
@@ -134,6 +165,11 @@ class PartitionReader:
         out_of_range = failure.error.code is ErrorCode.OFFSET_OUT_OF_RANGE
         if not out_of_range or self._on_out_of_range is None:
             raise failure.error
+        if (cut := failure.error.details.get("diverging_offset")) is not None:
+            _log.warning("%s; going on there", failure.error.message)
+            if failure.partition in self.positions:
+                self.begin({failure.partition: min(cut, self.positions[failure.partition])})
+            return
         (offset,) = (await self.offsets([failure.partition], self._on_out_of_range)).values()
         if failure.partition in self.positions:
             self.begin({failure.partition: offset})
@@ -141,9 +177,3 @@ class PartitionReader:
     def _drop_ready(self, partition: TopicPartition) -> None:
         if self.ready and (self.ready[0].topic, self.ready[0].partition) == partition:
             self.ready.clear()
-
-
-def _with_names(rows: pa.RecordBatch, partition: TopicPartition) -> pa.Table:
-    names = pa.repeat(pa.scalar(partition.topic), rows.num_rows)
-    numbers = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows.num_rows)
-    return pa.Table.from_arrays([names, numbers, *rows.columns], schema=TABLE_SCHEMA)

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from raftlog.client.connection import Connection
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError
-from raftlog.record import NewRecord
+from raftlog.record.model import NewRecord
 from raftlog.runtime import Tasks
 
 H = TypeVar("H")

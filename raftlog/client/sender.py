@@ -9,59 +9,38 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
-from raftlog.client.core.partition_queue import PendingBatch, ProducerIdentity
+from raftlog.client.core.partition_queue import ProducerIdentity
+from raftlog.client.deliveries import Handle, acknowledge, fail
+from raftlog.client.metrics import ProducerCounters
+from raftlog.client.produce_requests import Batch, ProduceRequests, Routed, in_order
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
     RaftlogError,
-    RetriableError,
     StaleRouteError,
     UnknownOutcomeError,
 )
-from raftlog.model import Address, Offset, TopicPartition
-from raftlog.record import build_batch
-from raftlog.record.arrow import Compression
+from raftlog.model import Address, TopicPartition
+from raftlog.record import Compression
 from raftlog.runtime import Tasks
-from raftlog.transport.session import PeerAnswerError
 from raftlog.wire import media, paths
-from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import (
-    MAX_REQUEST_PARTITIONS,
     AcksText,
-    ProducePartition,
-    ProduceRequest,
     ProduceResponse,
     ProduceResult,
     ProducerIdResponse,
 )
 from raftlog.wire.transactions import TransactionalProducer
 
-MAX_REQUEST_BYTES = 8 << 20
-"""How large a request may be that has several batches; less once a broker has found one too large."""
 MAX_WAIT_S = 0.1
 PRODUCER_ID = ""
 """In place of a topic's name: what is asked for is a producer id."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordMetadata:
-    """Where a record is. With acks=0 the offset is -1: nobody said."""
-
-    topic: str
-    partition: int
-    offset: Offset
-    timestamp: int
-    """Microseconds since 1970 UTC."""
-
-
-Batch: TypeAlias = PendingBatch["asyncio.Future[RecordMetadata]"]
-Routed: TypeAlias = tuple[TopicPartition, Batch]
 
 
 class Sender:
@@ -70,7 +49,8 @@ class Sender:
     def __init__(
         self,
         connection: Connection,
-        accumulator: Accumulator[asyncio.Future[RecordMetadata]],
+        accumulator: Accumulator[Handle],
+        counters: ProducerCounters,
         *,
         acks: AcksText,
         delivery_timeout_ms: int,
@@ -81,23 +61,27 @@ class Sender:
     ) -> None:
         self._connection = connection
         self._accumulator = accumulator
-        self._acks = acks
+        self._counters = counters
         self._delivery_timeout_ms = delivery_timeout_ms
         self._request_timeout_ms = request_timeout_ms
-        self._compression: Compression | None = compression
         self._transactional_id = transactional_id
         self._on_failed = on_failed
-        self._request_bytes = MAX_REQUEST_BYTES
+        self._requests = ProduceRequests(acks=acks, compression=compression, transactional_id=transactional_id)
         self._asking: set[str] = set()
         """What is being asked for: topics' metadata, and a producer id. What needs it waits, and nothing else."""
         self._tasks = Tasks("producer")
         self._running: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self._is_awake = False
+        """It will look at what is queued by itself."""
         self._settled = asyncio.Event()
         """Set whenever some record got its outcome, or is no longer on its way."""
 
     def wake(self) -> None:
         """Say that a record was queued."""
+        if self._is_awake:
+            return
+        self._is_awake = True
         if self._running is None or self._running.done():
             self._running = self._tasks.spawn(self._run(), name="send")
         self._wake.set()
@@ -145,18 +129,23 @@ class Sender:
             self._tell(batch, UnknownOutcomeError("the producer was closed"))
 
     async def _run(self) -> None:
-        while not self._accumulator.empty:
-            self._wake.clear()
-            self._fail(self._accumulator.expire(_now_ms()))
-            self._send_due(_now_ms())
-            now = _now_ms()
-            due = self._accumulator.next_due_ms(now)
-            wait_s = MAX_WAIT_S if due is None else min((due - now) / 1000, MAX_WAIT_S)
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+        try:
+            while not self._accumulator.empty:
+                self._wake.clear()
+                self._is_awake = False
+                self._fail(self._accumulator.expire(_now_ms()))
+                self._send_due(_now_ms())
+                await self._until_due()
+        finally:
+            self._is_awake = False
+
+    async def _until_due(self) -> None:
+        """Wait until another batch may go, there is an answer, or something was queued."""
+        now = _now_ms()
+        due = self._accumulator.next_due_ms(now)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MAX_WAIT_S if due is None else min((due - now) / 1000, MAX_WAIT_S)):
+                await self._wake.wait()
 
     def _send_due(self, now_ms: int) -> None:
         due = self._accumulator.due(now_ms)
@@ -171,8 +160,13 @@ class Sender:
             self._fail(failed)
             routes[address] += [(partition, batch) for batch in taken]
         for address, routed in routes.items():
-            for request in self._requests(routed):
+            for request in self._requests.share([pair for pair in routed if self._is_encoded(*pair)]):
                 self._tasks.spawn(self._send(address, request), name=f"produce to {address}")
+
+    def _is_encoded(self, partition: TopicPartition, batch: Batch) -> bool:
+        if (error := self._requests.encode(batch)) is not None:
+            self._on_result(partition, batch, error)
+        return error is None
 
     def _route(self, partition: TopicPartition, now_ms: int) -> Address | None:
         """Return where a partition's leader is; None if that is being asked for, or is not to be known now."""
@@ -212,54 +206,12 @@ class Sender:
         answer = await self._connection.ask_any(ProducerIdResponse, "POST", paths.PRODUCERS)
         self._accumulator.begin(ProducerIdentity(answer.producer_id, answer.producer_epoch))
 
-    def _requests(self, routed: Sequence[Routed]) -> Iterator[list[Routed]]:
-        """Share batches out to requests that are not too large; a partition's stay in their order."""
-        request: list[Routed] = []
-        size = 0
-        for partition, batch in routed:
-            if (error := self._encode(batch)) is not None:
-                self._on_result(partition, batch, error)
-                continue
-            full = len(request) == MAX_REQUEST_PARTITIONS or size + len(batch.encoded) > self._request_bytes
-            if request and full:
-                yield request
-                request, size = [], 0
-            request.append((partition, batch))
-            size += len(batch.encoded)
-        if request:
-            yield request
-
-    def _encode(self, batch: Batch) -> RaftlogError | None:
-        """Give a batch its bytes, which stay the same while it has its place in the sequence; say what prevents it."""
-        if batch.encoded:
-            return None
-        assert batch.identity is not None
-        try:
-            encoded = build_batch(
-                batch.records,
-                producer_id=batch.identity.producer_id,
-                producer_epoch=batch.identity.producer_epoch,
-                base_sequence=batch.sequence,
-                compression=self._compression,
-                transactional=bool(self._transactional_id),
-            )
-        except (ValueError, TypeError, OverflowError) as error:
-            return InvalidRequestError(f"the records cannot be encoded: {error}", code=ErrorCode.INVALID_RECORD)
-        batch.encoded = bytes(encoded)
-        return None
-
     async def _send(self, address: Address, routed: Sequence[Routed]) -> None:
         now = _now_ms()
         left_ms = min(self._delivery_timeout_ms - (now - batch.created_ms) for _, batch in routed)
         timeout_ms = max(1, min(self._request_timeout_ms, left_ms))
-        asked = tuple(
-            ProducePartition(topic=p.topic, partition=p.partition, length=len(b.encoded), topic_id=b.topic_id)
-            for p, b in routed
-        )
-        head = ProduceRequest(
-            acks=self._acks, timeout_ms=timeout_ms, transactional_id=self._transactional_id, partitions=asked
-        )
         results: Sequence[ProduceResult | RaftlogError]
+        self._count(routed, now)
         try:
             response = await self._connection.session.call(
                 ProduceResponse,
@@ -267,36 +219,36 @@ class Sender:
                 address,
                 paths.PRODUCE,
                 timeout_ms=timeout_ms + 100,
-                body=encode_frame(head, [batch.encoded for _, batch in routed]),
+                body=self._requests.body(routed, timeout_ms=timeout_ms),
                 content_type=media.FRAME,
             )
-            results = _in_order(routed, response)
+            results = in_order(routed, response)
         except RaftlogError as error:
-            results = [self._of_request(error, len(routed))] * len(routed)
+            results = [self._requests.of_request(error, len(routed))] * len(routed)
+        finally:
+            self._counters.on_answer(_now_ms() - now)
         for (partition, batch), result in zip(routed, results, strict=True):
             self._on_result(partition, batch, result)
         self._settled.set()  # Who discards can take now what has failed.
         self._wake.set()
 
-    def _of_request(self, error: RaftlogError, batches: int) -> RaftlogError:
-        """Return what an error of a whole request means for each of its batches."""
-        if isinstance(error, PeerAnswerError):
-            # They arrived somewhere, and the answer says nothing: they may be in the log.
-            return UnknownOutcomeError(error.message)
-        if error.code is ErrorCode.MESSAGE_TOO_LARGE and batches > 1:
-            self._request_bytes = max(1, self._request_bytes // 2)
-            return RetriableError(error.message, code=error.code)
-        return error
+    def _count(self, routed: Sequence[Routed], now_ms: int) -> None:
+        self._counters.on_request()
+        for _, batch in routed:
+            self._counters.on_batch(
+                records=len(batch.records),
+                size=batch.size,
+                encoded=len(batch.encoded),
+                attempts=batch.attempts,
+                queued_ms=now_ms - batch.created_ms,
+            )
 
     def _on_result(self, partition: TopicPartition, batch: Batch, result: ProduceResult | RaftlogError) -> None:
         now = _now_ms()
         if isinstance(result, ProduceResult) and result.error is None:
             failed = self._accumulator.on_acknowledged(partition, batch, now)
-            offset = result.base_offset
-            for record, delivery in zip(batch.records, batch.handles, strict=True):
-                if not delivery.done():
-                    delivery.set_result(RecordMetadata(partition.topic, partition.partition, offset, record.timestamp))
-                offset += offset >= 0
+            self._counters.records_acknowledged += len(batch.records)
+            acknowledge(batch.handles, batch.records.timestamps, partition, result.base_offset)
         else:
             error = result if isinstance(result, RaftlogError) else _error_of(result)
             if isinstance(error, StaleRouteError | UnknownOutcomeError) or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
@@ -315,24 +267,13 @@ class Sender:
             self._tell(batch, error)
 
     def _tell(self, batch: Batch, error: RaftlogError) -> None:
-        for delivery in batch.handles:
-            if not delivery.done():
-                delivery.set_exception(error)
+        self._counters.on_failed(len(batch.records), error)
+        fail(batch.handles, error)
         self._settled.set()
 
     def _topic_id(self, partition: TopicPartition) -> str:
         info = self._connection.known(partition.topic)
         return info.topic_id if info else ""
-
-
-def _in_order(routed: Sequence[Routed], response: ProduceResponse) -> list[ProduceResult | RaftlogError]:
-    """Return each batch's result: results are in the order of the request."""
-    unknown = UnknownOutcomeError("the broker's answer leaves out a batch, or names another one")
-    results = [*response.partitions, *([None] * len(routed))]
-    return [
-        result if result is not None and (result.topic, result.partition) == partition else unknown
-        for (partition, _), result in zip(routed, results, strict=False)
-    ]
 
 
 def _error_of(result: ProduceResult) -> RaftlogError:

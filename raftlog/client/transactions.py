@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 
-from raftlog.client.connection import Connection, parse_bootstrap
-from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.connection import Connection
+from raftlog.client.coordinator_link import CoordinatorLink
+from raftlog.client.offsets import OffsetsToCommit, full, on_the_wire
 from raftlog.errors import (
     ErrorCode,
     FencedError,
@@ -26,10 +26,8 @@ from raftlog.errors import (
     TransactionAbortedError,
     UnknownOutcomeError,
 )
-from raftlog.model import Address, Offset
 from raftlog.wire import paths
-from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
-from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset, OffsetResults
+from raftlog.wire.groups import NO_MEMBER_EPOCH, OffsetResults
 from raftlog.wire.transactions import (
     EndTransactionBody,
     InitTransactionsBody,
@@ -97,7 +95,7 @@ class TransactionManager:
         self._producer: TransactionalProducer | None = None
         self._failure: RaftlogError | None = None
         self._has_offsets = False
-        self._coordinators: dict[CoordinatorKind, Address] = {}
+        self._link = CoordinatorLink(connection, "transaction", transactional_id)
 
     def require_open(self) -> None:
         """Refuse records that belong to no transaction, or to one that cannot be committed any more.
@@ -140,7 +138,7 @@ class TransactionManager:
         self._sending.begin_epoch(self._producer)
         self.state, self._failure, self._has_offsets = "in transaction", None, False
 
-    async def send_offsets(self, offsets: Mapping[tuple[str, int], Offset], group: GroupMetadata) -> None:
+    async def send_offsets(self, offsets: OffsetsToCommit, group: GroupMetadata) -> None:
         """Have a group's offsets count if the transaction does; see `Transaction.send_offsets`."""
         self.require_open()
         assert self._producer is not None
@@ -148,13 +146,14 @@ class TransactionManager:
             group_id=group.group_id,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.producer_epoch,
-            offsets=tuple(CommitOffset(topic=t, partition=p, offset=offset) for (t, p), offset in offsets.items()),
+            offsets=on_the_wire(full(offsets)),
             member_id=group.member_id,
             member_epoch=group.member_epoch,
         )
         self._has_offsets = True
         try:
-            results = await self._ask(OffsetResults, paths.TRANSACTION_OFFSETS, body, kind="group", key=group.group_id)
+            link = CoordinatorLink(self._connection, "group", group.group_id)
+            results = await self._persist(link, OffsetResults, paths.TRANSACTION_OFFSETS, body)
         except RaftlogError as error:
             self.fail(error)
             raise
@@ -227,46 +226,25 @@ class TransactionManager:
         self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
         self.state = "ready"
 
-    async def _ask(
-        self, cls: type[T], path: str, body: object, *, kind: CoordinatorKind = "transaction", key: str = ""
-    ) -> T:
-        """Ask a coordinator until it answers or time is up; every question may be asked again."""
-        deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1000
-        attempt = 0
-        while True:
-            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
-            try:
-                address = await self._coordinator(kind, key or self.transactional_id)
-                return await self._connection.session.call(
-                    cls,
-                    "POST",
-                    address,
-                    paths.fill(path, transactional_id=self.transactional_id),
-                    timeout_ms=max(1, min(left_ms, ATTEMPT_TIMEOUT_MS)),
-                    message=body,
-                )
-            except RetriableError as error:
-                if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                    self._coordinators.pop(kind, None)
-                attempt += 1
-                wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
-                if left_ms <= wait_ms:
-                    raise
-            except RaftlogError as error:
-                if error.code in _FENCING and kind == "transaction":
-                    self.state = "fenced"
-                    raise self._fenced() from error
-                raise
-            await asyncio.sleep(wait_ms / 1000)
+    async def _ask(self, cls: type[T], path: str, body: object) -> T:
+        """Ask this id's coordinator until it answers or time is up; every question may be asked again."""
+        try:
+            return await self._persist(self._link, cls, path, body)
+        except RaftlogError as error:
+            if error.code in _FENCING:
+                self.state = "fenced"
+                raise self._fenced() from error
+            raise
 
-    async def _coordinator(self, kind: CoordinatorKind, key: str) -> Address:
-        if kind == "group":
-            self._coordinators.pop(kind, None)  # The next one may be asked about another group.
-        if kind not in self._coordinators:
-            where = paths.fill(paths.COORDINATOR, kind=kind, key=key)
-            found = await self._connection.ask_any(CoordinatorInfo, "GET", where)
-            (self._coordinators[kind],) = parse_bootstrap(found.url)
-        return self._coordinators[kind]
+    async def _persist(self, link: CoordinatorLink, cls: type[T], path: str, body: object) -> T:
+        return await link.persist(
+            cls,
+            "POST",
+            paths.fill(path, transactional_id=self.transactional_id),
+            timeout_ms=self._timeout_ms,
+            attempt_timeout_ms=ATTEMPT_TIMEOUT_MS,
+            message=lambda: body,
+        )
 
     def _aborted(self) -> RaftlogError:
         if isinstance(self._failure, FencedError) and self.state == "fenced":
@@ -297,7 +275,7 @@ class Transaction:
 
     async def send_offsets(
         self,
-        offsets: Mapping[tuple[str, int], Offset],
+        offsets: OffsetsToCommit,
         group: GroupMetadata | str,
     ) -> None:
         """Have a group's offsets count if the transaction does: what was read and what was made of it go together.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from itertools import repeat
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +25,7 @@ from raftlog.record.batch import (
     write_header,
 )
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches, readable_batches
-from raftlog.record.model import Headers, NewRecord, Record
-
-Compression: TypeAlias = Literal["lz4", "zstd"]
+from raftlog.record.model import Compression, Headers, NewRecord, Record, RecordColumns
 
 HEADERS_TYPE = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=True)])
@@ -54,7 +52,7 @@ _ATTRIBUTE_OF: dict[str | None, int] = {None: 0, "lz4": 1, "zstd": 2}
 
 
 def build_batch(
-    records: Sequence[NewRecord],
+    records: Sequence[NewRecord] | RecordColumns,
     *,
     producer_id: ProducerId = NO_PRODUCER_ID,
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
@@ -69,21 +67,32 @@ def build_batch(
     """
     if not records:
         raise ValueError("a record batch holds at least one record, received none")
-    values, keys, timestamps, headers = zip(*records, strict=True)
-    columns = [
-        pa.array(timestamps, pa.int64()).view(SCHEMA.field(0).type),
-        pa.array(keys, pa.binary()),
-        pa.array(values, pa.binary()),
-        _headers_array(headers),
-    ]
     return build_batch_from_arrow(
-        pa.record_batch(columns, schema=SCHEMA),
+        _rows_of(records),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         compression=compression,
         transactional=transactional,
     )
+
+
+def _to_columns(records: Sequence[NewRecord]) -> RecordColumns:
+    columns = RecordColumns()
+    for record in records:
+        columns.append(record)
+    return columns
+
+
+def _rows_of(records: Sequence[NewRecord] | RecordColumns) -> pa.RecordBatch:
+    columns = records if isinstance(records, RecordColumns) else _to_columns(records)
+    arrays = [
+        pa.array(columns.timestamps, pa.int64()).view(SCHEMA.field(0).type),
+        pa.array(columns.keys, pa.binary()),
+        pa.array(columns.values, pa.binary()),
+        _headers_array(columns.headers),
+    ]
+    return pa.record_batch(arrays, schema=SCHEMA)
 
 
 def build_batch_from_arrow(
@@ -172,7 +181,7 @@ def read_records(
     for header, batch in readable_batches(iter_batches(batches), aborted, from_offset=from_offset):
         verify_payload_crc(header, batch)
         rows = to_arrow_with_offsets(header, batch, from_offset=from_offset)
-        records += _to_records(rows, topic, partition)
+        records += to_records(rows, topic, partition)
     return records
 
 
@@ -187,16 +196,20 @@ def _count_from(first: Offset, count: int) -> pa.Array:
     return pc.add(_counting.slice(0, count), first)
 
 
-def _to_records(rows: pa.RecordBatch, topic: str, partition: int) -> list[Record]:
+def to_records(rows: pa.RecordBatch, topic: str, partition: int) -> list[Record]:
+    """Make records of rows of `READ_SCHEMA`, in one pass that runs in C: columns to lists, lists to tuples."""
     offsets, timestamps, keys, values, headers = rows.columns
     columns = (
+        repeat(topic, rows.num_rows),
+        repeat(partition),
         offsets.to_pylist(),
         timestamps.view(pa.int64()).to_pylist(),
-        keys.to_pylist(),
+        repeat(None) if keys.null_count == rows.num_rows else keys.to_pylist(),
         values.to_pylist(),
-        [()] * rows.num_rows if headers.null_count == rows.num_rows else map(_headers_of, headers.to_pylist()),
+        repeat(()) if headers.null_count == rows.num_rows else map(_headers_of, headers.to_pylist()),
     )
-    return [Record(topic, partition, *row) for row in zip(*columns, strict=True)]
+    # Not Record(*row) or Record._make(row): both are Python functions, called for each.
+    return list(map(tuple.__new__, repeat(Record), zip(*columns, strict=False)))
 
 
 def _headers_of(entries: list[dict[str, object]] | None) -> Headers:

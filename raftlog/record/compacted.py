@@ -19,7 +19,7 @@ from raftlog.model import (
     ProducerEpoch,
     ProducerId,
 )
-from raftlog.record.arrow import COMPACTED_SCHEMA, Compression, encode_rows
+from raftlog.record.arrow import COMPACTED_SCHEMA, encode_rows
 from raftlog.record.batch import (
     ATTRIBUTE_COMPACTED,
     ATTRIBUTE_COMPRESSION,
@@ -29,6 +29,7 @@ from raftlog.record.batch import (
     stamp,
     write_header,
 )
+from raftlog.record.model import Compression
 
 MAX_OFFSET_DELTA = 2**32 - 1
 _COMPRESSION_OF: dict[int, Compression | None] = {0: None, 1: "lz4", 2: "zstd"}

@@ -1,5 +1,24 @@
-"""HTTP between raftlog's own parts: one session type with deadlines and typed errors."""
+"""HTTP between raftlog's own parts: one session type with deadlines and typed errors.
 
-from raftlog.transport.session import Answer, HttpSession
+It is loaded when it is first used: a client is imported in a fraction of the time that aiohttp takes. Who wants that
+says `from raftlog import transport`, and `transport.HttpSession` where it is needed.
+"""
 
-__all__ = ["Answer", "HttpSession"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raftlog.transport.session import Answer, HttpSession, PeerAnswerError
+
+__all__ = ["Answer", "HttpSession", "PeerAnswerError"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name with the session's module, once."""
+    if name not in __all__:
+        raise AttributeError(f"module 'raftlog.transport' has no attribute {name!r}")
+    found = getattr(import_module("raftlog.transport.session"), name)
+    globals()[name] = found
+    return found

@@ -55,8 +55,13 @@ def test_a_broker_keeps_pyarrow_from_loading_pandas():
     assert "pandas" not in loaded
 
 
-@pytest.mark.parametrize("module", ["raftlog.client.consumer", "raftlog.client.producer"])
-def test_clients_load_no_pandas_and_no_server(module: str):
-    loaded = loaded_by(f"import {module}")
-    assert "pyarrow" in loaded
-    assert not loaded & {"pandas", "pyspark", "pysyncobj", "click", "rich"}
+HEAVY = {"pyarrow", "numpy", "pandas", "pyspark", "pysyncobj", "click", "rich", "aiohttp"}
+
+
+def test_clients_are_imported_without_what_they_need_only_when_they_are_used():
+    assert not loaded_by("from raftlog import Admin, Consumer, Producer; import raftlog.blocking") & HEAVY
+
+
+@pytest.mark.parametrize("make", ["Consumer('http://127.0.0.1:1', 'topic')", "Producer('http://127.0.0.1:1')"])
+def test_clients_load_arrow_when_they_are_made_and_never_pandas_or_a_server(make: str):
+    assert loaded_by(f"import raftlog; raftlog.{make}") & HEAVY - {"numpy"} == {"pyarrow", "aiohttp"}

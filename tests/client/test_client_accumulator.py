@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.backoff import MAX_MS, backoff_ms
 from raftlog.client.core.partition_queue import NO_SEQUENCE, PendingBatch, ProducerIdentity, record_bytes
+from raftlog.client.deliveries import Handle, Part, RecordMetadata, Run, acknowledge, fail
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -339,3 +342,33 @@ def test_backoff_grows_is_bounded_and_spread():
     assert max(waits) == MAX_MS
     assert backoff_ms(1000, jitter=0.99) <= 1.2 * MAX_MS
     assert backoff_ms(3, jitter=0.0) < backoff_ms(3, jitter=0.9)
+
+
+async def test_records_with_one_handle_are_split_with_it():
+    queue: Accumulator[Handle] = Accumulator(batch_bytes=10 * SIZE, linger_ms=0)
+    queue.begin(ProducerIdentity(7))
+    run, alone = Run(5), asyncio.get_running_loop().create_future()
+    queue.add(P0, RECORD, alone, 0)
+    values = [b"%d" % number * 68 for number in range(5)]
+    queue.add_run(P0, values, key=None, timestamp=9, size=5 * SIZE, handle=Part(run, 0, 5), sent_ms=0)
+    offset = 100
+    while not queue.empty:
+        taken, failed = queue.take(P0, "id", 0)
+        assert (bool(taken), failed) == (True, [])
+        for batch in taken:
+            if len(batch.records) > 1:
+                assert refuse(queue, batch, TOO_LARGE) == []  # type: ignore[arg-type]
+            elif batch.records.values == [values[1]]:
+                fail(batch.handles, TOO_LARGE)
+                assert queue.on_refused(P0, batch, TOO_LARGE, 0, jitter=0.5)[0] == (batch, TOO_LARGE)
+            else:
+                acknowledge(batch.handles, batch.records.timestamps, P0, offset)
+                offset += 1
+                assert queue.on_acknowledged(P0, batch, 0) == []
+
+    assert alone.result() == RecordMetadata("t", 0, 100, 0)
+    assert [list(row.rows()) for row in await run.outcome()] == [
+        [RecordMetadata("t", 0, expected, 9)] for expected in (101, 102, 103, 104)
+    ]
+    assert run.error is TOO_LARGE
+    assert queue.size == 0

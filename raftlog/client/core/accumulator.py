@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Generic
 
 from raftlog.client.core.partition_queue import (
@@ -16,7 +16,7 @@ from raftlog.client.core.partition_queue import (
 )
 from raftlog.errors import RaftlogError
 from raftlog.model import TopicId, TopicPartition
-from raftlog.record import NewRecord
+from raftlog.record.model import NewRecord
 
 
 class Accumulator(Generic[H]):
@@ -51,14 +51,30 @@ class Accumulator(Generic[H]):
         self.used = False
         """Whether anything was sent under the present identity."""
 
-    def add(self, partition: TopicPartition, record: NewRecord, handle: H, sent_ms: int) -> None:
-        """Queue a record that was given to the producer at `sent_ms`: from then on its time runs."""
-        queue = self._queues.get(partition)
-        if queue is None:
-            queue = self._queues[partition] = self._new_queue()
-        self._open[partition] = queue
-        size = record_bytes(record)
+    def add(self, partition: TopicPartition, record: NewRecord, handle: H, sent_ms: int, size: int = 0) -> None:
+        """Queue a record that was given to the producer at `sent_ms`: from then on its time runs.
+
+        Args:
+            size: its `record_bytes`, where they are known.
+        """
+        size = size or record_bytes(record)
+        queue = self._open.get(partition) or self._queue(partition)
         queue.add(record, size, handle, sent_ms)
+        self.size += size
+
+    def add_run(
+        self,
+        partition: TopicPartition,
+        values: Sequence[bytes | None],
+        *,
+        key: bytes | None,
+        timestamp: int,
+        size: int,
+        handle: H,
+        sent_ms: int,
+    ) -> None:
+        """Queue records that go together and have one handle, of `size` bytes in all."""
+        self._queue(partition).add_run(values, key, timestamp, size, handle, sent_ms)
         self.size += size
 
     def begin(self, identity: ProducerIdentity) -> None:
@@ -140,6 +156,19 @@ class Accumulator(Generic[H]):
     @property
     def empty(self) -> bool:
         return not self._open
+
+    @property
+    def epoch_bumps(self) -> int:
+        """How often partitions had to go on in a new epoch."""
+        return sum(queue.epoch_bumps for queue in self._queues.values())
+
+    def _queue(self, partition: TopicPartition) -> PartitionQueue[H]:
+        """Return the queue of a partition that gets something to send."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = self._new_queue()
+        self._open[partition] = queue
+        return queue
 
     def _new_queue(self) -> PartitionQueue[H]:
         queue: PartitionQueue[H] = PartitionQueue(

@@ -16,17 +16,18 @@ only the next sequence of a producer and knows its last five batches again. What
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from raftlog.client.core import delivery_errors
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import RaftlogError, RetriableError
 from raftlog.model import MAX_PRODUCER_EPOCH, MAX_SEQUENCE, ProducerEpoch, ProducerId, TopicId
-from raftlog.record import NewRecord
+from raftlog.record.model import NewRecord, RecordColumns
 
 MAX_IN_FLIGHT = 5
 """As many batches as a leader remembers of a producer."""
@@ -39,12 +40,29 @@ H = TypeVar("H")
 """The handle by which the caller is told the outcome of a record."""
 
 
+class Divisible(ABC):
+    """A handle of several records in a row."""
+
+    count: int
+
+    @abstractmethod
+    def divided(self, at: int) -> tuple[Any, Any]:
+        """Return the handles of the first `at` of them, and of the others."""
+
+
+def columns_bytes(records: RecordColumns) -> int:
+    """Return about how many bytes records take in a batch."""
+    rows = zip(records.values, records.keys, records.timestamps, records.headers, strict=True)
+    return sum(record_bytes(NewRecord(*row)) for row in rows)
+
+
 def record_bytes(record: NewRecord) -> int:
     """Return about how many bytes a record takes in a batch."""
-    headers = 0
-    for key, value in record.headers:
-        headers += len(key) + len(value or b"") + 16
-    return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES
+    value, key, _, headers = record
+    size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+    for name, content in headers:
+        size += len(name) + len(content or b"") + 16
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +79,9 @@ class PendingBatch(Generic[H]):
 
     created_ms: int
     """When the first of them was given to the producer."""
-    records: list[NewRecord] = field(default_factory=list)
+    records: RecordColumns = field(default_factory=RecordColumns)
     handles: list[H] = field(default_factory=list)
+    """In the order of the records; of one or of several, see `Divisible`."""
     size: int = 0
     closed: bool = False
     """Takes no more records: full, or sent once."""
@@ -101,6 +120,8 @@ class PartitionQueue(Generic[H]):
         self._transactional = transactional
         self.identity: ProducerIdentity | None = None
         self.batches: deque[PendingBatch[H]] = deque()
+        self.epoch_bumps = 0
+        """How often it had to go on in a new epoch."""
         self._next_sequence = 0
         self._topic_id: TopicId = ""
         self._alone = True
@@ -116,17 +137,31 @@ class PartitionQueue(Generic[H]):
 
     def add(self, record: NewRecord, size: int, handle: H, sent_ms: int) -> None:
         """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
-        batches = self.batches
-        if not batches or batches[-1].closed or batches[-1].size + size > self._batch_bytes:
-            if batches:
-                batches[-1].closed = True
-            batches.append(PendingBatch(created_ms=sent_ms))
-        batch = batches[-1]
+        batch = self._open_batch(size, sent_ms)
         batch.records.append(record)
         batch.handles.append(handle)
-        batch.created_ms = min(batch.created_ms, sent_ms)  # Who waited for room or metadata comes late.
+
+    def add_run(
+        self, values: Sequence[bytes | None], key: bytes | None, timestamp: int, size: int, handle: H, sent_ms: int
+    ) -> None:
+        """Queue records that go together and have one handle, of `size` bytes in all."""
+        batch = self._open_batch(size, sent_ms)
+        batch.records.extend(values, key, timestamp)
+        batch.handles.append(handle)
+
+    def _open_batch(self, size: int, sent_ms: int) -> PendingBatch[H]:
+        """Return the batch that takes so many bytes more, and count them."""
+        batch = self.batches[-1] if self.batches else None
+        if batch is None or batch.closed or batch.size + size > self._batch_bytes:
+            if batch is not None:
+                batch.closed = True
+            batch = PendingBatch(created_ms=sent_ms)
+            self.batches.append(batch)
+        elif sent_ms < batch.created_ms:
+            batch.created_ms = sent_ms  # Who waited for room or metadata comes late.
         batch.size += size
         batch.closed = batch.size >= self._batch_bytes
+        return batch
 
     def due_ms(self, now_ms: int, *, flushing: bool) -> int | None:
         """Return when a batch may go; None if first something else must happen."""
@@ -284,30 +319,46 @@ class PartitionQueue(Generic[H]):
         self._alone = True
         if self._transactional or self.identity is None:
             return
+        self.epoch_bumps += 1
         producer_id, epoch = self.identity.producer_id, self.identity.producer_epoch
         self.identity = ProducerIdentity(producer_id, epoch + 1) if epoch < MAX_PRODUCER_EPOCH else None
         self._next_sequence = 0
 
     def _split(self, batch: PendingBatch[H]) -> None:
         """Replace the first batch by its halves, which take its place in the sequence (KIP-126)."""
-        half = len(batch.records) // 2
+        half, count = len(batch.records) // 2, len(batch.records)
+        head, tail = _divide(batch.handles, half)
         self.batches.popleft()
-        for part in (slice(half, None), slice(half)):
-            records = batch.records[part]
+        for start, stop, handles in ((half, count, tail), (0, half, head)):
+            records = batch.records.part(start, stop)
             self.batches.appendleft(
                 PendingBatch(
                     created_ms=batch.created_ms,
                     records=records,
-                    handles=batch.handles[part],
-                    size=sum(map(record_bytes, records)),
+                    handles=handles,
+                    size=columns_bytes(records),
                     closed=True,
                     identity=batch.identity,
-                    sequence=_after(batch.sequence, part.start or 0),
+                    sequence=_after(batch.sequence, start),
                     topic_id=batch.topic_id,
                     attempts=batch.attempts,
                 )
             )
         self._batch_bytes = min(self._batch_bytes, max(self.batches[0].size, self.batches[1].size))
+
+
+def _divide(handles: Sequence[H], at: int) -> tuple[list[H], list[H]]:
+    """Divide handles into those of the first `at` records and the others."""
+    left = at
+    for place, handle in enumerate(handles):
+        count = handle.count if isinstance(handle, Divisible) else 1
+        if left < count and left and isinstance(handle, Divisible):
+            first, rest = handle.divided(left)
+            return [*handles[:place], first], [rest, *handles[place + 1 :]]
+        if not left:
+            return list(handles[:place]), list(handles[place:])
+        left -= count
+    return list(handles), []
 
 
 def _after(sequence: int, count: int) -> int:

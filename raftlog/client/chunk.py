@@ -1,0 +1,106 @@
+"""What a fetch has brought of one partition, decoded as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from raftlog import record
+from raftlog.errors import CorruptBatchError
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raftlog.record import AbortedBatches, BatchHeader, Record
+
+
+class Chunk:
+    """Whole batches of one partition; the first may begin below `position`.
+
+    Each batch's payload checksum is checked before anything of it is returned. Only as many records are made as are
+    asked for: they cost many times what the bytes do, in memory and in the garbage collector's time.
+
+    Args:
+        last: the header of the last batch.
+        aborted: what a reader of committed records leaves out.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        data: bytes | memoryview,
+        position: Offset,
+        last: BatchHeader,
+        aborted: AbortedBatches,
+    ) -> None:
+        self.partition = partition
+        self.size = len(data)
+        self.position = position
+        """Of the next record."""
+        self.leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+        """Of the last batch that was read from; -1: of none yet."""
+        self._last = last
+        self._batches: Iterator[tuple[BatchHeader, memoryview]] = record.readable_batches(
+            record.iter_batches(data), aborted, from_offset=position
+        )
+        self._next: tuple[BatchHeader, memoryview] | None = next(self._batches, None)
+        """The first batch that was not opened."""
+        self._rows: pa.RecordBatch | None = None
+        """What is left of the one that was."""
+        self._epoch_of_rows: LeaderEpoch = NO_LEADER_EPOCH
+
+    @property
+    def is_read(self) -> bool:
+        """Whether nothing is left."""
+        return self.position == self._last.next_offset
+
+    def take(self, count: int) -> list[Record]:
+        """Remove and return the first `count` records; fewer before a damaged batch, or one of another leader epoch.
+
+        Raises:
+            CorruptBatchError: the first batch's checksum is wrong.
+        """
+        records: list[Record] = []
+        while len(records) < count:
+            try:
+                rows = self._open()
+            except CorruptBatchError:
+                if records:
+                    return records  # The next call tells.
+                raise
+            if rows is None or (records and self._epoch_of_rows != self.leader_epoch):
+                break
+            piece = rows.slice(0, count - len(records))
+            records += record.to_records(piece, *self.partition)
+            self._rows = rows.slice(piece.num_rows) if piece.num_rows < rows.num_rows else None
+            self.position, self.leader_epoch = records[-1].offset + 1, self._epoch_of_rows
+        if self._rows is None and self._next is None:
+            self._finish()
+        return records
+
+    def arrow(self) -> list[pa.RecordBatch]:
+        """Remove and return every record from `position` on as Arrow.
+
+        Raises:
+            CorruptBatchError: a checksum is wrong; the position is still that of the first record.
+        """
+        batches = []
+        while (rows := self._open()) is not None:
+            batches.append(rows)
+            self._rows = None
+        self._finish()
+        return batches
+
+    def _open(self) -> pa.RecordBatch | None:
+        """Return what is left of the batch that is being read, or the next one that has records; None at the end."""
+        while self._rows is None and self._next is not None:
+            header, batch = self._next
+            record.verify_payload_crc(header, batch)
+            rows = record.to_arrow_with_offsets(header, batch, from_offset=self.position)
+            self._next = next(self._batches, None)
+            self._rows, self._epoch_of_rows = rows if rows.num_rows else None, header.leader_epoch
+        return self._rows
+
+    def _finish(self) -> None:
+        self.position, self.leader_epoch = self._last.next_offset, self._last.leader_epoch

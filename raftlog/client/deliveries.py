@@ -1,0 +1,157 @@
+"""How a producer's callers are told what became of their records: one by one, or many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple, TypeAlias, overload
+
+from raftlog.client.core.partition_queue import Divisible
+from raftlog.errors import RaftlogError
+from raftlog.model import Offset, TopicPartition
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is. With acks=0 the offset is -1: nobody said."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp: int
+    """Microseconds since 1970 UTC."""
+
+
+class Placed(NamedTuple):
+    """Records that are in a row in the log."""
+
+    partition: TopicPartition
+    base_offset: Offset
+    timestamps: Sequence[int]
+
+    def rows(self) -> Iterator[RecordMetadata]:
+        """Make the metadata of all of them, in C as far as it goes."""
+        count = len(self.timestamps)
+        offsets = repeat(-1) if self.base_offset < 0 else range(self.base_offset, self.base_offset + count)
+        fields = zip(
+            repeat(self.partition.topic), repeat(self.partition.partition), offsets, self.timestamps, strict=False
+        )
+        return map(tuple.__new__, repeat(RecordMetadata), fields)
+
+    def metadata(self, at: int) -> RecordMetadata:
+        """Return the metadata of one of them."""
+        offset = self.base_offset if self.base_offset < 0 else self.base_offset + at
+        return RecordMetadata(self.partition.topic, self.partition.partition, offset, self.timestamps[at])
+
+
+class Acknowledged(Sequence[RecordMetadata]):
+    """Where records are, in the order they were given; each one's metadata is made when it is asked for."""
+
+    def __init__(self, placed: Sequence[Placed]) -> None:
+        self._placed = placed
+        self._ends: list[int] = []
+        for row in placed:
+            self._ends.append(len(self) + len(row.timestamps))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, at: int) -> RecordMetadata: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[RecordMetadata]: ...
+    def __getitem__(self, at: int | slice) -> RecordMetadata | list[RecordMetadata]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        number = at + len(self) if at < 0 else at
+        if not 0 <= number < len(self):
+            raise IndexError(f"expected 0 to {len(self) - 1}, received {at}")
+        place = bisect_right(self._ends, number)
+        return self._placed[place].metadata(number - (self._ends[place - 1] if place else 0))
+
+    def __iter__(self) -> Iterator[RecordMetadata]:
+        return chain.from_iterable(row.rows() for row in self._placed)
+
+
+class Run:
+    """Records that were given together and go to one partition in a row."""
+
+    def __init__(self, count: int) -> None:
+        self.error: RaftlogError | None = None
+        """Of the first that has failed."""
+        self._placed: dict[int, Placed] = {}
+        self._missing = count
+        self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def outcome(self) -> list[Placed]:
+        """Wait until each has an outcome; return where those are that did not fail, in order."""
+        if self._missing:
+            await self._settled
+        return [self._placed[first] for first in sorted(self._placed)]
+
+    def acknowledged(self, first: int, placed: Placed) -> None:
+        """Learn where some are, from number `first` on."""
+        self._placed[first] = placed
+        self._settle(len(placed.timestamps))
+
+    def failed(self, count: int, error: RaftlogError) -> None:
+        """Learn that so many have failed."""
+        self.error = self.error or error
+        self._settle(count)
+
+    def _settle(self, count: int) -> None:
+        self._missing -= count
+        if self._missing == 0 and not self._settled.done():
+            self._settled.set_result(None)
+
+
+class Part(Divisible):
+    """The handle of `count` records of a run, from number `first` on."""
+
+    def __init__(self, run: Run, first: int, count: int) -> None:
+        self.run = run
+        self.first = first
+        self.count = count
+
+    def divided(self, at: int) -> tuple[Part, Part]:
+        return Part(self.run, self.first, at), Part(self.run, self.first + at, self.count - at)
+
+
+Delivery: TypeAlias = "asyncio.Future[RecordMetadata]"
+Handle: TypeAlias = "Delivery | Part"
+
+
+def acknowledge(
+    handles: Sequence[Handle], timestamps: Sequence[int], partition: TopicPartition, base_offset: Offset
+) -> None:
+    """Tell that a batch is in the log; `base_offset` is -1 if nobody says where."""
+    batch = Placed(partition, base_offset, timestamps)
+    if len(handles) == len(timestamps):  # Each is of one record.
+        for handle, metadata in zip(handles, batch.rows(), strict=False):
+            if isinstance(handle, Part):
+                handle.run.acknowledged(handle.first, Placed(partition, metadata.offset, [metadata.timestamp]))
+            elif not handle.done():
+                handle.set_result(metadata)
+        return
+    at = 0
+    for handle in handles:
+        metadata = batch.metadata(at)
+        if isinstance(handle, Part):
+            placed = Placed(partition, metadata.offset, timestamps[at : at + handle.count])
+            handle.run.acknowledged(handle.first, placed)
+            at += handle.count
+        else:
+            if not handle.done():
+                handle.set_result(metadata)
+            at += 1
+
+
+def fail(handles: Sequence[Handle], error: RaftlogError) -> None:
+    """Tell that records have failed, or that nobody knows."""
+    for handle in handles:
+        if isinstance(handle, Part):
+            handle.run.failed(handle.count, error)
+        elif not handle.done():
+            handle.set_exception(error)
+            handle.exception()  # Marks it as seen: a delivery may be dropped.

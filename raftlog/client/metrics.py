@@ -1,0 +1,170 @@
+"""What clients count, and the snapshots of it that applications read.
+
+Counting happens for each batch and each request, never for each record.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from raftlog.errors import RaftlogError, UnknownOutcomeError
+from raftlog.model import TopicPartition
+
+RECENT = 1_000
+"""Of so many durations are the percentiles: the latest ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """Of the latest 1,000 durations, in milliseconds; zeros if there are none."""
+
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    max: float = 0.0
+
+    @classmethod
+    def of(cls, durations_ms: Iterable[float]) -> Percentiles:
+        ordered = sorted(durations_ms)
+        if not ordered:
+            return cls()
+        at = [ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.95, 0.99)]
+        return cls(p50=at[0], p95=at[1], p99=at[2], max=ordered[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerMetrics:
+    """What a producer has done since it was made. A record counts once in `records_*`, however often it was sent."""
+
+    records_sent: int
+    """They went to a broker at least once."""
+    records_acknowledged: int
+    records_failed: int
+    """They are not in the log."""
+    records_unknown: int
+    """They may be in the log: no attempt had a known outcome (`UnknownOutcomeError`)."""
+    batches_sent: int
+    bytes_sent: int
+    """Of all attempts, as encoded and compressed."""
+    retries: int
+    """Attempts beside each batch's first one."""
+    requests: int
+    requests_in_flight: int
+    batch_fill: float
+    """How full batches were when they went first, on average: 1.0 is `batch_bytes`."""
+    queue_time_ms: Percentiles
+    """From `send` until a batch went first: waiting for room, company, metadata and its turn."""
+    request_latency_ms: Percentiles
+    buffered_bytes: int
+    """Of records that have no outcome yet; at most `buffer_bytes`."""
+    epoch_bumps: int
+    """How often a partition had to go on in a new producer epoch, since its sequence was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMetrics:
+    """What a consumer has done since it was made."""
+
+    records_read: int
+    """They were decoded for the application; a row of a table counts, too."""
+    bytes_fetched: int
+    """Of batches, as they are stored."""
+    fetches: int
+    fetches_failed: int
+    """A leader that has moved counts, too: the next one is asked then."""
+    fetch_latency_ms: Percentiles
+    """A broker parks a fetch that finds nothing for up to `fetch_max_wait_ms`."""
+    buffered_bytes: int
+    """Fetched ahead of the reader."""
+    lag: Mapping[TopicPartition, int | None]
+    """Of each partition that is read, see `Consumer.lag`."""
+    commits: int
+    commits_failed: int
+    rebalances: int
+    """How often partitions were taken, given up or lost."""
+
+
+@dataclass(slots=True)
+class ProducerCounters:
+    """What a producer counts."""
+
+    batch_bytes: int
+    records_sent: int = 0
+    records_acknowledged: int = 0
+    records_failed: int = 0
+    records_unknown: int = 0
+    batches_sent: int = 0
+    bytes_sent: int = 0
+    retries: int = 0
+    requests: int = 0
+    requests_in_flight: int = 0
+    filled_bytes: int = 0
+    queue_time_ms: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    request_latency_ms: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    def on_batch(self, *, records: int, size: int, encoded: int, attempts: int, queued_ms: int) -> None:
+        """Count a batch that goes out; `size` is what it takes of `batch_bytes`."""
+        self.bytes_sent += encoded
+        if attempts > 1:
+            self.retries += 1
+            return
+        self.batches_sent += 1
+        self.records_sent += records
+        self.filled_bytes += size
+        self.queue_time_ms.append(queued_ms)
+
+    def on_request(self) -> None:
+        self.requests += 1
+        self.requests_in_flight += 1
+
+    def on_answer(self, latency_ms: float) -> None:
+        """Count the end of a request, whatever it was."""
+        self.requests_in_flight -= 1
+        self.request_latency_ms.append(latency_ms)
+
+    def on_failed(self, records: int, error: RaftlogError) -> None:
+        if isinstance(error, UnknownOutcomeError):
+            self.records_unknown += records
+        else:
+            self.records_failed += records
+
+    def snapshot(self, *, buffered_bytes: int, epoch_bumps: int) -> ProducerMetrics:
+        """Return what was counted so far."""
+        return ProducerMetrics(
+            records_sent=self.records_sent,
+            records_acknowledged=self.records_acknowledged,
+            records_failed=self.records_failed,
+            records_unknown=self.records_unknown,
+            batches_sent=self.batches_sent,
+            bytes_sent=self.bytes_sent,
+            retries=self.retries,
+            requests=self.requests,
+            requests_in_flight=self.requests_in_flight,
+            batch_fill=self.filled_bytes / (self.batches_sent * self.batch_bytes) if self.batches_sent else 0.0,
+            queue_time_ms=Percentiles.of(self.queue_time_ms),
+            request_latency_ms=Percentiles.of(self.request_latency_ms),
+            buffered_bytes=buffered_bytes,
+            epoch_bumps=epoch_bumps,
+        )
+
+
+@dataclass(slots=True)
+class FetchCounters:
+    """What a consumer counts of its reading."""
+
+    records: int = 0
+    bytes: int = 0
+    fetches: int = 0
+    failed: int = 0
+    latency_ms: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+
+@dataclass(slots=True)
+class GroupCounters:
+    """What a member of a group counts."""
+
+    commits: int = 0
+    commits_failed: int = 0
+    rebalances: int = 0

@@ -1,0 +1,47 @@
+"""What a group commits of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from raftlog.wire.groups import CommitOffset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAndMetadata:
+    """An offset to commit: of the next record to read, with a text of the application's own."""
+
+    offset: Offset
+    metadata: str = ""
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    """In which the record before it was written; -1: not known. Who goes on from here is told if it was cut away."""
+
+
+OffsetsToCommit: TypeAlias = Mapping[tuple[str, int], Offset | OffsetAndMetadata]
+
+
+def full(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets with what is to be said of each."""
+    return {
+        TopicPartition(*partition): chosen
+        if isinstance(chosen, OffsetAndMetadata)
+        else OffsetAndMetadata(offset=chosen)
+        for partition, chosen in offsets.items()
+    }
+
+
+def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[CommitOffset, ...]:
+    """Return offsets as a commit has them."""
+    return tuple(
+        CommitOffset(
+            topic=partition.topic,
+            partition=partition.partition,
+            offset=chosen.offset,
+            metadata=chosen.metadata,
+            leader_epoch=chosen.leader_epoch,
+        )
+        for partition, chosen in offsets.items()
+    )

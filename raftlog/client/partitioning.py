@@ -1,0 +1,81 @@
+"""Which partition a record goes to: what the caller says, by its key, or the same one until a batch is full."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+from raftlog.errors import InvalidRequestError
+from raftlog.model import TopicPartition
+from raftlog.record.model import NewRecord
+from raftlog.record.partitioner import partition_for_key
+
+Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int], int | None]
+"""Takes a record's topic, key and value and the number of partitions; returns one of them, or None: as without it.
+
+It is called in the event loop for each record that names no partition, so it must not wait. A topic may get more
+partitions while the producer runs.
+"""
+
+NONE_YET = (TopicPartition("", 0), sys.maxsize)
+
+
+class Partitioning:
+    """Chooses partitions.
+
+    Args:
+        batch_bytes: how much goes to a partition before the next one, of records without a key.
+    """
+
+    def __init__(self, batch_bytes: int, partitioner: Partitioner | None = None) -> None:
+        self._batch_bytes = batch_bytes
+        self._partitioner = partitioner
+        self._sticky: dict[str, tuple[TopicPartition, int]] = {}
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether each record must be asked about."""
+        return self._partitioner is not None
+
+    def choose(self, topic: str, count: int, asked: int | None, record: NewRecord, size: int) -> TopicPartition:
+        """Choose among a topic's `count` partitions for a record of `size` bytes.
+
+        Args:
+            asked: the partition that the caller wants, if any.
+
+        Raises:
+            InvalidRequestError: there is no such partition, or the caller's partitioner does not answer with one.
+        """
+        if asked is None and self._partitioner is not None:
+            asked = self._ask(self._partitioner, topic, count, record)
+        if asked is None:
+            return self.by_default(topic, count, record.key, size)
+        if not 0 <= asked < count:
+            raise InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {asked}")
+        return TopicPartition(topic, asked)
+
+    def by_default(self, topic: str, count: int, key: bytes | None, size: int) -> TopicPartition:
+        """Choose by the key, as Kafka does; without one, the same partition until a batch is full (KIP-794)."""
+        if key is not None:
+            return TopicPartition(topic, partition_for_key(key, count))
+        chosen, filled = self._sticky.get(topic, NONE_YET)
+        if filled >= self._batch_bytes:
+            last = chosen.partition if chosen.topic else random.randrange(count)  # noqa: S311
+            number = (last + 1 + random.randrange(max(1, count - 1))) % count  # noqa: S311
+            chosen, filled = TopicPartition(topic, number), 0
+        self._sticky[topic] = (chosen, filled + size)
+        return chosen
+
+    @staticmethod
+    def _ask(partitioner: Partitioner, topic: str, count: int, record: NewRecord) -> int | None:
+        try:
+            chosen: object = partitioner(topic, record.key, record.value, count)
+        except Exception as error:
+            raise InvalidRequestError(f"partitioner: failed for a record of topic {topic!r}: {error!r}") from error
+        if chosen is None or (type(chosen) is int and 0 <= chosen < count):
+            return chosen
+        raise InvalidRequestError(
+            f"partitioner: expected a partition of topic {topic!r}, 0 to {count - 1}, or None, received {chosen!r}"
+        )

@@ -1,0 +1,94 @@
+"""What callers give a producer, checked and made into records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES
+from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.record.model import Headers, NewRecord
+
+HeadersLike: TypeAlias = Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]] | None
+
+
+def new_record(value: object, key: object, headers: HeadersLike, timestamp: int | None) -> NewRecord:
+    """Return a record.
+
+    Raises:
+        TypeError: some part has another type than it must.
+    """
+    fields = (
+        value if type(value) is bytes else bytes_or_none("value", value),
+        key if key is None else bytes_or_none("key", key),
+        time.time_ns() // 1_000 if timestamp is None else _microseconds(timestamp),
+        _headers(headers) if headers else (),
+    )
+    return tuple.__new__(NewRecord, fields)
+
+
+def checked_values(values: Sequence[object]) -> Sequence[bytes | None]:
+    """Return values that a record may have, each as bytes or None.
+
+    Raises:
+        TypeError: one has another type.
+    """
+    if isinstance(values, str | bytes | bytearray | memoryview):
+        raise TypeError(f"values: expected several, in a list, received one {type(values).__name__}; use send for it")
+    if set(map(type, values)) <= {bytes}:
+        return values  # type: ignore[return-value]
+    return [bytes_or_none(f"values[{number}]", value) for number, value in enumerate(values)]
+
+
+def ends_of(values: Sequence[bytes | None], key: bytes | None) -> list[int]:
+    """Return at which byte each record ends, if all are laid end to end."""
+    each = RECORD_OVERHEAD_BYTES + len(key or b"")
+    return list(accumulate(each + len(value or b"") for value in values))
+
+
+def bytes_or_none(name: str, value: object) -> bytes | None:
+    """Return a key, a value or a header's value.
+
+    Raises:
+        TypeError: it is something else than bytes or None.
+    """
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    hint = ": encode it, for example with .encode()" if isinstance(value, str) else ""
+    raise TypeError(f"{name}: expected bytes or None, received {type(value).__name__}{hint}")
+
+
+def _microseconds(timestamp: object) -> int:
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise TypeError(f"timestamp: expected microseconds since 1970 as an int, received {type(timestamp).__name__}")
+    if not -(1 << 63) <= timestamp < 1 << 63:
+        raise InvalidRequestError(
+            f"timestamp: expected microseconds since 1970 in 64 bits, received {timestamp}",
+            code=ErrorCode.INVALID_TIMESTAMP,
+        )
+    return timestamp
+
+
+def _headers(headers: object) -> Headers:
+    pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
+    if not isinstance(pairs, list | tuple) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
+    ):
+        raise TypeError(f"headers: expected a mapping, or a list of pairs of key and value, received {headers!r}")
+    return tuple((_text(key), bytes_or_none(f"headers[{key!r}]", value)) for key, value in pairs)
+
+
+def _text(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"headers: expected str keys, received {type(key).__name__}")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequestError(
+            f"headers: expected keys that UTF-8 can encode, received {key!r}", code=ErrorCode.INVALID_RECORD
+        ) from None
+    return key

@@ -1,0 +1,39 @@
+"""What was read, as tables that say where each row is from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from raftlog.model import TopicPartition
+from raftlog.record.arrow import READ_SCHEMA
+
+TABLE_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("partition", pa.int32()), *READ_SCHEMA])
+
+
+class NamedTables:
+    """Makes tables. Their first two columns have the same bytes again and again: they are made once, and cut."""
+
+    def __init__(self) -> None:
+        self._columns: dict[TopicPartition, tuple[pa.Array, pa.Array]] = {}
+
+    def named(self, batches: Sequence[pa.RecordBatch], partition: TopicPartition) -> pa.Table:
+        """Return rows of `READ_SCHEMA`, which are not copied, by `TABLE_SCHEMA`."""
+        rows = pa.Table.from_batches(batches, READ_SCHEMA)
+        found = self._columns.get(partition)
+        if found is None or len(found[0]) < rows.num_rows:
+            name, number = pa.scalar(partition.topic), pa.scalar(partition.partition, pa.int32())
+            found = (pa.repeat(name, rows.num_rows), pa.repeat(number, rows.num_rows))
+            self._columns[partition] = found
+        columns = [column.slice(0, rows.num_rows) for column in found]
+        return pa.Table.from_arrays([*columns, *rows.columns], schema=TABLE_SCHEMA)
+
+    @staticmethod
+    def joined(tables: Sequence[pa.Table]) -> pa.Table:
+        """Return tables of `TABLE_SCHEMA` as one, which may have no rows."""
+        return pa.concat_tables(tables) if tables else TABLE_SCHEMA.empty_table()
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop what is kept for a partition."""
+        self._columns.pop(partition, None)

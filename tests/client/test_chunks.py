@@ -1,0 +1,92 @@
+"""Decoding what was fetched piece by piece: nothing unchecked, nothing twice, nothing left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from raftlog.client.chunk import Chunk
+from raftlog.errors import CorruptBatchError
+from raftlog.model import AbortedTransaction, TopicPartition
+from raftlog.record import AbortedBatches, NewRecord, build_batch, iter_batches, stamp
+
+P0 = TopicPartition("t", 0)
+
+
+def batch(base_offset: int, count: int, *, epoch: int = 0, **producer: int) -> bytes:
+    built = build_batch([NewRecord(b"%d" % (base_offset + n), timestamp=1) for n in range(count)], **producer)  # type: ignore[arg-type]
+    stamp(built, base_offset=base_offset, leader_epoch=epoch)
+    return bytes(built)
+
+
+def chunk(*batches: bytes, position: int = 0, aborted: AbortedBatches | None = None) -> Chunk:
+    data = b"".join(batches)
+    *_, (last, _) = iter_batches(data)
+    return Chunk(P0, data, position, last, aborted or AbortedBatches())
+
+
+def offsets(found: Chunk, count: int) -> list[int]:
+    records = found.take(count)
+    assert [record.value for record in records] == [b"%d" % record.offset for record in records]
+    return [record.offset for record in records]
+
+
+def test_pieces_go_over_the_ends_of_batches():
+    found = chunk(batch(0, 3), batch(3, 4), batch(7, 2), position=1)
+    pieces = []
+    while not found.is_read:
+        pieces.append(offsets(found, 3))
+        assert found.position == pieces[-1][-1] + 1
+
+    assert pieces == [[1, 2, 3], [4, 5, 6], [7, 8]]
+    assert found.take(3) == []
+
+
+def test_a_piece_ends_where_another_leader_epoch_begins():
+    found = chunk(batch(0, 2, epoch=4), batch(2, 2, epoch=6))
+    told = []
+    while not found.is_read:
+        told.append((offsets(found, 1 if not told else 9), found.leader_epoch))
+
+    assert told == [([0], 4), ([1], 4), ([2, 3], 6)]
+
+
+def test_what_comes_before_a_damaged_batch_is_returned_first():
+    damaged = bytearray(batch(2, 2))
+    damaged[-1] ^= 1
+    found = chunk(batch(0, 2), bytes(damaged))
+
+    assert offsets(found, 9) == [0, 1]
+    for _ in range(2):
+        with pytest.raises(CorruptBatchError, match="payload checksum"):
+            found.take(9)
+    assert (found.position, found.is_read) == (2, False)
+
+
+def test_a_damaged_batch_leaves_a_table_where_it_was():
+    damaged = bytearray(batch(2, 2))
+    damaged[-1] ^= 1
+    found = chunk(batch(0, 2), bytes(damaged))
+
+    with pytest.raises(CorruptBatchError, match="payload checksum"):
+        found.arrow()
+    assert found.position == 0
+
+
+def test_what_was_aborted_is_passed_over_even_at_the_end():
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    aborted = AbortedBatches([AbortedTransaction(producer_id=7, first_offset=2, last_offset=3)])
+    found = chunk(batch(0, 2), batch(2, 2, epoch=1, **producer), aborted=aborted)
+
+    assert offsets(found, 9) == [0, 1]
+    assert (found.is_read, found.position, found.leader_epoch) == (True, 4, 1)
+    nothing = chunk(batch(2, 2, **producer), position=2, aborted=aborted)
+    assert nothing.take(5) == []
+    assert nothing.is_read
+
+
+def test_the_rest_of_a_piece_is_a_table():
+    found = chunk(batch(0, 3), batch(3, 2))
+    assert offsets(found, 2) == [0, 1]
+
+    assert [offset for rows in found.arrow() for offset in rows.column("offset").to_pylist()] == [2, 3, 4]
+    assert found.is_read
