@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.report import Effort, Figure, conclude, console
 
-SUITES = ("quorum", "storage", "fetch_sessions", "read_checks", "groups", "datapath")
+SUITES = ("quorum", "storage", "fetch_sessions", "read_checks", "groups", "datapath", "client")
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
 BUILD = Path("build") / "bench"
 
