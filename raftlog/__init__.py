@@ -6,7 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from raftlog.client import Admin, Consumer, OffsetAndMetadata, Producer, RecordMetadata
+    from raftlog.client import (
+        Admin,
+        Consumer,
+        ConsumerMetrics,
+        OffsetAndMetadata,
+        Partitioner,
+        Producer,
+        ProducerMetrics,
+        RecordMetadata,
+    )
     from raftlog.errors import (
         ConfigError,
         CorruptBatchError,
@@ -25,7 +34,16 @@ if TYPE_CHECKING:
     from raftlog.record import Record
 
 _EXPORTS = {
-    "raftlog.client": ("Admin", "Consumer", "OffsetAndMetadata", "Producer", "RecordMetadata"),
+    "raftlog.client": (
+        "Admin",
+        "Consumer",
+        "ConsumerMetrics",
+        "OffsetAndMetadata",
+        "Partitioner",
+        "Producer",
+        "ProducerMetrics",
+        "RecordMetadata",
+    ),
     "raftlog.errors": (
         "ConfigError",
         "CorruptBatchError",
@@ -49,6 +67,7 @@ __all__ = [
     "Admin",
     "ConfigError",
     "Consumer",
+    "ConsumerMetrics",
     "CorruptBatchError",
     "ErrorCode",
     "FencedError",
@@ -57,7 +76,9 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetOutOfRangeError",
     "OverloadedError",
+    "Partitioner",
     "Producer",
+    "ProducerMetrics",
     "RaftlogError",
     "Record",
     "RecordMetadata",

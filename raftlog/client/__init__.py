@@ -9,18 +9,32 @@ if TYPE_CHECKING:
     from raftlog.client.admin import Admin
     from raftlog.client.consumer import Consumer
     from raftlog.client.deliveries import RecordMetadata
+    from raftlog.client.metrics import ConsumerMetrics, ProducerMetrics
     from raftlog.client.offsets import OffsetAndMetadata
+    from raftlog.client.partitioning import Partitioner
     from raftlog.client.producer import Producer
 
 _MODULE_OF = {
     "Admin": "admin",
     "Consumer": "consumer",
+    "ConsumerMetrics": "metrics",
     "OffsetAndMetadata": "offsets",
+    "Partitioner": "partitioning",
     "Producer": "producer",
+    "ProducerMetrics": "metrics",
     "RecordMetadata": "deliveries",
 }
 
-__all__ = ["Admin", "Consumer", "OffsetAndMetadata", "Producer", "RecordMetadata"]
+__all__ = [
+    "Admin",
+    "Consumer",
+    "ConsumerMetrics",
+    "OffsetAndMetadata",
+    "Partitioner",
+    "Producer",
+    "ProducerMetrics",
+    "RecordMetadata",
+]
 
 
 def __getattr__(name: str) -> Any:
