@@ -17,7 +17,7 @@ from raftlog.cli.progress import progress
 from raftlog.cli.remote import admin, bootstrap_option, complete_topics, require_topic
 from raftlog.cli.shared import describe_error, run
 from raftlog.client import Consumer, Producer
-from raftlog.record.arrow import Compression
+from raftlog.record.model import Compression
 from raftlog.wire.data import AcksText
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -20,7 +20,7 @@ from raftlog.cli.remote import bootstrap_option, complete_topics, require_topic
 from raftlog.cli.shared import describe_error, run
 from raftlog.client import Producer
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
-from raftlog.record.arrow import Compression
+from raftlog.record.model import Compression
 from raftlog.wire.data import AcksText
 
 MAX_PENDING = 50_000

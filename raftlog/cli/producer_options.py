@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from raftlog.record.arrow import Compression
+from raftlog.record.model import Compression
 
 F = TypeVar("F", bound=Callable[..., Any])
 

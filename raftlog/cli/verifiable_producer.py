@@ -16,7 +16,7 @@ from raftlog.cli.shared import describe_error
 from raftlog.cli.verification import encode_value
 from raftlog.client import Producer
 from raftlog.errors import OverloadedError, UnknownOutcomeError
-from raftlog.record.arrow import Compression
+from raftlog.record.model import Compression
 from raftlog.wire.data import AcksText
 
 INTERRUPTED_FLUSH_S = 10.0
