@@ -1,32 +1,28 @@
-"""The administrator's commands against a real cluster, in processes of their own."""
+"""The administrator's commands against a real cluster."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.main import cli
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
 def raftlog(shared_cluster: LocalCluster):
-    """Return a function that runs the command with some input and returns what it did."""
-    environment = {**os.environ, "RAFTLOG_BOOTSTRAP": shared_cluster.bootstrap}
+    """Return a function that runs the command with some input in this process, and returns what it did."""
 
-    def run(*arguments: str, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "raftlog", *arguments]
-        done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=60, env=environment, check=False
-        )
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    def run(*arguments: str, stdin: str = "", code: int = 0) -> Result:
+        runner = CliRunner(env={"RAFTLOG_BOOTSTRAP": shared_cluster.bootstrap})
+        done = runner.invoke(cli, arguments, input=stdin)
+        assert done.exit_code == code, f"{arguments}: {done.exit_code}\n{done.output}\n{done.exception!r}"
         return done
 
     return run
