@@ -12,7 +12,9 @@ from transaction_stories import play_transactions
 
 from raftlog.coordinator.transaction import core
 from raftlog.errors import RaftlogError
+from raftlog.partition.readable import ReadableReplica
 from raftlog.partition.replica import Replica
+from simulation.cluster import simulate
 from simulation.cluster.watch import BrokenPromiseError
 
 
@@ -64,3 +66,19 @@ def play_broken(name: str, folder: Path) -> bool:
         except (AssertionError, RaftlogError, BrokenPromiseError):
             return False
     return True
+
+
+def undecided_records_are_shown() -> Any:
+    """Readers of what is committed are given all that is replicated."""
+    shown = property(lambda replica: replica.high_watermark)
+    return mock.patch.object(ReadableReplica, "last_stable_offset", shown)
+
+
+def play_seed_with_undecided_records_shown(seed: int, folder: Path) -> str:
+    """Run a seed with that rule broken; return what it broke."""
+    with undecided_records_are_shown():
+        try:
+            simulate(seed, folder)
+        except BrokenPromiseError as broken:
+            return str(broken)
+    return ""
