@@ -88,6 +88,8 @@ class GroupSession:
         self._committed: dict[TopicPartition, Offset] = {}
         self._committing = asyncio.Lock()
         self._commit_due_s = 0.0
+        self._automatic: asyncio.Task[None] | None = None
+        """The last commit that nobody has asked for."""
         self._waiting = 0
         self._tasks = Tasks("group commits")
 
@@ -145,8 +147,13 @@ class GroupSession:
                 await self._take(self.membership.target - self.membership.owned)
         if self.needs_care and self.membership.phase == "member":
             self._note_commit()
-            if offsets := self.positions(self.membership.owned):
-                self._tasks.spawn(self._commit_quietly(offsets), name="commit")
+            self._commit_automatically()
+
+    def _commit_automatically(self) -> None:
+        """Commit in the background, unless a commit is under way: the next one says more than those that would wait."""
+        under_way = self._automatic is not None and not self._automatic.done()
+        if not under_way and (offsets := self.positions(self.membership.owned)):
+            self._automatic = self._tasks.spawn(self._commit_quietly(offsets), name="commit")
 
     def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return how far partitions were read, as far as that was not committed yet."""

@@ -292,6 +292,35 @@ async def test_a_commit_whose_answer_was_lost_and_that_is_refused_later_may_coun
                 await commit
 
 
+async def test_automatic_commits_do_not_queue_up_behind_one_that_takes_long(
+    url: str, topic_name: str, group: str, shared_cluster: LocalCluster
+):
+    await fill(url, topic_name, 20, partitions=1)
+    async with Admin(url) as admin:
+        found = await admin.find_coordinator("group", group)
+    coordinator = shared_cluster.node(f"broker-{found.broker_id}").public
+    assert coordinator is not None
+    async with (
+        unreliable(coordinator, "/offsets") as (proxy, dial),
+        Consumer(
+            url, topic_name, group_id=group, auto_offset_reset="earliest", auto_commit_interval_ms=1, dial=dial
+        ) as consumer,
+    ):
+        await until(lambda: bool(consumer.assignment), consumer)
+        await consumer.seek_to("earliest")
+        proxy.hold = "/offsets"
+        seen = 0
+        async with asyncio.timeout(20):
+            while seen < 20 or not proxy.holding.is_set():
+                seen += len(await consumer.fetch(max_records=1, max_wait_ms=10))
+        assert consumer._group is not None
+        assert len(consumer._group._tasks._tasks) == 1
+        proxy.release.set()
+        await until(
+            lambda: consumer._group is not None and not consumer._group.positions(consumer.assignment), consumer
+        )
+
+
 async def test_patterns_find_topics_that_come_later(url: str, topic_name: str, group: str):
     await fill(url, f"{topic_name}.one", 3, partitions=1)
     async with Consumer(
