@@ -108,7 +108,8 @@ class Member:
             self._processed(records)
             await self._maybe_commit(consumer, records[0].partition)
         elif not self._orders.automatic:  # At rest: nothing stays uncommitted for long.
-            for partition in [number for number, offset in self._next.items() if self._committed.get(number) != offset]:
+            behind = (number for number, offset in self._next.items() if self._committed.get(number) != offset)
+            if (partition := next(behind, None)) is not None:
                 await self._commit(consumer, partition)
 
     def _began(self, consumer: raftlog.Consumer, partitions: Iterable[TopicPartition]) -> None:

@@ -122,7 +122,7 @@ class _Run:
     history: GroupHistory = field(default_factory=GroupHistory)
     figures: dict[str, Any] = field(default_factory=dict)
     caught_up_ms: list[int] = field(default_factory=list)
-    """For each round, the time from healing until all that had been written was committed."""
+    """For each round, the time from when every node was ready until all that had been written was committed."""
 
     async def on(self, cluster: ChaosCluster, folder: Path) -> None:
         orders = Orders(
@@ -169,8 +169,8 @@ class _Run:
                 if victim is not None:
                     await asyncio.to_thread(cluster.nodes.start_node, victim)
                 await disturbing
+                await nemesis.until_ready(READY_WITHIN_S)  # With two of three brokers gone nothing is committed.
                 self.caught_up_ms.append(await self._until_caught_up(group, load))
-                await nemesis.until_ready(READY_WITHIN_S)
                 spent = time.monotonic() - started
                 sys.stderr.write(
                     f"  {spent:5.0f} s, round {len(self.caught_up_ms)}: {drawn}; "

@@ -14,6 +14,7 @@ SEED = 1
 """The coordinator is paused and isolated, a link holds what it is given; members die and join."""
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.filterwarnings("ignore::ResourceWarning:requests.*")
 async def test_a_group_goes_on_where_it_has_committed_while_its_coordinator_fails(tmp_path: Path):
     report = await run_groups(tmp_path, seed=SEED, duration_s=8)
