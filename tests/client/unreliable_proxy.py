@@ -36,12 +36,17 @@ class UnreliableProxy:
             await self.release.wait()
         headers = {name: request.headers[name] for name in ("Content-Type", "Accept") if name in request.headers}
         url = f"http://{self.target}{request.rel_url}"
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(request.method, url, data=body, headers=headers, allow_redirects=False) as answer,
-        ):
-            content = await answer.read()
-            status, content_type = answer.status, answer.headers["Content-Type"]
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.request(request.method, url, data=body, headers=headers, allow_redirects=False) as answer,
+            ):
+                content = await answer.read()
+                status, content_type = answer.status, answer.headers["Content-Type"]
+        except aiohttp.ClientConnectionError:  # Who is behind it has ended: so does the connection.
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
         if request.path.endswith(self.path):
             self.seen += 1
             if self.lose > 0:
