@@ -205,13 +205,18 @@ def _read_answer(peer: socket.socket, buffer: memoryview) -> int:
     return length
 
 
+def _request(path: str, form: str, body: bytes, *, general: bool = False) -> bytes:
+    """Return a request. `general`: with a field that the lean path does not know, so that aiohttp answers it."""
+    fields = [("Host", "x"), ("Content-Type", form), ("Content-Length", str(len(body)))]
+    return encode_head(f"POST {path} HTTP/1.1", [*fields, *([("X-General", "1")] if general else [])]) + body
+
+
 def _fetches(topic: str, offsets: list[int], max_bytes: int) -> list[bytes]:
     requests = []
     for offset in offsets:
         part = FetchPartition(topic=topic, partition=0, offset=offset, max_bytes=max_bytes)
         body = encode_json(FetchRequest(partitions=(part,), max_wait_ms=0, max_bytes=max_bytes))
-        fields = [("Host", "x"), ("Content-Type", media.JSON), ("Content-Length", str(len(body)))]
-        requests.append(encode_head(f"POST {paths.FETCH} HTTP/1.1", fields) + body)
+        requests.append(_request(paths.FETCH, media.JSON, body))
     return requests
 
 
@@ -287,6 +292,66 @@ def _egress(
     ]
 
 
+def _asked(address: Address, pid: int, request: bytes, count: int, buffer: memoryview) -> tuple[float, float]:
+    """Send a request again and again over one connection; return seconds and the broker's CPU seconds for each."""
+    with socket.create_connection((address.host, address.port)) as peer:
+        for number in range(count + 1):
+            if number == 1:  # The first one warms up, and chooses the path.
+                started, cpu = time.perf_counter(), _cpu_s(pid)
+            peer.sendall(request)
+            _read_answer(peer, buffer)
+        return (time.perf_counter() - started) / count, (_cpu_s(pid) - cpu) / count
+
+
+def by_path(effort: Effort) -> list[Figure]:
+    """Ask the same broker the same on the lean path and on aiohttp's, in turns: what the path itself costs a broker."""
+    figures, buffer = [], memoryview(bytearray(4 * _MB))
+    with running(controllers=1, brokers=1) as cluster:
+        pid = cluster.pid("broker-1")
+        assert pid is not None
+        address = Address.parse(cluster.public_url("broker-1").removeprefix("http://"))
+        asyncio.run(_create(cluster, "paths", replicas=1, flush="os"))
+        for name, count in (
+            ("produce_1_record", 200),
+            ("produce_1_mb", 16),
+            ("fetch_1_mb", 16),
+            ("fetch_nothing", 200),
+        ):
+            if name.startswith("produce"):
+                batch = _batch(100, 100 if name.endswith("record") else _MB)
+                part = ProducePartition(topic="paths", partition=0, length=len(batch))
+                body, path, form = (
+                    b"".join(encode_frame(ProduceRequest(partitions=(part,)), [batch])),
+                    paths.PRODUCE,
+                    media.FRAME,
+                )
+            else:
+                # Records of the run before: the log begins with single ones, large batches follow.
+                at = 1 << 40 if name.endswith("nothing") else 100_000
+                wanted = FetchPartition(topic="paths", partition=0, offset=at, max_bytes=_MB)
+                body, path, form = (
+                    encode_json(FetchRequest(partitions=(wanted,), max_wait_ms=0)),
+                    paths.FETCH,
+                    media.JSON,
+                )
+            samples: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+            for number in repeat(effort.pick(15, quick=4), name):
+                for general in (False, True):
+                    request = _request(path, form, body, general=general)
+                    measured = _asked(address, pid, request, effort.pick(count, quick=count // 2), buffer)
+                    if number:
+                        samples[general].append(measured)
+            ratios = [general[1] / lean[1] for lean, general in zip(samples[False], samples[True], strict=True)]
+            figures += [
+                Figure(name=f"{name}_lean_cpu_us", samples=[cpu * 1e6 for _, cpu in samples[False]]),
+                Figure(name=f"{name}_aiohttp_cpu_us", samples=[cpu * 1e6 for _, cpu in samples[True]]),
+                Figure(
+                    name=f"{name}_aiohttp_over_lean", samples=ratios, bounds=(Bound(statistic="median", at_least=1.0),)
+                ),
+            ]
+    return figures
+
+
 async def _fill(cluster: LocalCluster, topic: str, batch: bytes, count: int) -> None:
     await _create(cluster, topic, replicas=1, flush="os")
     async with HttpSession() as session:
@@ -328,4 +393,11 @@ def append(effort: Effort) -> list[Figure]:
     return figures
 
 
-FIGURES = {"batches": batches, "produce": produce, "latency": latency, "egress": egress, "append": append}
+FIGURES = {
+    "by_path": by_path,
+    "batches": batches,
+    "produce": produce,
+    "latency": latency,
+    "egress": egress,
+    "append": append,
+}

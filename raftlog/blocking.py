@@ -22,6 +22,7 @@ from raftlog.client.transactions import GroupMetadata
 from raftlog.client.transactions import Transaction as AsyncTransaction
 from raftlog.model import Acl, BrokerId, Offset, Quota, TopicPartition
 from raftlog.record import Record
+from raftlog.runtime import loop_factory
 from raftlog.wire.admin import ElectedLeader, LogDirsResponse, QuorumResponse, Reassignment, UserInfo
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 from raftlog.wire.data import OffsetResponse
@@ -42,7 +43,7 @@ class _Blocking(Generic[C]):
     """One async client and the thread that runs it."""
 
     def __init__(self, make: type[C], *arguments: Any, **options: Any) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = (loop_factory() or asyncio.new_event_loop)()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"raftlog {make.__name__}", daemon=True)
         self._thread.start()
         try:

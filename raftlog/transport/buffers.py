@@ -8,7 +8,8 @@ from __future__ import annotations
 
 _SMALLEST = 64 << 10
 """Smaller ones are not worth keeping: the C library does."""
-_LARGEST = 8 << 20
+_LARGEST = 16 << 20
+"""Larger ones are rare: kept, they would push out the others."""
 _KEPT_BYTES = 32 << 20
 
 

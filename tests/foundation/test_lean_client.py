@@ -42,9 +42,9 @@ async def served_by(script: Script, *, connections: int = 4) -> AsyncIterator[tu
             writer.close()
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 24)
-    pool = LeanPool(connect_timeout_ms=1_000, connections_per_host=connections)
+    pool = LeanPool(connect_timeout_ms=10_000, connections_per_host=connections)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield pool, Address("127.0.0.1", server.sockets[0].getsockname()[1]), accepted
     finally:
         await pool.close()
@@ -52,7 +52,7 @@ async def served_by(script: Script, *, connections: int = 4) -> AsyncIterator[tu
         server.close()
 
 
-async def post(pool: LeanPool, address: Address, body: bytes = b"x", *, timeout_ms: int = 5_000) -> bytes:
+async def post(pool: LeanPool, address: Address, body: bytes = b"x", *, timeout_ms: int = 30_000) -> bytes:
     status, answered = await pool.post(address, "/", [body], timeout_ms=timeout_ms, fields=())
     assert status == 200
     return bytes(answered)
@@ -73,7 +73,7 @@ async def test_a_connection_is_used_again(length: int):
 
 async def test_an_answer_that_somebody_keeps_is_not_overwritten():
     async with served_by(echo) as (pool, address, _):
-        kept = [await pool.post(address, "/", [b"%d" % n * 200_000], timeout_ms=5_000, fields=()) for n in range(5)]
+        kept = [await pool.post(address, "/", [b"%d" % n * 200_000], timeout_ms=30_000, fields=()) for n in range(5)]
         assert [bytes(body[:1]) for _, body in kept] == [b"%d" % n for n in range(5)]
         assert [bytes(body) for _, body in kept] == [b"%d" % n * 200_000 for n in range(5)]
 

@@ -20,7 +20,7 @@ from raftlog.partition.storage.scanning import Read
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import HEADER_BYTES, MAGIC
 
-WINDOW_BYTES = 128 << 10
+WINDOW_BYTES = 256 << 10
 """Read at once: what a processor's cache holds, and what the C library allocates without asking the kernel."""
 SENDFILE_BYTES = 64 << 10
 """From here on it is cheaper to have the kernel send a range than to read and write it."""
@@ -95,7 +95,15 @@ def find_sound(segment: Segment, offset: Offset, max_bytes: int, limit_offset: O
         OSError: the file cannot be read.
         CorruptBatchError: its index had to be built again, and the log is damaged before `offset`.
     """
-    walk = _Walk(segment.file.pread, segment.position_before(offset), segment.size)
+    with segment.reading() as read:
+        walk = _Walk(read, segment.position_near(offset), segment.size)
+        if not walk.stands_at_or_before(offset):
+            # Either the index or the log is wrong: what both say together tells which.
+            walk = _Walk(read, segment.position_before(offset), segment.size)
+        return _find(segment, walk, offset, max_bytes, limit_offset)
+
+
+def _find(segment: Segment, walk: _Walk, offset: Offset, max_bytes: int, limit_offset: Offset) -> SoundBatches:
     start, stop, end_offset = -1, -1, -1
     while (header := walk.header()) is not None:
         if header.last_offset >= limit_offset and header.last_offset >= offset:
@@ -117,6 +125,7 @@ def find_sound(segment: Segment, offset: Offset, max_bytes: int, limit_offset: O
 
 
 class _Header(NamedTuple):
+    base_offset: Offset
     last_offset: Offset
     length: int
     payload_crc: int
@@ -154,7 +163,12 @@ class _Walk:
         if not HEADER_BYTES <= length <= self._end - self.position:
             self.problem = f"the batch at byte {self.position} is not whole"
             return None
-        return _Header(base_offset + last_delta, length, payload_crc)
+        return _Header(base_offset, base_offset + last_delta, length, payload_crc)
+
+    def stands_at_or_before(self, offset: Offset) -> bool:
+        """Tell whether there is a sound batch at `position`, and not beyond `offset`."""
+        header = self.header()
+        return header is not None and header.base_offset <= offset
 
     def skip(self, header: _Header) -> None:
         """Step over the batch at `position`."""

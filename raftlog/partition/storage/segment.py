@@ -6,7 +6,8 @@ Files are open only while they are used (`FilePool`), and indexes in memory only
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
@@ -233,6 +234,22 @@ class Segment:
         if entry is None:
             return 0
         return entry[1] if self.lands_on(entry) else self._rebuilt().entry_for(offset)[1]  # type: ignore[index]
+
+    def position_near(self, offset: Offset) -> int:
+        """Return where the index says that the batch that holds `offset` begins, or one shortly before: unchecked."""
+        self._used = True
+        entry = self.load_index().entry_for(offset)
+        return 0 if entry is None else entry[1]
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[int, int], bytes]]:
+        """Hold the file open for several reads, each of (length, position).
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        with self.file.use() as descriptor:
+            yield lambda length, position: os.pread(descriptor, length, position)
 
     def headers_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
         """Walk over (position, header) of batches; all before the first are older than `timestamp`."""
