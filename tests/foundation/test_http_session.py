@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 from raftlog.errors import OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.transport import HttpSession
-from raftlog.wire import media
+from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import FetchResponse, FetchResult, ProducerIdResponse
 
@@ -54,6 +54,8 @@ async def address() -> AsyncIterator[Address]:
     for handler in (refuse, drop, hang, frame, no_error_body):
         app.router.add_get(f"/{handler.__name__}", handler)
     app.router.add_post("/echo", echo)
+    app.router.add_post(paths.FETCH, frame)
+    app.router.add_post(paths.PRODUCE, refuse)
     async with TestServer(app, host="127.0.0.1") as server:
         assert server.port is not None
         yield Address("127.0.0.1", server.port)
@@ -109,6 +111,17 @@ async def test_the_dial_map_replaces_the_address(address: Address):
         answer = await session.request("GET", Address("broker.example", 9400), "/frame", timeout_ms=5_000)
 
     assert answer.status == 200
+
+
+async def test_raw_batches_are_dialled_and_decoded_the_same(address: Address):
+    named = Address("broker.example", 9400)
+    async with HttpSession(dial={str(named): str(address)}) as session:
+        head, rest = await session.call_frame(FetchResponse, "POST", named, paths.FETCH, timeout_ms=5_000, message={})
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            await session.request("POST", named, paths.PRODUCE, timeout_ms=5_000, body=b"abc")
+
+    assert (head, bytes(rest)) == (FRAME, b"abc")
+    assert caught.value.details == {"log_end_offset": 7}
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
