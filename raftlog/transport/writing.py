@@ -58,8 +58,8 @@ class Outlet:
         self._loop = asyncio.get_running_loop()
         below = transport.get_extra_info("socket")
         plain = below is not None and transport.get_extra_info("sslcontext") is None
-        self._socket = socket.socket(fileno=below.fileno()) if plain else None
-        """The transport's own socket, which it closes: this object lets go of it before."""
+        self._socket: int = below.fileno() if plain else -1
+        self._family: int = below.family if plain else socket.AF_UNSPEC
         self._watched = -1
         """The same socket under another number: the loop watches each number for one owner, and ours has one."""
         self._waiting: asyncio.Future[None] | None = None
@@ -79,8 +79,6 @@ class Outlet:
             self._loop.remove_writer(self._watched)
             os.close(self._watched)
             self._watched = -1
-        if self._socket is not None:
-            self._socket.detach()
         self._wake()
 
     async def send(self, parts: Sequence[Part]) -> None:
@@ -89,7 +87,7 @@ class Outlet:
         Raises:
             OSError: the connection is lost, or the peer takes nothing any more.
         """
-        if self._socket is None:
+        if self._socket < 0:
             await self._send_through_transport(parts)
             return
         memory: list[memoryview] = []
@@ -98,17 +96,18 @@ class Outlet:
                 memory.append(memoryview(part))
             else:
                 # What follows at once need not wake the peer twice.
-                await self._write(self._socket, memory, socket.MSG_MORE)
+                await self._write(memory, more=True)
                 memory = []
-                await self._send_file(self._socket, part)
-        await self._write(self._socket, memory)
+                await self._send_file(part)
+        await self._write(memory)
 
-    async def _write(self, out: socket.socket, pieces: list[memoryview], flags: int = 0) -> None:
+    async def _write(self, pieces: list[memoryview], *, more: bool = False) -> None:
         turn = 0
         while pieces:
             self._require_open()
             try:
-                written = out.sendmsg(pieces[:_MAX_PIECES], (), flags)
+                some = pieces[:_MAX_PIECES]
+                written = self._write_some_of_more(some) if more else os.writev(self._socket, some)
             except BlockingIOError:
                 turn = 0
                 await self._until_writable()
@@ -117,12 +116,20 @@ class Outlet:
             if pieces:
                 turn = await self._take_turns(turn + written)
 
-    async def _send_file(self, out: socket.socket, part: FilePart) -> None:
+    def _write_some_of_more(self, pieces: list[memoryview]) -> int:
+        # For a moment only: an object that forgot to let go would close a socket that is not its own.
+        borrowed = socket.socket(self._family, socket.SOCK_STREAM, 0, fileno=self._socket)
+        try:
+            return borrowed.sendmsg(pieces, (), socket.MSG_MORE)
+        finally:
+            borrowed.detach()
+
+    async def _send_file(self, part: FilePart) -> None:
         start, turn, length = 0, 0, len(part)
         while start < length:
             self._require_open()
             try:
-                sent = part.send(out.fileno(), start)
+                sent = part.send(self._socket, start)
             except BlockingIOError:
                 turn = 0
                 await self._until_writable()
@@ -149,8 +156,7 @@ class Outlet:
 
     async def _until_writable(self) -> None:
         if self._watched < 0:
-            assert self._socket is not None
-            self._watched = os.dup(self._socket.fileno())
+            self._watched = os.dup(self._socket)
         self._loop.add_writer(self._watched, self._wake)
         try:
             await self._wait()
