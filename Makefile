@@ -19,10 +19,10 @@ ONLY ?=
 QUICK ?=
 DURATION ?=
 
-.PHONY: help install demo test check format chaos sim mutants bench clean
+.PHONY: help install demo test check format chaos sim mutants bench bench-peers clean
 
 help: ## List the commands.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(PYTHON_STAMP): pyproject.toml constraints.txt scripts/install-python.sh
 	@scripts/install-python.sh $(VENV)
@@ -66,6 +66,10 @@ mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a sim
 
 bench: install ## Measure the metadata quorum against its targets (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
 	@$(BIN)/python -m benchmarks quorum $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)
+
+bench-peers: install ## Measure raftlog beside Kafka, JetStream, RabbitMQ and Redis (ONLY="kafka redis" for some, QUICK=1 for short rounds).
+	@scripts/install-peers.sh $(ONLY) || echo "Not every peer is here: those are skipped." >&2
+	@$(BIN)/python -m benchmarks.peers $(ONLY) $(if $(QUICK),--quick)
 
 clean: ## Remove what the other commands made.
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

@@ -1,0 +1,96 @@
+"""raftlog's own client: records in bulk or one by one, read as objects or as Arrow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any, ClassVar
+
+import raftlog
+from benchmarks.drivers.shape import Driver, main
+from raftlog.errors import OverloadedError
+from raftlog.version import VERSION
+
+_SENDERS = 8
+_WINDOW = 50_000
+_READY_TIMEOUT_S = 30
+_LINGER_MS = {"latency": 0}
+
+
+class RaftlogClient(Driver):
+    name = f"raftlog {VERSION}"
+    settings: ClassVar[dict[str, object]] = {"acks": "all", "batch_bytes": 1 << 20, "buffer_bytes": 32 << 20}
+
+    async def open(self) -> None:
+        self._producer = raftlog.Producer(
+            self.job.bootstrap,
+            linger_ms=_LINGER_MS.get(self.job.work, 5),
+            **self.settings,  # type: ignore[arg-type]
+        )
+
+    async def create(self) -> None:
+        configs = {"flush": "batch" if self.job.durable else "os", **self.job.options.get("configs", {})}
+        async with raftlog.Admin(self.job.bootstrap) as admin:
+            await admin.create_topic(
+                self.job.topic, partitions=self.job.partitions, replication_factor=3, configs=configs
+            )
+        async with asyncio.timeout(_READY_TIMEOUT_S):
+            await self._producer.send(self.job.topic, b"first")
+
+    async def drop(self) -> None:
+        await self._producer.flush()
+        async with raftlog.Admin(self.job.bootstrap) as admin:
+            await admin.delete_topic(self.job.topic)
+
+    async def produce(self, chunks: Iterator[Sequence[bytes]]) -> int:
+        return await (self._send_each(chunks) if self.job.options.get("each") else self._send_many(chunks))
+
+    async def _send_many(self, chunks: Iterator[Sequence[bytes]]) -> int:
+        acknowledged = 0
+
+        async def send() -> None:
+            nonlocal acknowledged
+            for chunk in chunks:
+                deliveries = await self._producer.send_many(self.job.topic, chunk)
+                acknowledged += len(deliveries)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_SENDERS):
+                group.create_task(send())
+        return acknowledged
+
+    async def _send_each(self, chunks: Iterator[Sequence[bytes]]) -> int:
+        """Send record by record; the oldest deliveries are awaited before the buffer is full."""
+        send, topic, acknowledged = self._producer.send_nowait, self.job.topic, 0
+        deliveries: deque[asyncio.Future[Any]] = deque()
+        for chunk in chunks:
+            for value in chunk:
+                try:
+                    deliveries.append(send(topic, value))
+                except OverloadedError:
+                    while len(deliveries) > _WINDOW // 2:
+                        await deliveries.popleft()
+                        acknowledged += 1
+                    deliveries.append(send(topic, value))
+            await asyncio.sleep(0)  # The client's own tasks must run, too.
+        await asyncio.gather(*deliveries)
+        return acknowledged + len(deliveries)
+
+    async def send_one(self, value: bytes) -> None:
+        await self._producer.send(self.job.topic, value)
+
+    async def receive(self) -> AsyncGenerator[int, None]:
+        async with raftlog.Consumer(self.job.bootstrap, self.job.topic, start="earliest") as consumer:
+            while True:
+                if self.job.options.get("arrow"):
+                    yield (await consumer.fetch_arrow(max_wait_ms=1_000)).num_rows
+                else:
+                    yield len([record.value for record in await consumer.fetch(max_wait_ms=1_000)])
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+
+if __name__ == "__main__":
+    main(RaftlogClient)

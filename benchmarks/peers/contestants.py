@@ -1,0 +1,102 @@
+"""Who is measured, at what, and what raftlog has to reach beside whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from benchmarks.peers.jetstream import JetStream
+from benchmarks.peers.kafka import Kafka
+from benchmarks.peers.rabbitmq import RabbitMq
+from benchmarks.peers.raftlog import Raftlog
+from benchmarks.peers.redis import Redis
+from benchmarks.peers.server import Server
+
+SERVERS: dict[str, type[Server]] = {cls.name: cls for cls in (Raftlog, Kafka, JetStream, RabbitMq, Redis)}
+NEVER_SYNCS = frozenset({"rabbitmq"})
+"""Cannot be asked to sync before they acknowledge: they are not in the table for that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One thing that is measured of everybody."""
+
+    name: str
+    unit: Literal["records_per_s", "p99_ms"]
+    job: dict[str, Any]
+    durable: bool = False
+    """Measured with a sync before the acknowledgement, too."""
+
+    @property
+    def more_is_better(self) -> bool:
+        return self.unit == "records_per_s"
+
+
+WORKS = (
+    Work(name="produce_100B", unit="records_per_s", job={"work": "produce", "record_bytes": 100}, durable=True),
+    Work(name="produce_1KB", unit="records_per_s", job={"work": "produce", "record_bytes": 1024}, durable=True),
+    Work(name="latency_1000_per_s", unit="p99_ms", job={"work": "latency", "record_bytes": 100}, durable=True),
+    Work(name="consume_100B", unit="records_per_s", job={"work": "consume", "record_bytes": 100}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """A client of a system."""
+
+    name: str
+    server: str
+    driver: str
+    works: frozenset[str] = frozenset({"produce", "latency", "consume"})
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def does(self, work: Work, *, durable: bool) -> bool:
+        if durable and (not work.durable or self.server in NEVER_SYNCS):
+            return False
+        return work.job["work"] in self.works
+
+
+_PRODUCE, _CONSUME = frozenset({"produce"}), frozenset({"consume"})
+RAFTLOG, RAFTLOG_ARROW, CONFLUENT = "raftlog", "raftlog, as Arrow", "kafka + confluent-kafka"
+CONTESTANTS = (
+    Contestant(name=RAFTLOG, server="raftlog", driver="raftlog_client"),
+    Contestant(
+        name="raftlog, send_nowait", server="raftlog", driver="raftlog_client", works=_PRODUCE, options={"each": True}
+    ),
+    Contestant(name=RAFTLOG_ARROW, server="raftlog", driver="raftlog_client", works=_CONSUME, options={"arrow": True}),
+    Contestant(name=CONFLUENT, server="kafka", driver="confluent"),
+    Contestant(name="kafka + aiokafka", server="kafka", driver="aio_kafka"),
+    Contestant(name="jetstream + nats-py", server="jetstream", driver="nats_js"),
+    Contestant(name="rabbitmq + rstream", server="rabbitmq", driver="rabbit_stream"),
+    Contestant(name="redis + redis-py", server="redis", driver="redis_streams"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """raftlog's figure over a peer's, from one run. Throughput is to be at least `times`, latency at most."""
+
+    work: str
+    peer: str
+    times: float
+    ours: str = RAFTLOG
+    durable: bool = False
+    peer_durable: bool = False
+
+
+def _goals() -> tuple[Goal, ...]:
+    at_100 = {CONFLUENT: 3, "kafka + aiokafka": 10, "jetstream + nats-py": 50, "rabbitmq + rstream": 4}
+    at_1k = {CONFLUENT: 2, "kafka + aiokafka": 6, "jetstream + nats-py": 20, "rabbitmq + rstream": 2}
+    return (
+        *(Goal(work="produce_100B", peer=peer, times=n) for peer, n in {**at_100, "redis + redis-py": 5}.items()),
+        *(Goal(work="produce_1KB", peer=peer, times=n) for peer, n in {**at_1k, "redis + redis-py": 2}.items()),
+        Goal(work="produce_100B", peer=CONFLUENT, times=5, durable=True, peer_durable=True),
+        Goal(work="produce_1KB", peer=CONFLUENT, times=5, durable=True, peer_durable=True),
+        Goal(work="consume_100B", peer=CONFLUENT, times=2),
+        Goal(work="consume_100B", peer=CONFLUENT, times=15, ours=RAFTLOG_ARROW),
+        Goal(work="latency_1000_per_s", peer=CONFLUENT, times=1),
+        Goal(work="latency_1000_per_s", peer=CONFLUENT, times=2, durable=True),
+    )
+
+
+GOALS = _goals()

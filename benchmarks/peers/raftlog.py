@@ -1,0 +1,48 @@
+"""raftlog itself, as `raftlog dev up` would start it: three controllers and three brokers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from benchmarks.peers.server import NODES, Server
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.version import VERSION
+
+
+class Raftlog(Server):
+    name = "raftlog"
+    python: ClassVar[Path] = Path(sys.executable)
+
+    def __init__(self, folder: Path, *, durable: bool) -> None:
+        super().__init__(folder, durable=durable)
+        self._cluster: LocalCluster | None = None
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return None
+
+    @property
+    def bootstrap(self) -> str:
+        assert self._cluster is not None
+        return self._cluster.bootstrap
+
+    @property
+    def settings(self) -> dict[str, object]:
+        flush = "batch (every replica before it acknowledges)" if self.durable else "os"
+        return {"version": VERSION, "nodes": f"{NODES} controllers, {NODES} brokers", "topic setting flush": flush}
+
+    @property
+    def pids(self) -> list[int]:
+        assert self._cluster is not None
+        found = [self._cluster.pid(name) for name in self._cluster.names]
+        return [pid for pid in found if pid is not None]
+
+    def start(self) -> None:
+        self._cluster = LocalCluster(self.folder, port=0, controllers=NODES, brokers=NODES)
+        self._cluster.__enter__()
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.stop()
