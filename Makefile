@@ -17,6 +17,7 @@ SHRINK ?=
 KEEP ?=
 ONLY ?=
 QUICK ?=
+SUITE ?= quorum
 DURATION ?=
 
 .PHONY: help install demo test check format chaos sim mutants bench bench-peers clean
@@ -64,8 +65,8 @@ sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD
 mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most; ONLY="name name").
 	@SEEDS=$(SEEDS) JOBS=$(JOBS) PYTHONPATH=. $(BIN)/python tests/simulation/mutants.py $(ONLY)
 
-bench: install ## Measure the metadata quorum against its targets (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
-	@$(BIN)/python -m benchmarks quorum $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)
+bench: install ## Measure the metadata quorum against its targets, or SUITE=end_to_end (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
+	@$(BIN)/python -m benchmarks $(SUITE) $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)
 
 bench-peers: install ## Measure raftlog beside Kafka, JetStream, RabbitMQ and Redis (ONLY="kafka redis" for some, QUICK=1 for short rounds).
 	@scripts/install-peers.sh $(ONLY) || echo "Not every peer is here: those are skipped." >&2

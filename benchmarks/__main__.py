@@ -8,9 +8,26 @@ import signal
 import sys
 from pathlib import Path
 
+from benchmarks.calibration import calibrate
+from benchmarks.regression import compare, keep
 from benchmarks.report import Effort, Figure, conclude, console
 
-SUITES = ("quorum", "storage", "fetch_sessions", "read_checks", "groups", "datapath", "client")
+SUITES = (
+    "quorum",
+    "storage",
+    "fetch_sessions",
+    "read_checks",
+    "groups",
+    "datapath",
+    "client",
+    "codec",
+    "append",
+    "replication",
+    "end_to_end",
+    "sizes",
+    "partitions",
+    "clients",
+)
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
 BUILD = Path("build") / "bench"
 
@@ -22,6 +39,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="NAME", help="one figure of the suite; may be repeated")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--kills", type=_positive, metavar="N", help="kill so many processes for each figure that does")
+    parser.add_argument("--keep", action="store_true", help="later runs are compared with these figures")
     options = parser.parse_args()
     measures = importlib.import_module(f"benchmarks.{options.suite}").FIGURES
     names = options.only or list(measures)
@@ -29,12 +47,16 @@ def main() -> int:
         parser.error(f"no figure is named {unknown[0]!r}; figures: {', '.join(measures)}")
     # An orderly end stops the processes and removes their data.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    calibration = calibrate()
     effort = Effort(quick=options.quick, kills=options.kills)
     figures: list[Figure] = []
     for name in names:
         console.print(f"[bold]{name}[/bold]")
         figures += measures[name](effort)
-    return conclude(options.suite, figures, folder=BUILD)
+    if options.keep:
+        console.print(f"kept in {keep(options.suite, figures, calibration)}")
+    against = compare(options.suite, figures, calibration)
+    return conclude(options.suite, figures, folder=BUILD, more={"calibration": calibration, "against_kept": against})
 
 
 def _positive(text: str) -> int:

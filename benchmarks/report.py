@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from benchmarks.plot import Bar, Chart, page
+
+_UNITS = ("records_per_s", "batches_per_s", "per_s", "MBps", "p99_ms", "p50_ms", "ms", "us", "mb", "kB", "s")
+"""What the names of figures end with; the first that fits."""
 console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
 
 
@@ -47,6 +51,9 @@ class Bound:
         return f"{self.statistic} " + (f"< {self.at_most:,g}" if self.at_most is not None else f">= {self.at_least:,g}")
 
 
+Better: TypeAlias = Literal["more", "less", "less_whatever_speed"]
+
+
 @dataclass(slots=True, kw_only=True)
 class Figure:
     """One measured figure; one without bounds only explains the others."""
@@ -55,6 +62,12 @@ class Figure:
     samples: list[float]
     bounds: tuple[Bound, ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
+    better: Better | None = None
+    """Which way is better, for figures that are compared with kept ones; `less_whatever_speed` is memory's."""
+
+    @property
+    def comparable(self) -> bool:
+        return self.better is not None
 
     @property
     def measured(self) -> dict[str, float]:
@@ -89,15 +102,38 @@ def repeat(times: int, what: str) -> Iterator[int]:
         yield from bar.track(range(times), description=what)
 
 
-def conclude(suite: str, figures: list[Figure], *, folder: Path) -> int:
-    """Show all figures, keep them in `folder`, and return the exit status."""
+def conclude(suite: str, figures: list[Figure], *, folder: Path, more: Mapping[str, Any] | None = None) -> int:
+    """Show all figures, keep them in `folder` as JSON and as a page, and return the exit status.
+
+    Args:
+        more: what else to tell; `against_kept` are the verdicts of a comparison, which count.
+    """
+    more = more or {}
+    against: dict[str, dict[str, Any]] = more.get("against_kept", {})
     console.print(_table(suite, figures))
-    ok = bool(figures) and all(figure.ok for figure in figures)
-    line = orjson.dumps({"ok": ok, "figures": {figure.name: figure.to_plain() for figure in figures}})
+    for name, verdict in against.items():
+        color = "green" if verdict["ok"] else "red"
+        console.print(f"[{color}]{name}: {verdict['share_of_kept']:g} of the kept figure, by calibration[/{color}]")
+    ok = bool(figures) and all(figure.ok for figure in figures) and all(verdict["ok"] for verdict in against.values())
+    line = orjson.dumps({"ok": ok, "figures": {figure.name: figure.to_plain() for figure in figures}, **more})
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{suite}.json").write_bytes(line + b"\n")
+    (folder / f"{suite}.html").write_text(page(f"raftlog bench {suite}", [], _charts(figures)))
     sys.stdout.write(line.decode() + "\n")
     return 0 if ok else 1
+
+
+def _charts(figures: list[Figure]) -> list[Chart]:
+    """Put figures of the same unit, which ends their names, into the same chart."""
+    charts: dict[str, list[Bar]] = {}
+    for figure in figures:
+        if figure.samples:
+            unit = next((unit for unit in _UNITS if figure.name.endswith(unit)), figure.name)
+            bars = charts.setdefault(unit, [])
+            measured = figure.measured
+            label, low, high = figure.name.removesuffix(f"_{unit}"), measured["min"], measured["max"]
+            bars.append(Bar(label=label, value=measured["median"], low=low, high=high, ours=figure.ok))
+    return [Chart(title=unit, unit="median, and from least to most", bars=bars) for unit, bars in charts.items()]
 
 
 def _table(suite: str, figures: list[Figure]) -> Table:

@@ -23,13 +23,16 @@ class RaftlogClient(Driver):
     settings: ClassVar[dict[str, object]] = {"acks": "all", "batch_bytes": 1 << 20, "buffer_bytes": 32 << 20}
 
     async def open(self) -> None:
-        self._producer = raftlog.Producer(
-            self.job.bootstrap,
-            linger_ms=_LINGER_MS.get(self.job.work, 5),
-            **self.settings,  # type: ignore[arg-type]
-        )
+        self._producers = [self._new_producer() for _ in range(self.job.options.get("clients", 1))]
+        self._producer = self._producers[0]
+
+    def _new_producer(self) -> raftlog.Producer:
+        settings: dict[str, Any] = {**self.settings, **self.job.options.get("producer", {})}
+        return raftlog.Producer(self.job.bootstrap, linger_ms=_LINGER_MS.get(self.job.work, 5), **settings)
 
     async def create(self) -> None:
+        if self.job.options.get("exists"):
+            return
         configs = {"flush": "batch" if self.job.durable else "os", **self.job.options.get("configs", {})}
         async with raftlog.Admin(self.job.bootstrap) as admin:
             await admin.create_topic(
@@ -39,6 +42,8 @@ class RaftlogClient(Driver):
             await self._producer.send(self.job.topic, b"first")
 
     async def drop(self) -> None:
+        if self.job.options.get("exists"):
+            return
         await self._producer.flush()
         async with raftlog.Admin(self.job.bootstrap) as admin:
             await admin.delete_topic(self.job.topic)
@@ -49,15 +54,16 @@ class RaftlogClient(Driver):
     async def _send_many(self, chunks: Iterator[Sequence[bytes]]) -> int:
         acknowledged = 0
 
-        async def send() -> None:
+        async def send(producer: raftlog.Producer) -> None:
             nonlocal acknowledged
             for chunk in chunks:
-                deliveries = await self._producer.send_many(self.job.topic, chunk)
+                deliveries = await producer.send_many(self.job.topic, chunk)
                 acknowledged += len(deliveries)
 
+        senders = max(1, _SENDERS // len(self._producers))
         async with asyncio.TaskGroup() as group:
-            for _ in range(_SENDERS):
-                group.create_task(send())
+            for producer in self._producers * senders:
+                group.create_task(send(producer))
         return acknowledged
 
     async def _send_each(self, chunks: Iterator[Sequence[bytes]]) -> int:
@@ -89,7 +95,8 @@ class RaftlogClient(Driver):
                     yield len([record.value for record in await consumer.fetch(max_wait_ms=1_000)])
 
     async def close(self) -> None:
-        await self._producer.close()
+        for producer in self._producers:
+            await producer.close()
 
 
 if __name__ == "__main__":

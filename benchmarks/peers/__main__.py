@@ -60,7 +60,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     return Plan(
         works=[work for work in WORKS if not options.work or work.name in options.work],
         contestants=[contestant for contestant in CONTESTANTS if contestant.server in chosen],
-        rounds=options.rounds or (2 if options.quick else 5),
+        rounds=options.rounds or (1 if options.quick else 5),
         warmup_rounds=1,
         seconds=options.seconds or (1.5 if options.quick else 4.0),
         warmup_s=0.5 if options.quick else 1.0,

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 LOOPBACK = "127.0.0.1"
 TOOLS = Path(".tools").absolute()
 NODES = 3
-_START_TIMEOUT_S = 180.0
+_START_TIMEOUT_S = 300.0
 _STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.1
 _DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")

@@ -1,0 +1,117 @@
+"""The comparison with peers: what it makes of samples, and how it starts and ends servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.peers import __main__ as command
+from benchmarks.peers.contestants import CONFLUENT, GOALS, RAFTLOG, SERVERS, WORKS
+from benchmarks.peers.server import PeerError, Server, free_ports, listens
+from benchmarks.peers.trials import Table
+from benchmarks.peers.verdict import goals, rows
+
+PRODUCE = next(work for work in WORKS if work.name == "produce_100B")
+LATENCY = next(work for work in WORKS if work.unit == "p99_ms")
+
+
+def sample(**more: float) -> dict[str, float]:
+    return {"records": 1_000, "server_cpu_s": 0.5, "client_cpu_s": 0.5, **more}
+
+
+def table(work: str, unit: str, **values: list[float]) -> Table:
+    found = Table()
+    for who, measured in values.items():
+        name = {"ours": RAFTLOG, "kafka": CONFLUENT}[who]
+        found.samples[work, name] = [sample(**{unit: value}) for value in measured]
+    return found
+
+
+def test_the_ratio_is_the_median_of_the_rounds():
+    # In round 2 the machine was slow for both: no reason to call anybody faster.
+    found = table("produce_100B", "records_per_s", ours=[300, 30, 330], kafka=[100, 10, 100])
+    ours, kafka = rows(found, PRODUCE)
+    assert (ours.contestant, ours.median, ours.ratio) == (RAFTLOG, 300, 1)
+    assert (kafka.contestant, kafka.median, kafka.ratio) == (CONFLUENT, 100, 3)
+    assert kafka.cpu_us_per_record == 1_000
+
+
+def test_a_missed_round_falls_back_to_medians():
+    _, kafka = rows(table("produce_100B", "records_per_s", ours=[300, 300], kafka=[100]), PRODUCE)
+    assert kafka.ratio == 3
+
+
+@pytest.mark.parametrize(("ours", "reached"), [(300, True), (299, False)])
+def test_throughput_has_to_reach_its_goal(ours: float, reached: bool):
+    judged = goals({False: table("produce_100B", "records_per_s", ours=[ours], kafka=[100])})
+    [verdict] = [goal for goal in judged if goal["reached"] is not None]
+    assert verdict["reached"] is reached
+    assert verdict["goal"] == ">= 3 x"
+
+
+def test_latency_with_our_sync_is_compared_with_kafkas_without():
+    plain = table(LATENCY.name, "p99_ms", ours=[1.0], kafka=[2.0])
+    synced = table(LATENCY.name, "p99_ms", ours=[4.5], kafka=[9.0])
+    judged = [goal for goal in goals({False: plain, True: synced}) if goal["reached"] is not None]
+    assert [(goal["ratio"], goal["reached"]) for goal in judged] == [(0.5, True), (2.25, False)]
+
+
+def test_every_goal_names_what_is_measured():
+    known = {work.name for work in WORKS}
+    assert {goal.work for goal in GOALS} <= known
+
+
+def test_a_peer_that_is_not_installed_is_skipped_loudly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(SERVERS["kafka"], "missing", classmethod(lambda _: "no Kafka in .tools"))
+    servers, skipped = command._present(["kafka"])
+    assert list(servers) == ["raftlog"]
+    assert skipped == {"kafka": "no Kafka in .tools"}
+    assert "SKIPPED kafka" in capsys.readouterr().err
+
+
+class Sleepers(Server):
+    """Processes that do nothing, as a system of servers."""
+
+    name = "sleepers"
+
+    def __init__(self, folder: Path, *, durable: bool = False, command: tuple[str, ...] = ("sleep", "60")) -> None:
+        super().__init__(folder, durable=durable)
+        self._command = command
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return None
+
+    @property
+    def bootstrap(self) -> str:
+        return ""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {}
+
+    def start(self) -> None:
+        self.launch("one", self._command)
+        self.launch("two", self._command)
+        self.wait_until(lambda: self._command[0] == "sleep", "ready")
+
+
+def test_servers_end_with_their_block(tmp_path: Path):
+    with Sleepers(tmp_path / "s") as servers:
+        pids = servers.pids
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_server_that_ends_is_told_with_its_log(tmp_path: Path):
+    with pytest.raises(PeerError, match=r"sleepers: a server ended with 3; the end of one.log:\nno such heap"):
+        Sleepers(tmp_path / "s", command=("sh", "-c", "echo no such heap; exit 3")).__enter__()
+
+
+def test_free_ports_are_free():
+    ports = free_ports(3)
+    assert len(set(ports)) == 3
+    assert not any(map(listens, ports))
