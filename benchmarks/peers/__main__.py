@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
@@ -23,6 +24,7 @@ def main() -> int:
     options = _options()
     # An orderly end stops the servers and removes their data.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    _warn_when_busy()
     servers, skipped = _present(options.peers or list(SERVERS))
     plan = _plan(options)
     Path("build").mkdir(exist_ok=True)
@@ -43,7 +45,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("peers", nargs="*", choices=[[], *SERVERS], help="which peers (all); raftlog is always there")
+    parser.add_argument("peers", nargs="*", help=f"which ({', '.join(SERVERS)}); raftlog is always there")
     parser.add_argument("--quick", action="store_true", help="one short round after a short one to warm up")
     parser.add_argument("--rounds", type=int, help="how often everything is measured (5)")
     parser.add_argument("--seconds", type=float, help="how long a trial sends or reads at most (4)")
@@ -51,6 +53,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--work", action="append", choices=[work.name for work in WORKS], help="may be repeated")
     parser.add_argument("--durability", action="append", choices=list(DURABILITIES.values()), help="may be repeated")
     options = parser.parse_args()
+    if unknown := [name for name in options.peers if name not in SERVERS]:
+        parser.error(f"no peer is named {unknown[0]!r}; peers: {', '.join(SERVERS)}")
     options.durability = options.durability or list(DURABILITIES.values())
     return options
 
@@ -78,6 +82,15 @@ def _present(names: list[str]) -> tuple[dict[str, type[Server]], dict[str, str]]
             skipped[name] = reason
             console.print(f"[bold red]SKIPPED {name}: {reason}; run scripts/install-peers.sh {name}[/bold red]")
     return {name: cls for name, cls in chosen.items() if name not in skipped}, skipped
+
+
+def _warn_when_busy() -> None:
+    """Say that others use the machine: a ratio is worth little then, a rate nothing."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 2:
+        console.print(
+            f"[bold red]BUSY: the load average is {load:.1f} on {cores} cores before anything starts[/bold red]"
+        )
 
 
 def _say(text: str) -> None:
