@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
-import raftlog
-from benchmarks.loads import Load, broker_pids, loaded, memory_mb
+from benchmarks.loads import broker_pids, loaded, memory_mb
 from benchmarks.report import Bound, Effort, Figure, repeat
 
 _COUNTS = (10, 100, 1_000)
@@ -16,44 +14,41 @@ _BATCH_BYTES = 64 << 10
 
 
 def throughput(effort: Effort) -> list[Figure]:
-    """The same records over more partitions, all topics there from the start; round by round, for the ratio."""
-    with loaded(effort) as load:
+    """The same records over more partitions, each count on a new cluster; round by round, for the ratio."""
+    rates: dict[int, list[float]] = {count: [] for count in _COUNTS}
+    peaks: dict[int, list[float]] = {count: [] for count in _COUNTS}
+    for _ in repeat(effort.pick(5, quick=1), "10, 100 and 1,000 partitions"):
         for count in _COUNTS:
-            asyncio.run(_create(load, count))
-        rounds = [
-            {count: _rate(load, count) for count in _COUNTS}
-            for _ in repeat(effort.pick(5, quick=2), "10, 100 and 1,000 partitions")
-        ]
-        peaks = memory_mb(broker_pids(load.cluster), "VmHWM")
-    rates = [
-        Figure(name=f"partitions_{count}_records_per_s", samples=[each[count] for each in rounds], better="more")
-        for count in _COUNTS
+            rate, most = _measured(effort, count)
+            rates[count].append(rate)
+            peaks[count] += most
+    ratios = [many / few for few, many in zip(rates[10], rates[1_000], strict=True)]
+    enough, little = Bound(statistic="median", at_least=0.8), Bound(statistic="max", at_most=250)
+    return [
+        *(
+            Figure(name=f"partitions_{count}_records_per_s", samples=found, better="more")
+            for count, found in rates.items()
+        ),
+        Figure(name="throughput_1000_over_10", samples=ratios, bounds=(enough,)),
+        *(
+            Figure(
+                name=f"broker_{count}_partitions_loaded_mb",
+                samples=found,
+                bounds=(little,),
+                better="less_whatever_speed",
+                notes={"of": "the most that each broker ever had"},
+            )
+            for count, found in peaks.items()
+        ),
     ]
-    ratio = Figure(
-        name="throughput_1000_over_10",
-        samples=[each[1_000] / each[10] for each in rounds],
-        bounds=(Bound(statistic="median", at_least=0.8),),
-    )
-    memory = Figure(
-        name="broker_1110_partitions_loaded_mb",
-        samples=peaks,
-        bounds=(Bound(statistic="max", at_most=250),),
-        better="less_whatever_speed",
-        notes={"of": "the most each broker ever had"},
-    )
-    return [*rates, ratio, memory]
 
 
-async def _create(load: Load, count: int) -> None:
-    async with raftlog.Admin(load.cluster.bootstrap, timeout_ms=60_000) as admin:
-        configs: dict[str, str | int | float | bool] = {"flush": "os"}
-        await admin.create_topic(f"of-{count}", partitions=count, replication_factor=3, configs=configs)
-
-
-def _rate(load: Load, count: int) -> float:
-    options = {"exists": True, "producer": {"batch_bytes": _BATCH_BYTES}}
-    result = load.run(work="produce", topic=f"of-{count}", max_bytes=128 << 20, options=options)
-    return float(result["records_per_s"])
+def _measured(effort: Effort, count: int) -> tuple[float, list[float]]:
+    """Return records per second with `count` partitions, and the brokers' peaks of memory."""
+    with loaded(effort) as load:
+        options = {"producer": {"batch_bytes": _BATCH_BYTES}}
+        result = load.run(work="produce", partitions=count, max_bytes=128 << 20, options=options)
+        return float(result["records_per_s"]), memory_mb(broker_pids(load.cluster), "VmHWM")
 
 
 def idle_memory(effort: Effort) -> list[Figure]:
