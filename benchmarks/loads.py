@@ -78,9 +78,12 @@ def broker_pids(cluster: LocalCluster) -> list[int]:
 
 
 def memory_mb(pids: list[int], field: str = "VmRSS") -> list[float]:
-    """Return each process' resident memory now, or with VmHWM the most it ever had."""
+    """Return each process' resident memory now, with VmHWM the most it ever had.
+
+    Pss is its memory now with what it shares (libraries, mostly) divided among those that share it.
+    """
     found = []
     for pid in pids:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/{'smaps_rollup' if field == 'Pss' else 'status'}").read_text().splitlines()
         found.append(next(int(line.split()[1]) / 1_000 for line in lines if line.startswith(f"{field}:")))
     return found

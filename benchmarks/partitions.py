@@ -55,9 +55,10 @@ def idle_memory(effort: Effort) -> list[Figure]:
     """Resident memory of each broker of a cluster that nobody has used."""
     with loaded(effort) as load:
         time.sleep(_IDLE_S)  # What a start needs for a moment is given back by then.
-        samples = memory_mb(broker_pids(load.cluster))
+        resident, own = (memory_mb(broker_pids(load.cluster), field) for field in ("VmRSS", "Pss"))
     bounds = (Bound(statistic="max", at_most=80),)
-    return [Figure(name="idle_broker_mb", samples=samples, bounds=bounds, better="less_whatever_speed")]
+    note = {"without_others_share_mb": max(own)}
+    return [Figure(name="idle_broker_mb", samples=resident, bounds=bounds, better="less_whatever_speed", notes=note)]
 
 
 FIGURES = {"throughput": throughput, "idle_memory": idle_memory}
