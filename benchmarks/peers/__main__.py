@@ -38,6 +38,8 @@ def main() -> int:
                 trials.run()
     except KeyboardInterrupt:
         console.print("[red]interrupted: what was measured so far follows[/red]")
+        for table in tables.values():
+            table.errors.append("the run was interrupted")
         conclude(plan, tables, skipped)
         return 130
     return conclude(plan, tables, skipped)
