@@ -68,7 +68,7 @@ mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a sim
 bench: install ## Measure the metadata quorum against its targets, or SUITE=end_to_end (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
 	@$(BIN)/python -m benchmarks $(SUITE) $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)
 
-bench-peers: install ## Measure raftlog beside Kafka, JetStream, RabbitMQ and Redis (ONLY="kafka redis" for some, QUICK=1 for short rounds).
+bench-peers: $(PYTHON_STAMP) ## Measure raftlog beside Kafka, JetStream, RabbitMQ and Redis (ONLY="kafka redis" for some, QUICK=1 for short rounds).
 	@scripts/install-peers.sh $(ONLY) || echo "Not every peer is here: those are skipped." >&2
 	@$(BIN)/python -m benchmarks.peers $(ONLY) $(if $(QUICK),--quick)
 

@@ -112,7 +112,8 @@ def _keep(summary: dict[str, Any], tables: Mapping[bool, Table]) -> None:
     ]
     intro = [
         "Bars are medians, lines reach from the least to the most; the factor is raftlog's figure over the peer's.",
-        f"{summary['plan']['rounds']} rounds; {summary['machine']}",
+        f"Rounds: {summary['plan']['rounds']}. "
+        + ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in summary["machine"].items()),
     ]
     kept = orjson.dumps({"servers": summary["servers"], "clients": summary["clients"]}, option=orjson.OPT_INDENT_2)
     (FOLDER / "peers.html").write_text(page("raftlog beside its peers", intro, charts, appendix=kept.decode()))
