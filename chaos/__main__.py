@@ -1,52 +1,63 @@
 """`make chaos [SCENARIO=name]`: runs scenarios one after another; the last line is one JSON object.
 
-`controllers` and `groups` go on for DURATION seconds (60) with faults drawn from SEED (1).
+SEED draws what is drawn; DURATION (seconds) or HOURS is how long `controllers` and `swarm` go on; KILLS, how often
+`failover` kills. See docs/chaos.md.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
-from chaos import controllers, groups
+from chaos.capabilities import probe
+from chaos.controllers import run_controllers
+from chaos.options import Options
 from chaos.runner import run_scenario
 from chaos.scenarios import SCENARIOS
 
 BUILD = Path("build") / "chaos"
-STORMS = {controllers.NAME: controllers.run_controllers, groups.NAME: groups.run_groups}
-"""Faults drawn from a seed, for as long as one likes."""
-NAMES = [*SCENARIOS, *STORMS]
-DEFAULT_DURATION_S = 60
-DEFAULT_SEED = 1
+Runner: TypeAlias = Callable[[Path, Options], Awaitable[dict[str, Any]]]
+
+RUNNERS: dict[str, Runner] = {name: partial(run_scenario, name) for name in SCENARIOS} | {
+    "controllers": run_controllers,
+}
 
 
 def main() -> int:
     """Run the scenario that was named, or all."""
-    names = sys.argv[1:] or NAMES
-    if unknown := [name for name in names if name not in NAMES]:
-        sys.stderr.write(f"no scenario is named {unknown[0]!r}; scenarios: {', '.join(NAMES)}\n")
+    names = sys.argv[1:] or list(RUNNERS)
+    if unknown := [name for name in names if name not in RUNNERS]:
+        sys.stderr.write(f"no scenario is named {unknown[0]!r}; scenarios: {', '.join(RUNNERS)}\n")
         return 2
-    reports = []
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    capabilities = probe(BUILD / "probe")
+    for warning in capabilities.warnings:
+        sys.stderr.write(f"{warning}\n")
+    options, reports = Options.of(os.environ, capabilities), []
     for name in names:
-        sys.stderr.write(f"scenario {name}: history and logs in {BUILD / name}\n")
-        report = asyncio.run(_run(name))
-        sys.stderr.write(f"  {'ok' if report['ok'] else 'BROKEN'}: {orjson.dumps(report).decode()}\n")
+        sys.stderr.write(f"scenario {name}, seed {options.seed}: history and logs in {BUILD / name}\n")
+        report = asyncio.run(_run(RUNNERS[name], BUILD / name, options))
+        sys.stderr.write(f"  {_verdict(report)}: {orjson.dumps(report).decode()}\n")
         reports.append(report)
-    summary = {"ok": all(report["ok"] for report in reports), "scenarios": reports}
+    summary = {"ok": all(report["ok"] for report in reports), "skipped": capabilities.warnings, "scenarios": reports}
     sys.stdout.write(orjson.dumps(summary).decode() + "\n")
     return 0 if summary["ok"] else 1
 
 
-async def _run(name: str) -> dict[str, Any]:
-    if name not in STORMS:
-        return await run_scenario(name, BUILD / name)
-    seed, duration = os.environ.get("SEED") or DEFAULT_SEED, os.environ.get("DURATION") or DEFAULT_DURATION_S
-    return await STORMS[name](BUILD / name, seed=int(seed), duration_s=float(duration))
+async def _run(runner: Runner, folder: Path, options: Options) -> dict[str, Any]:
+    return await runner(folder, options)
+
+
+def _verdict(report: dict[str, Any]) -> str:
+    return "skipped" if report.get("skipped") else "ok" if report["ok"] else "BROKEN"
 
 
 if __name__ == "__main__":

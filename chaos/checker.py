@@ -1,25 +1,24 @@
-"""Judges a history. Definitions follow Jepsen's Kafka workload.
+"""Judges a history. Definitions follow Jepsen's Kafka workload; `CHECKS` lists every kind of anomaly.
 
-Each check returns the anomalies that it finds; an empty verdict is a pass only if the history proves anything at all:
-a run without acknowledged sends or without final reads is INVALID.
+Each check walks through what it needs once or twice, so the time grows with the history's length alone. An empty
+verdict is a pass only if the history proves anything at all: a run without durably acknowledged sends or without final
+reads is INVALID. Transactions have their own checker, `transactions`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from chaos.history import History, Read, Send
+from chaos.replica_checks import REPLICA_CHECKS, Anomaly
 
+MAX_ANOMALIES = 1_000
+"""Of each check: what is wrong everywhere need not be told a million times."""
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
-    """One broken promise."""
-
-    kind: str
-    detail: str
+__all__ = ["CHECKS", "Anomaly", "Verdict", "check"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,10 +32,17 @@ class Verdict:
     unknown: int = 0
     failed: int = 0
     read: int = 0
+    harmless_repeats: int = 0
+    """Values of producers that are not idempotent, at more than one offset."""
 
     @property
     def ok(self) -> bool:
         return self.valid and not self.anomalies
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many anomalies of each kind there are."""
+        return dict(Counter(anomaly.kind for anomaly in self.anomalies))
 
     def count(self, kind: str) -> int:
         """Return how many anomalies of one kind there are."""
@@ -45,68 +51,97 @@ class Verdict:
 
 def check(history: History) -> Verdict:
     """Run every check over one history."""
-    sends = history.sends
-    acknowledged = sum(send.outcome == "ok" for send in sends)
+    outcomes = Counter(send.outcome for send in history.sends)
+    repeatable = {send.value for send in history.sends if not send.idempotent}
+    places = {(read.partition, read.offset): read.value for read in history.final_reads}
+    copies = Counter(value for value in places.values() if value in repeatable)
     verdict = Verdict(
-        valid=acknowledged > 0 and bool(history.final_reads),
-        acknowledged=acknowledged,
-        unknown=sum(send.outcome == "info" for send in sends),
-        failed=sum(send.outcome == "fail" for send in sends),
-        read=len({(read.partition, read.offset) for read in history.final_reads}),
+        valid=any(send.durable for send in history.sends) and bool(history.final_reads),
+        acknowledged=outcomes["ok"],
+        unknown=outcomes["info"],
+        failed=outcomes["fail"],
+        read=len(places),
+        harmless_repeats=sum(count > 1 for count in copies.values()),
     )
     for find in CHECKS:
-        verdict.anomalies.extend(find(history))
+        for number, anomaly in enumerate(find(history)):
+            if number == MAX_ANOMALIES:
+                break
+            verdict.anomalies.append(anomaly)
     return verdict
 
 
-def lost_writes(history: History) -> Iterable[Anomaly]:
-    """Find acknowledged values, or values once read, that the final reads do not show."""
+def lost_writes(history: History) -> Iterator[Anomaly]:
+    """Find committed values that the final reads do not show.
+
+    Committed is what was acknowledged with acks=all, and what anybody has read. What is above the last offset that was
+    read in the end was perhaps not asked for: it is `unseen`, and as bad.
+    """
     final = {read.value for read in history.final_reads}
-    known: dict[str, str] = {read.value: f"read by {read.process} at offset {read.offset}" for read in history.reads}
-    known.update(
-        {send.value: f"acknowledged at offset {send.offset}" for send in history.sends if send.outcome == "ok"}
-    )
-    for value, evidence in known.items():
-        if value not in final:
-            yield Anomaly("lost", f"{value} was {evidence} and is gone")
+    highest: dict[int, int] = defaultdict(lambda: -1)
+    for read in history.final_reads:
+        highest[read.partition] = max(highest[read.partition], read.offset)
+    for read in history.reads:
+        if read.value not in final:
+            final.add(read.value)  # It is told of once.
+            yield Anomaly("lost", f"{read.value} was read by {read.process} at offset {read.offset} and is gone")
+    for send in history.sends:
+        if send.durable and send.value not in final:
+            kind, fate = ("lost", "is gone") if send.offset <= highest[send.partition] else ("unseen", "is not read")
+            yield Anomaly(kind, f"{send.value} was acknowledged at offset {send.offset} and {fate}")
 
 
-def duplicates(history: History) -> Iterable[Anomaly]:
-    """Find values at more than one offset: every producer of the workload is idempotent."""
-    places: dict[str, set[tuple[int, int]]] = defaultdict(set)
+def duplicates(history: History) -> Iterator[Anomaly]:
+    """Find values of idempotent producers at more than one offset."""
+    repeatable = {send.value for send in history.sends if not send.idempotent}
+    first: dict[str, tuple[int, int]] = {}
+    others: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for read in _all_reads(history):
-        places[read.value].add((read.partition, read.offset))
-    for value, found in places.items():
-        if len(found) > 1:
-            yield Anomaly("duplicate", f"{value} is at {sorted(found)}")
+        place = read.partition, read.offset
+        if first.setdefault(read.value, place) != place and read.value not in repeatable:
+            others[read.value].add(place)
+    for value, found in others.items():
+        yield Anomaly("duplicate", f"{value} is at {sorted({first[value], *found})}")
 
 
-def phantoms(history: History) -> Iterable[Anomaly]:
+def phantoms(history: History) -> Iterator[Anomaly]:
     """Find values that nobody sent, and values of sends that certainly failed (aborted reads)."""
     outcomes = {send.value: send.outcome for send in history.sends}
-    for value in dict.fromkeys(read.value for read in _all_reads(history)):
-        if value not in outcomes:
-            yield Anomaly("phantom", f"{value} was read and never sent")
-        elif outcomes[value] == "fail":
-            yield Anomaly("aborted read", f"{value} was read and its send had failed for certain")
-
-
-def inconsistent_offsets(history: History) -> Iterable[Anomaly]:
-    """Find offsets that held two values, over every acknowledgement and every read."""
-    values: dict[tuple[int, int], set[str]] = defaultdict(set)
-    for send in history.sends:
-        if send.outcome == "ok":
-            values[send.partition, send.offset].add(send.value)
+    seen = set[str]()
     for read in _all_reads(history):
-        values[read.partition, read.offset].add(read.value)
-    for (partition, offset), found in sorted(values.items()):
-        if len(found) > 1:
-            yield Anomaly("inconsistent offset", f"partition {partition} offset {offset} held {sorted(found)}")
+        if read.value in seen:
+            continue
+        seen.add(read.value)
+        outcome = outcomes.get(read.value)
+        if outcome is None:
+            yield Anomaly("phantom", f"{read.value} was read by {read.process} at {read.offset} and never sent")
+        elif outcome == "fail":
+            yield Anomaly("aborted read", f"{read.value} was read and its send had failed for certain")
 
 
-def reordered_sends(history: History) -> Iterable[Anomaly]:
+def corruptions(history: History) -> Iterator[Anomaly]:
+    """Find answers whose checksum did not fit."""
+    for what in history.corruptions:
+        yield Anomaly("corrupt", what)
+
+
+def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
+    """Find offsets that held two values, over every durable acknowledgement and every read."""
+    first: dict[tuple[int, int], str] = {}
+    others: dict[tuple[int, int], set[str]] = defaultdict(set)
+    acknowledged = ((send.partition, send.offset, send.value) for send in history.sends if send.durable)
+    read = ((read.partition, read.offset, read.value) for read in _all_reads(history))
+    for partition, offset, value in chain(acknowledged, read):
+        if first.setdefault((partition, offset), value) != value:
+            others[partition, offset].add(value)
+    for (partition, offset), found in sorted(others.items()):
+        held = sorted({first[partition, offset], *found})
+        yield Anomaly("inconsistent offset", f"partition {partition} offset {offset} held {held}")
+
+
+def reordered_sends(history: History) -> Iterator[Anomaly]:
     """Find a send that got a lower offset than one acknowledged before it was invoked (realtime order)."""
-    for partition, sends in _by_partition(send for send in history.sends if send.outcome == "ok").items():
+    for partition, sends in _by_partition(send for send in history.sends if send.durable).items():
         highest, completed = None, sorted(sends, key=lambda send: send.completed_ns)
         position = 0
         for send in sorted(sends, key=lambda send: send.invoked_ns):
@@ -119,7 +154,19 @@ def reordered_sends(history: History) -> Iterable[Anomaly]:
                 yield Anomaly("reordered", f"partition {partition}: {detail}")
 
 
-def reordered_reads(history: History) -> Iterable[Anomaly]:
+def nonmonotonic_sends(history: History) -> Iterator[Anomaly]:
+    """Find sends of one idempotent producer that did not keep its order, though they were on their way together."""
+    last: dict[tuple[str, int], Send] = {}
+    durable = (send for send in history.sends if send.durable and send.idempotent)
+    for send in sorted(durable, key=lambda send: send.invoked_ns):
+        before = last.get((send.process, send.partition))
+        if before is not None and send.offset <= before.offset and before.completed_ns >= send.invoked_ns:
+            detail = f"{send.process} sent {before.value} to {before.offset}, then {send.value} to {send.offset}"
+            yield Anomaly("nonmonotonic send", f"partition {send.partition}: {detail}")
+        last[send.process, send.partition] = send
+
+
+def reordered_reads(history: History) -> Iterator[Anomaly]:
     """Find readers that went back, and readers that jumped over an offset that the final reads show."""
     present = {(read.partition, read.offset) for read in history.final_reads}
     for reads in (history.reads, history.final_reads):
@@ -128,27 +175,60 @@ def reordered_reads(history: History) -> Iterable[Anomaly]:
             runs[read.process, read.partition].append(read)
         for (process, partition), run in runs.items():
             for before, after in pairwise(run):
+                if after.offset == before.offset + 1:
+                    continue
                 if after.offset <= before.offset:
                     detail = f"{process} read {after.offset} after {before.offset}"
-                    yield Anomaly("reordered", f"partition {partition}: {detail}")
+                    yield Anomaly("nonmonotonic poll", f"partition {partition}: {detail}")
                 elif skipped := [o for o in range(before.offset + 1, after.offset) if (partition, o) in present]:
                     detail = f"{process} jumped from {before.offset} to {after.offset} over {skipped[:3]}"
                     yield Anomaly("skip", f"partition {partition}: {detail}")
+
+
+def unstable_reads(history: History) -> Iterator[Anomaly]:
+    """Find (partition, offset, value) once read that a later full read does not show."""
+    full: dict[str, dict[tuple[int, int], str]] = defaultdict(dict)
+    for read in history.final_reads:
+        full[read.process][read.partition, read.offset] = read.value
+    told = set[tuple[int, int]]()
+    for read in _all_reads(history):
+        place = read.partition, read.offset
+        for process, places in full.items():
+            if places.get(place) != read.value and place not in told:
+                told.add(place)
+                shown = places.get(place, "nothing")
+                detail = f"{read.process} read {read.value} at {place}, in the end {process} reads {shown} there"
+                yield Anomaly("unstable", detail)
+
+
+def ends_that_go_back(history: History) -> Iterator[Anomaly]:
+    """Find a client that was told of an earlier end than before."""
+    last: dict[tuple[str, int], int] = {}
+    for end in history.ends:
+        before = last.get((end.process, end.partition), 0)
+        if end.offset < before:
+            detail = f"{end.process} was told that it ends at {end.offset}, and at {before} before"
+            yield Anomaly("end went back", f"partition {end.partition}: {detail}")
+        last[end.process, end.partition] = max(before, end.offset)
 
 
 CHECKS: tuple[Callable[[History], Iterable[Anomaly]], ...] = (
     lost_writes,
     duplicates,
     phantoms,
+    corruptions,
     inconsistent_offsets,
     reordered_sends,
+    nonmonotonic_sends,
     reordered_reads,
+    unstable_reads,
+    ends_that_go_back,
+    *REPLICA_CHECKS,
 )
 
 
-def _all_reads(history: History) -> Iterable[Read]:
-    yield from history.reads
-    yield from history.final_reads
+def _all_reads(history: History) -> Iterator[Read]:
+    return chain(history.reads, history.final_reads)
 
 
 def _by_partition(sends: Iterable[Send]) -> dict[int, list[Send]]:

@@ -3,28 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import raftlog
+from chaos.capabilities import Capabilities
 from chaos.connections import direct_connections
+from chaos.disks import DATA, Disks
 from chaos.links import Links
+from chaos.shim import Shim
 from chaos.topology import CLIENT, Topology
-from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.cluster_plan import merged
+from raftlog.cli.local_cluster import ClusterError, LocalCluster
 from raftlog.model import Address
 from raftlog.wire.metadata import TopicInfo
 
 POLL_S = 0.05
+LISTENING_WITHIN_S = 60.0
+SERVER = (sys.executable, "-m", "raftlog", "server", "start")
 
 
 class ChaosCluster:
-    """Three controllers and three brokers behind Toxiproxy. Use as an async context manager."""
+    """Controllers and brokers behind Toxiproxy. Use as an async context manager.
 
-    def __init__(self, folder: Path) -> None:
-        names = LocalCluster(folder, port=0).names
+    Args:
+        brokers: how many; always three controllers.
+        capabilities: what the machine can do to nodes: with them each has its own disk, and the shim. None: nothing
+            but signals and the network is used.
+        command: what to run instead of `raftlog server start`.
+        extra: more settings of nodes; see `LocalCluster`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        brokers: int = 3,
+        capabilities: Capabilities | None = None,
+        command: Sequence[str] = SERVER,
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        names = LocalCluster(folder, port=0, brokers=brokers).names
         self.topology = Topology.of(names)
         hosts = {name: self.topology.host(name) for name in names}
-        self.nodes = LocalCluster(folder, port=0, hosts=hosts)
+        has = capabilities or Capabilities({"disk": "not asked for", "shim": "not asked for"})
+        self.disks = Disks(folder, names) if has.has("disk") else None
+        self.shim = Shim(folder) if has.has("shim") else None
+        settings = merged(extra or {}, {"*": {"data_dir": DATA}} if self.disks else {})
+        self.nodes = LocalCluster(
+            folder,
+            port=0,
+            brokers=brokers,
+            hosts=hosts,
+            extra=settings,
+            command=self.shim.around(command) if self.shim else command,
+        )
         self.links = Links(folder)
         self.listeners: dict[str, list[Address]] = {
             name: list(self.nodes.node(name).listeners.values()) for name in names
@@ -46,16 +85,23 @@ class ChaosCluster:
         await asyncio.to_thread(self._stop)
 
     def _start(self) -> None:
+        if self.disks:
+            self.disks.open()
         self.links.start()
         self.topology.add_links(self.links, self.listeners)
         self.nodes.start()
         self.nodes.wait_ready()
 
     def _stop(self) -> None:
-        try:
-            self.nodes.stop()
-        finally:
-            self.links.stop()
+        with ExitStack() as stack:
+            if self.disks:
+                stack.callback(self.disks.close)
+            stack.callback(self.links.stop)
+            stack.callback(self.nodes.stop)
+
+    def data_dir(self, name: str) -> Path:
+        """Return where a node keeps its data."""
+        return self.nodes.node(name).folder / (DATA if self.disks else "data")
 
     @property
     def bootstrap(self) -> list[str]:
@@ -66,14 +112,47 @@ class ChaosCluster:
         pids = {name: pid for name in self.nodes.running() if (pid := self.nodes.pid(name)) is not None}
         return direct_connections(pids, self.listeners)
 
-    async def kill(self, *names: str) -> None:
-        """SIGKILL all of them at once."""
-        await asyncio.gather(*(asyncio.to_thread(self.nodes.kill, name) for name in names))
+    async def kill(self, *names: str, sig: signal.Signals = signal.SIGKILL) -> None:
+        """End these nodes at once; from just before on, their ports refuse.
+
+        Without that, their proxies would go on accepting connections, as no dead process does, and those who look
+        whether a broker is gone would have to wait for its session to end.
+        """
+        alive = [name for name in names if self.nodes.pid(name) is not None]
+        if sig is signal.SIGKILL:
+            await asyncio.to_thread(self.links.refuse, *alive)
+        await asyncio.gather(*(asyncio.to_thread(self._end, name, sig) for name in alive))
+        if sig is not signal.SIGKILL:
+            await asyncio.to_thread(self.links.refuse, *alive)
+
+    def _end(self, name: str, sig: signal.Signals) -> None:
+        with suppress(ClusterError):  # It has ended by itself meanwhile, or it does not end: then it is killed.
+            self.nodes.kill(name, sig)
+            return
+        with suppress(ClusterError):
+            self.nodes.kill(name)
+
+    async def start(self, *names: str) -> None:
+        """Start nodes that do not run; their ports accept again when they listen. Does not wait until they are ready.
+
+        Raises:
+            ClusterError: one does not listen within a minute, or has ended.
+        """
+        await asyncio.gather(*(asyncio.to_thread(self._start_node, name) for name in names))
+
+    def _start_node(self, name: str) -> None:
+        if self.nodes.pid(name) is None:
+            self.nodes.start_node(name)
+        deadline = time.monotonic() + LISTENING_WITHIN_S
+        while not all(_listens(address) for address in self.listeners[name]):
+            if self.nodes.pid(name) is None or time.monotonic() > deadline:
+                raise ClusterError(f"{name} does not listen; its log ends with:\n{self.nodes.log_tail(name)}")
+            time.sleep(POLL_S)
+        self.links.accept(name)
 
     async def restart(self, *names: str) -> None:
         """Start killed nodes again, and wait until they call themselves ready."""
-        for name in names:
-            await asyncio.to_thread(self.nodes.start_node, name)
+        await self.start(*names)
         await asyncio.to_thread(self.nodes.wait_ready, 60, names)
 
     async def describe(self, topic: str) -> TopicInfo:
@@ -104,3 +183,11 @@ class ChaosCluster:
 def _behind(info: TopicInfo) -> list[str]:
     behind = [part for part in info.partitions if len(part.isr) < len(part.replicas)]
     return [f"{info.topic}-{part.partition}: isr {part.isr} of {part.replicas}" for part in behind]
+
+
+def _listens(address: Address) -> bool:
+    try:
+        socket.create_connection(address, timeout=1).close()
+    except OSError:
+        return False
+    return True

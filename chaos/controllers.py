@@ -26,13 +26,15 @@ from chaos.history import Outcome
 from chaos.metadata_checker import check_metadata
 from chaos.metadata_history import CHANGES, MetadataHistory
 from chaos.metadata_workload import MetadataClient, MetadataLoad
-from chaos.nemesis import Nemesis, Schedule
+from chaos.options import Options
+from chaos.quorum_nemesis import Nemesis, Schedule
 from chaos.referee import Referee
-from chaos.scenarios import BrokenPromiseError
+from chaos.site import BrokenPromiseError
 from raftlog.cli.local_cluster import ClusterError
 
 NAME = "controllers"
 CLIENTS = 5
+DEFAULT_DURATION_S = 60.0
 ACCEPTED_WITHIN_S = 30.0
 READY_WITHIN_S = 60.0
 AGREED_WITHIN_S = 60.0
@@ -129,12 +131,12 @@ class _Run:
         return max((after - before) // 1_000_000 for before, after in pairwise(moments))
 
 
-async def run_controllers(folder: Path, *, seed: int, duration_s: float) -> dict[str, Any]:
+async def run_controllers(folder: Path, options: Options) -> dict[str, Any]:
     """Run the scenario in a fresh `folder`; return its report, which is also kept there with the history."""
     shutil.rmtree(folder, ignore_errors=True)
-    run, broken = _Run(seed, duration_s), ""
+    run, broken = _Run(options.seed, options.duration_s or DEFAULT_DURATION_S), ""
     try:
-        async with ChaosCluster(folder / "cluster") as cluster:
+        async with ChaosCluster(folder / "cluster", command=options.command) as cluster:
             await run.on(cluster)
     except (BrokenPromiseError, ClusterError) as error:
         broken = str(error)

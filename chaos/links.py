@@ -1,7 +1,7 @@
 """One Toxiproxy server, and one proxy for each link from a node to another node's listener.
 
-toxiproxy-python does what it does (create proxies, add and remove toxics, reset); this module starts and stops the
-server process, names links by their two ends, and refuses the answers that the package would ignore.
+toxiproxy-python makes the proxies; this module starts and stops the server process, names links by their two ends, sets
+and removes toxics, and refuses the answers that the package would ignore.
 """
 
 from __future__ import annotations
@@ -10,17 +10,23 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
+from requests.adapters import HTTPAdapter
 from toxiproxy import Toxiproxy
-from toxiproxy.api import APIConsumer
-from toxiproxy.exceptions import ProxyExists
 
 from raftlog.model import Address
 
+T = TypeVar("T")
+BOTH = ("upstream", "downstream")
+HEAL_TIMEOUT_S = 120
+WORKERS = 16
 PROJECT_BINARY = Path(__file__).parents[1] / ".tools" / "toxiproxy-server"
 
 
@@ -45,6 +51,11 @@ class Links:
         self._links: list[Link] = []
         self._server: subprocess.Popen[bytes] | None = None
         self._toxiproxy = Toxiproxy()
+        self._url = ""
+        self._http = requests.Session()
+        self._http.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=WORKERS))
+        self._toxics: set[tuple[str, str]] = set()
+        """Proxy and toxic, of all that are set."""
 
     def start(self) -> None:
         """Start the server on a free port and wait until it answers."""
@@ -60,6 +71,7 @@ class Links:
                 [binary, "-host", "127.0.0.1", "-port", str(port)], stdout=log, stderr=subprocess.STDOUT
             )
         self._toxiproxy.update_api_consumer("127.0.0.1", port)
+        self._url = f"http://127.0.0.1:{port}"
         deadline = time.monotonic() + 10
         while not self._toxiproxy.running():
             if self._server.poll() is not None or time.monotonic() > deadline:
@@ -68,6 +80,7 @@ class Links:
 
     def stop(self) -> None:
         """End the server process that `start` made."""
+        self._http.close()
         if self._server is not None:
             self._server.terminate()
             self._server.wait(timeout=10)
@@ -82,9 +95,7 @@ class Links:
 
     def cut(self, source: str, target: str) -> None:
         """Drop what `source` sends on its connections to `target`, and the answers on those connections."""
-        for link in self._between(source, target):
-            for stream in ("upstream", "downstream"):
-                _toxic(link, f"cut_{stream}", "timeout", stream, {"timeout": 0})
+        self._set(self._between(source, target), BOTH, "timeout", {"timeout": 0})
 
     def cut_both_ways(self, one: str, other: str) -> None:
         """Drop everything between two nodes, whoever opened the connection."""
@@ -93,19 +104,15 @@ class Links:
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
         """Drop what `sender` says to `receiver`, whoever opened the connection; the other way still works."""
-        for link in self._between(sender, receiver):
-            _toxic(link, "cut_upstream", "timeout", "upstream", {"timeout": 0})
-        for link in self._between(receiver, sender):
-            _toxic(link, "cut_downstream", "timeout", "downstream", {"timeout": 0})
+        self._set(self._between(sender, receiver), ("upstream",), "timeout", {"timeout": 0})
+        self._set(self._between(receiver, sender), ("downstream",), "timeout", {"timeout": 0})
 
     def hold(self, one: str, other: str) -> None:
         """Keep every byte between two nodes back until `heal`, which delivers them: messages that arrive late.
 
         `heal` then takes up to five seconds for each connection that ended meanwhile: Toxiproxy tries that long.
         """
-        for link in [*self._between(one, other), *self._between(other, one)]:
-            for stream in ("upstream", "downstream"):
-                _toxic(link, f"hold_{stream}", "bandwidth", stream, {"rate": 0})
+        self._set(self._both(one, other), BOTH, "bandwidth", {"rate": 0})
 
     def isolate(self, node: str, *, spare: frozenset[str] = frozenset()) -> None:
         """Cut `node` from every other node except those in `spare`."""
@@ -113,31 +120,71 @@ class Links:
         for other in sorted(others - {node} - spare):
             self.cut_both_ways(node, other)
 
-    def slow(self, source: str, target: str, *, latency_ms: int, jitter_ms: int = 0) -> None:
-        """Delay each piece of data between `source` and `target`."""
-        for link in self._between(source, target):
-            _toxic(link, "slow", "latency", "downstream", {"latency": latency_ms, "jitter": jitter_ms})
+    def slow_both_ways(self, one: str, other: str, *, latency_ms: int, jitter_ms: int = 0) -> None:
+        """Delay each piece of data between two nodes, whoever opened the connection."""
+        attributes = {"latency": latency_ms, "jitter": jitter_ms}
+        self._set(self._both(one, other), ("downstream",), "latency", attributes)
 
-    def slow_both_ways(self, one: str, other: str, *, latency_ms: int) -> None:
-        """Delay everything between two nodes, whoever opened the connection."""
-        self.slow(one, other, latency_ms=latency_ms)
-        self.slow(other, one, latency_ms=latency_ms)
+    def narrow(self, one: str, other: str, *, kilobytes_per_s: int) -> None:
+        """Let so much through between two nodes, in each direction of each connection."""
+        self._set(self._both(one, other), BOTH, "bandwidth", {"rate": kilobytes_per_s})
+
+    def reset(self, one: str, other: str, *, after_ms: int = 0) -> None:
+        """Reset (RST) every connection between two nodes, the new ones too, so long after its first bytes."""
+        self._set(self._both(one, other), BOTH, "reset_peer", {"timeout": after_ms})
+
+    def truncate_answers(self, one: str, other: str, *, after_bytes: int) -> None:
+        """Close every connection between two nodes when so many bytes of answers have come: in a header or a body."""
+        self._set(self._both(one, other), ("downstream",), "limit_data", {"bytes": after_bytes})
+
+    def refuse(self, *targets: str) -> None:
+        """Close every connection to these nodes, and refuse new ones, as a host does whose process has died."""
+        self._enable(targets, enabled=False)
+
+    def accept(self, *targets: str) -> None:
+        """Undo `refuse`: which `heal` does not, for a process may still be dead then."""
+        self._enable(targets, enabled=True)
 
     def heal(self) -> None:
-        """Remove every fault."""
-        if not self._toxiproxy.reset():
-            raise LinkError("toxiproxy-server refused to reset")
+        """Remove every toxic; what was refused stays so."""
+        _at_once(self._remove, sorted(self._toxics))
+
+    def _remove(self, toxic: tuple[str, str]) -> None:
+        proxy, name = toxic
+        answer = self._http.delete(f"{self._url}/proxies/{proxy}/toxics/{name}", timeout=HEAL_TIMEOUT_S)
+        if answer.status_code not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND):
+            raise LinkError(f"toxic {name} on {proxy} is not removed: {answer.status_code} {answer.text}")
+        self._toxics.discard(toxic)
 
     def _between(self, source: str, target: str) -> list[Link]:
         return [link for link in self._links if link.source == source and link.target == target]
 
+    def _both(self, one: str, other: str) -> list[Link]:
+        return [*self._between(one, other), *self._between(other, one)]
 
-def _toxic(link: Link, name: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
-    # Not `proxy.add_toxic`: it decodes any answer, so a refusal would pass for success.
-    body = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
-    try:
-        answer: requests.Response = APIConsumer.post(f"/proxies/{link.proxy.name}/toxics", json=body, timeout=10)
-    except ProxyExists:  # So the package calls every conflict: the link has this toxic already.
-        return
-    if answer.status_code != requests.codes.ok:
-        raise LinkError(f"toxic {name} on {link.proxy.name}: {answer.status_code} {answer.text}")
+    def _set(self, links: list[Link], streams: tuple[str, ...], kind: str, attributes: dict[str, int]) -> None:
+        """Add a toxic to links; one that a link has already, of another fault, stays as it is."""
+
+        def add(link: Link) -> None:
+            for stream in streams:
+                name = f"{kind}_{stream}"
+                body = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
+                self._post(f"/proxies/{link.proxy.name}/toxics", body, also=HTTPStatus.CONFLICT)
+                self._toxics.add((link.proxy.name, name))
+
+        _at_once(add, links)
+
+    def _enable(self, targets: tuple[str, ...], *, enabled: bool) -> None:
+        links = [link for link in self._links if link.target in targets]
+        _at_once(lambda link: self._post(f"/proxies/{link.proxy.name}", {"enabled": enabled}), links)
+
+    def _post(self, path: str, body: dict[str, Any], also: int = HTTPStatus.OK) -> None:
+        # Not toxiproxy-python, which decodes any answer: a refusal would pass for success.
+        answer = self._http.post(f"{self._url}{path}", json=body, timeout=10)
+        if answer.status_code not in (HTTPStatus.OK, also):
+            raise LinkError(f"{path}: {answer.status_code} {answer.text}")
+
+
+def _at_once(act: Callable[[T], None], on: Iterable[T]) -> None:
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(act, on))

@@ -1,190 +1,187 @@
-"""Draws faults from a seed, does them to some nodes of a cluster, and undoes them. Each step goes into the history.
+"""Draws faults from a seed, does them to a cluster, and undoes them. Each step goes into the history.
 
-One round is: one or two faults, some seconds of them, then everything healed. What is drawn depends on the seed alone;
-which node is "the active one" is looked up when the fault begins, and noted.
+One round is: one or two cells of the matrix, some seconds of them, everything healed, everything well again, and some
+seconds without faults. What is drawn depends on the seed alone; who "the leader" is, is looked up when the fault
+begins, and noted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from chaos.cluster import ChaosCluster
+from chaos.capabilities import Capabilities
+from chaos.faults import FAULTS, Cell, cells
+from chaos.history import Fault, History
+from chaos.site import BrokenPromiseError, Site
 from chaos.topology import CLIENT
 
-ACTIVE = "active"
-"""Stands for the node that leads the targets when the fault begins."""
-PAIRED_FAULTS = 0.3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One drawn fault. `nodes` are names, or `ACTIVE`; links go from the first to the second."""
-
-    kind: str
-    nodes: tuple[str, ...]
-    latency_ms: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.kind} {' '.join(self.nodes)}" + (f" {self.latency_ms} ms" if self.latency_ms else "")
+PAIRED_FAULTS = 0.35
+MIN_S, MAX_S = 0.5, 4.0
+MAX_CALM_S = 1.5
+MAX_BROKEN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The faults of one round, and for how long they last."""
+    """The cells of one round, for how long they last, and for how long nothing happens afterwards."""
 
-    faults: tuple[Fault, ...]
+    cells: tuple[Cell, ...]
     seconds: float
+    calm_s: float
+    seed: str
+    """Draws whatever else there is to draw: which partition, how slow, which bit."""
 
     def __str__(self) -> str:
-        return f"{' and '.join(map(str, self.faults))} for {self.seconds:.1f} s"
+        return f"{' and '.join(map(str, self.cells))} for {self.seconds:.1f} s"
 
 
 class Schedule:
-    """An endless series of rounds: a pure function of the seed.
+    """Rounds as a pure function of the seed: what a machine cannot do is drawn too, and skipped when its turn comes."""
 
-    Args:
-        targets: nodes that are killed, paused and cut off; sometimes more of them than the quorum can do without.
-        peers: further nodes, whose links to the targets are cut and slowed too.
-    """
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._dice = random.Random(seed)
+        self._number = 0
 
-    def __init__(self, seed: int, *, targets: Sequence[str], peers: Sequence[str] = ()) -> None:
-        self._random = random.Random(seed)
-        self._targets, self._peers = tuple(targets), tuple(peers)
-        self._draws: dict[str, Callable[[], Fault]] = {
-            "kill": lambda: Fault(kind="kill", nodes=(self._target(),)),
-            "pause": lambda: Fault(kind="pause", nodes=(self._target(),)),
-            "cut": lambda: Fault(kind="cut", nodes=self._link()),
-            "cut one way": lambda: Fault(kind="cut one way", nodes=self._link()),
-            "isolate": lambda: Fault(kind="isolate", nodes=(ACTIVE,)),
-            "strand": lambda: Fault(kind="strand", nodes=(ACTIVE,)),
-            "hold": lambda: Fault(kind="hold", nodes=self._link()),
-            "slow": self._slow,
-            "kill two": self._kill_two,
-        }
+    def sweep(self) -> Iterator[Round]:
+        """Yield every cell of the matrix once, alone, in an order that the seed decides."""
+        whole = cells()
+        self._dice.shuffle(whole)
+        for cell in whole:
+            yield self._round((cell,))
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(self._draws)
+    def swarm(self) -> Iterator[Round]:
+        """Yield rounds without end. Each stretch of ten has some kinds of faults only, now these, now those."""
+        whole = cells()
+        while True:
+            kinds = set(self._dice.sample(list(FAULTS), self._dice.randint(2, len(FAULTS))))
+            among = [cell for cell in whole if cell.fault in kinds]
+            for _ in range(10):
+                yield self._round(self._some(among))
 
-    def draw(self) -> Round:
-        """Return the next round."""
-        count = 2 if self._random.random() < PAIRED_FAULTS else 1
-        kinds = self._random.sample(self.kinds, count)
-        faults = tuple(self._draws[kind]() for kind in kinds)
-        return Round(faults=faults, seconds=self._random.uniform(0.5, 6.0))
+    def _some(self, among: Sequence[Cell]) -> tuple[Cell, ...]:
+        first = self._dice.choice(among)
+        partners = [cell for cell in among if cell.fault != first.fault and not FAULTS[cell.fault].alone]
+        if FAULTS[first.fault].alone or not partners or self._dice.random() >= PAIRED_FAULTS:
+            return (first,)
+        return first, self._dice.choice(partners)
 
-    def _target(self) -> str:
-        return ACTIVE if self._random.random() < 0.5 else self._random.choice(self._targets)
-
-    def _link(self) -> tuple[str, str]:
-        """Return two ends in either direction: both targets, or a target and a peer."""
-        target = self._random.choice(self._targets)
-        others = [name for name in self._targets if name != target]
-        other = self._random.choice(self._peers if self._peers and self._random.random() < 0.4 else others)
-        return (target, other) if self._random.random() < 0.5 else (other, target)
-
-    def _slow(self) -> Fault:
-        return Fault(kind="slow", nodes=self._link(), latency_ms=self._random.choice((20, 100, 400, 1_500)))
-
-    def _kill_two(self) -> Fault:
-        return Fault(kind="kill two", nodes=tuple(self._random.sample(self._targets, 2)))
+    def _round(self, chosen: tuple[Cell, ...]) -> Round:
+        self._number += 1
+        return Round(
+            cells=chosen,
+            seconds=self._dice.uniform(MIN_S, MAX_S),
+            calm_s=self._dice.uniform(0, MAX_CALM_S),
+            seed=f"{self._seed} {self._number}",
+        )
 
 
 class Nemesis:
-    """Does to a cluster what a schedule says.
+    """Does to a site what rounds say."""
 
-    Args:
-        active: tells who leads the targets now, or None when nobody does.
-        note: writes into the history.
-    """
+    def __init__(self, site: Site, history: History, capabilities: Capabilities) -> None:
+        self._site, self._history, self._capabilities = site, history, capabilities
 
-    def __init__(
-        self,
-        cluster: ChaosCluster,
-        schedule: Schedule,
-        *,
-        active: Callable[[], Awaitable[str | None]],
-        note: Callable[[str], None],
-    ) -> None:
-        self.counts: Counter[str] = Counter()
-        self._cluster, self._schedule = cluster, schedule
-        self._active, self._note = active, note
-        self._killed: list[str] = []
-        self._paused: list[str] = []
+    async def run(self, rounds: Iterator[Round], *, until: float = float("inf")) -> None:
+        """See rounds through, one after another, until the monotonic clock shows `until`.
 
-    async def round(self) -> Round:
-        """Draw a round and see it through, up to and including `heal`."""
-        drawn = self._schedule.draw()
-        self._note(f"round: {drawn}")
-        try:
-            for fault in drawn.faults:
-                await self._begin(fault)
-            await asyncio.sleep(drawn.seconds)
-        finally:
-            await self.heal()
-        return drawn
-
-    async def heal(self) -> None:
-        """Undo every fault. Does not wait until killed nodes are ready: see `until_ready`."""
-        await asyncio.to_thread(self._cluster.links.heal)
-        for name in self._paused:
-            if name not in self._killed:
-                await asyncio.to_thread(self._cluster.nodes.resume, name)
-        for name in self._killed:
-            await asyncio.to_thread(self._cluster.nodes.start_node, name)
-        self._note(f"healed: resumed {self._paused}, restarted {self._killed}")
-        self._paused, self._killed = [], []
-
-    async def until_ready(self, within_s: float) -> None:
-        """Wait until every node calls itself ready.
+        A broken promise does not end the run, for the next rounds may show more; `MAX_BROKEN` of them do.
 
         Raises:
-            ClusterError: one does not, or has ended by itself.
+            BrokenPromiseError: the cluster did not get well again, after these rounds.
         """
-        await asyncio.to_thread(self._cluster.nodes.wait_ready, within_s)
+        broken = list[str]()
+        for number, drawn in enumerate(rounds, 1):
+            if time.monotonic() >= until or len(broken) == MAX_BROKEN:
+                break
+            started = time.monotonic()
+            try:
+                await self.round(drawn)
+            except BrokenPromiseError as error:
+                broken.append(f"round {number}, {drawn}: {error}")
+                self._history.note(f"BROKEN: {broken[-1]}")
+            fate = f"BROKEN: {broken[-1]}" if broken and broken[-1].startswith(f"round {number},") else "well again"
+            sys.stderr.write(f"  round {number}: {drawn}; {fate}; {time.monotonic() - started:.1f} s in all\n")
+        if broken:
+            raise BrokenPromiseError("\n".join(broken))
 
-    async def _begin(self, fault: Fault) -> None:
-        nodes = [await self._resolve(name) for name in fault.nodes]
-        self._note(f"{fault.kind}: {' '.join(nodes)}")
-        self.counts[fault.kind] += 1
-        links = self._cluster.links
-        match fault.kind:
-            case "kill" | "kill two":
-                await self._kill(nodes)
-            case "pause":
-                await self._pause(nodes[0])
-            case "cut":
-                await asyncio.to_thread(links.cut_both_ways, nodes[0], nodes[1])
-            case "cut one way":
-                await asyncio.to_thread(links.cut_one_way, nodes[0], nodes[1])
-            case "isolate":
-                # The client's links stay: they are the referee's eyes.
-                await asyncio.to_thread(links.isolate, nodes[0], spare=frozenset({CLIENT}))
-            case "strand":
-                # Only from its like: those who ask it still reach it, and must not be told what is no longer so.
-                spare = frozenset({CLIENT, *self._cluster.nodes.brokers})
-                await asyncio.to_thread(links.isolate, nodes[0], spare=spare)
-            case "hold":
-                await asyncio.to_thread(links.hold, nodes[0], nodes[1])
-            case "slow":
-                await asyncio.to_thread(links.slow_both_ways, nodes[0], nodes[1], latency_ms=fault.latency_ms)
-            case _:
-                raise ValueError(f"no such fault: {fault.kind!r}")
+    async def round(self, drawn: Round) -> None:
+        """See one round through, up to and including the time without faults."""
+        dice, began = random.Random(drawn.seed), list[Fault]()
+        self._history.note(f"round: {drawn}")
+        try:
+            for cell in drawn.cells:
+                began.append(await self._begin(cell, dice))
+            if all(fault.skipped for fault in began):
+                return
+            await asyncio.sleep(drawn.seconds)
+            self._site.require_alive({node for fault in began for node in fault.nodes if _is_down(fault)})
+        finally:
+            await self._site.heal()
+            for fault in began:
+                fault.ended_ns = time.monotonic_ns()
+        try:
+            back_ms = await self._site.until_well()
+        except BrokenPromiseError as error:
+            for fault in began:
+                fault.broken = str(error)
+            raise
+        for fault in began:
+            fault.back_ms = back_ms
+        await asyncio.sleep(drawn.calm_s)
 
-    async def _resolve(self, name: str) -> str:
-        return name if name != ACTIVE else await self._active() or self._cluster.nodes.controllers[0]
+    async def _begin(self, cell: Cell, dice: random.Random) -> Fault:
+        kind, now = FAULTS[cell.fault], time.monotonic_ns()
+        if not self._capabilities.has(kind.needs):
+            assert kind.needs is not None
+            why = self._capabilities.missing[kind.needs]
+            fault = Fault(kind=cell.fault, target=cell.target, nodes=(), begun_ns=now, ended_ns=now, skipped=why)
+            self._history.faults.append(fault)
+            return fault
+        nodes = choose(self._site, cell.target, dice)
+        fault = Fault(kind=cell.fault, target=cell.target, nodes=nodes, begun_ns=now)
+        self._history.faults.append(fault)
+        if kind.ends_processes:
+            self._site.may_end.update(nodes)
+        fault.detail = await kind.begin(self._site, nodes, dice)
+        self._history.note(f"{cell}: {' '.join(nodes)} {fault.detail}")
+        return fault
 
-    async def _kill(self, names: Sequence[str]) -> None:
-        # A paired fault may have met the same node.
-        victims = [name for name in names if name not in self._killed]
-        self._killed.extend(victims)
-        await self._cluster.kill(*victims)
 
-    async def _pause(self, name: str) -> None:
-        if name not in self._killed:
-            self._paused.append(name)
-            await asyncio.to_thread(self._cluster.nodes.pause, name)
+def choose(site: Site, target: str, dice: random.Random) -> tuple[str, ...]:
+    """Return the nodes that a target's name stands for now."""
+    brokers, controllers = site.cluster.nodes.brokers, site.cluster.nodes.controllers
+    partition = dice.choice(sorted(site.watch.replicas) or [0])
+    leader = site.watch.leader(partition) or dice.choice(brokers)
+    active = site.watch.active_controller or dice.choice(controllers)
+    one_broker, one_controller, last = dice.choice(brokers), dice.choice(controllers), dice.random()
+    match target:
+        case "follower":
+            return (dice.choice([name for name in brokers if name != leader]),)
+        case "leader":
+            return (leader,)
+        case "controller":
+            return (active,)
+        case "leader and controller":
+            return (leader, active)
+        case "minority":
+            return (one_broker, one_controller)
+        case "N-1":
+            replicas = [f"broker-{replica}" for replica in site.watch.replicas.get(partition, ())] or list(brokers)
+            spared = replicas[int(last * len(replicas))]
+            return tuple(name for name in replicas if name != spared)
+        case "all":
+            return tuple(site.cluster.nodes.names)
+        case "clients":
+            return (CLIENT,)
+        case _:
+            raise ValueError(f"no such target: {target!r}")
+
+
+def _is_down(fault: Fault) -> bool:
+    return fault.kind in {"SIGKILL", "SIGTERM", "power cut", "bit flip", "truncated file"}

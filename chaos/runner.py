@@ -1,8 +1,11 @@
-"""Runs one scenario: cluster, load, faults, final reads, verdict, report."""
+"""Runs one scenario: cluster, load, faults, final reads, the replicas' logs, verdict, report."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,55 +14,121 @@ import orjson
 import raftlog
 from chaos.checker import check
 from chaos.cluster import ChaosCluster
+from chaos.failover import outages
 from chaos.history import History
-from chaos.scenarios import SCENARIOS, BrokenPromiseError, Run
+from chaos.options import Options
+from chaos.replica_logs import read_replicas
+from chaos.scenarios import SCENARIOS, Scenario
+from chaos.site import BrokenPromiseError, Site
+from chaos.stories import Run
+from chaos.watch import Watch
 from chaos.workload import Workload, read_everything
+from raftlog.cli.local_cluster import ClusterError
+from raftlog.errors import RaftlogError
 
 TOPIC = "chaos"
-PARTITIONS = 3
+READ_WITHIN_S = 120.0
+FULL_READS = 2
+MAX_HISTORY = 200_000
+"""Operations whose history is kept as a file."""
 
 
-async def run_scenario(name: str, folder: Path) -> dict[str, Any]:
+async def run_scenario(name: str, folder: Path, options: Options | None = None) -> dict[str, Any]:
     """Run a scenario in a fresh `folder`; return its report, which is also kept there with the history."""
     shutil.rmtree(folder, ignore_errors=True)
-    history, figures = History(), {}
-    broken = ""
-    async with ChaosCluster(folder / "cluster") as cluster:
-        async with raftlog.Admin(cluster.bootstrap) as admin:
-            await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
-        await cluster.wait_full_isr(TOPIC, within_s=30)
-        workload = Workload(
-            bootstrap=cluster.bootstrap, dial=cluster.dial, topic=TOPIC, partitions=PARTITIONS, history=history
+    options, scenario = options or Options(), SCENARIOS[name]
+    if not options.capabilities.has(scenario.needs):
+        return _skipped(name, options, scenario)
+    history, figures, broken = History(), dict[str, float](), ""
+    cluster = ChaosCluster(
+        folder / "cluster",
+        brokers=scenario.brokers,
+        capabilities=options.capabilities if scenario.disks else None,
+        command=options.command,
+    )
+    try:
+        async with cluster:
+            await _run(cluster, scenario, options, history, figures)
+    except (BrokenPromiseError, ClusterError) as error:
+        broken = str(error)
+    except (TimeoutError, RaftlogError) as error:
+        broken = f"{type(error).__name__}: {error}"
+    return _report(name, folder, history, figures, broken, options)
+
+
+async def _run(
+    cluster: ChaosCluster, scenario: Scenario, options: Options, history: History, figures: dict[str, float]
+) -> None:
+    async with raftlog.Admin(cluster.bootstrap) as admin:
+        await admin.create_topic(
+            TOPIC, partitions=scenario.partitions, replication_factor=scenario.brokers, configs=scenario.configs
         )
-        try:
-            async with workload:
-                run = Run(cluster, workload, history, TOPIC)
-                figures = run.figures
-                await SCENARIOS[name](run)
-        except BrokenPromiseError as error:
-            broken = str(error)
-        cluster.links.heal()
-        await read_everything(history, bootstrap=cluster.bootstrap, topic=TOPIC)
-    return _report(name, folder, history, figures, broken)
+    await cluster.wait_full_isr(TOPIC, within_s=30)
+    workload = Workload(
+        bootstrap=cluster.bootstrap,
+        dial=cluster.dial,
+        topic=TOPIC,
+        partitions=scenario.partitions,
+        history=history,
+        seed=options.seed,
+        kinds=scenario.kinds,
+    )
+    watch = Watch(cluster, TOPIC, history)
+    site = Site(cluster, workload, watch, TOPIC)
+    dice = random.Random(options.seed)
+    try:
+        async with watch, workload:
+            run = Run(cluster, workload, watch, site, history, TOPIC, options, dice, figures)
+            await scenario.story(run)
+    finally:
+        with suppress(BrokenPromiseError, ClusterError):
+            await site.heal()
+        await _finish(cluster, history)
 
 
-def _report(name: str, folder: Path, history: History, figures: dict[str, float], broken: str) -> dict[str, Any]:
+async def _finish(cluster: ChaosCluster, history: History) -> None:
+    """Read everything with fresh clients, end all processes, and read the replicas' logs."""
+    async with asyncio.timeout(READ_WITHIN_S):
+        for number in range(FULL_READS):
+            await read_everything(history, bootstrap=cluster.bootstrap, topic=TOPIC, process=f"final-{number}")
+        info = await cluster.describe(TOPIC)
+    in_sync = {state.partition: {f"broker-{member}" for member in state.isr} for state in info.partitions}
+    await asyncio.to_thread(cluster.nodes.stop)
+    data_dirs = {name: cluster.data_dir(name) for name in cluster.nodes.brokers}
+    history.replicas += await asyncio.to_thread(lambda: list(read_replicas(data_dirs, TOPIC, in_sync)))
+
+
+def _skipped(name: str, options: Options, scenario: Scenario) -> dict[str, Any]:
+    assert scenario.needs is not None
+    return {"ok": True, "scenario": name, "skipped": options.capabilities.missing[scenario.needs]}
+
+
+def _report(
+    name: str, folder: Path, history: History, figures: dict[str, float], broken: str, options: Options
+) -> dict[str, Any]:
     verdict = check(history)
-    kinds = sorted({anomaly.kind for anomaly in verdict.anomalies})
     report = {
         "ok": verdict.ok and not broken,
         "scenario": name,
+        "seed": options.seed,
         "valid": verdict.valid,
         "acknowledged": verdict.acknowledged,
         "unknown": verdict.unknown,
         "failed": verdict.failed,
         "read": verdict.read,
-        "anomalies": {kind: verdict.count(kind) for kind in kinds},
+        "faults": sum(not fault.skipped for fault in history.faults),
+        "skipped_faults": sum(bool(fault.skipped) for fault in history.faults),
+        "replicas_compared": len(history.replicas),
+        "harmless_repeats": verdict.harmless_repeats,
+        "failovers": len(outages(history)),
+        "anomalies": verdict.kinds,
         "broken_promise": broken,
         **figures,
     }
-    history.save(folder / "history.jsonl")
+    if len(history.sends) + len(history.reads) < MAX_HISTORY or not report["ok"]:
+        history.save(folder / "history.jsonl")
     details = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies]
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_bytes(
         orjson.dumps({**report, "details": details}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     )

@@ -1,90 +1,49 @@
-"""Scenarios: what is done to a cluster under load. Each is a story of faults; the checker judges what clients saw."""
+"""The scenarios by name: each a story, the cluster that it needs, and what it is given."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chaos.cluster import ChaosCluster
-from chaos.history import History
-from chaos.topology import CLIENT
-from chaos.workload import Workload
-
-LEADER_WITHIN_S = 30.0
-FULL_ISR_WITHIN_S = 60.0
+from chaos import stories
+from chaos.capabilities import Capability
+from chaos.workload import KINDS, ClientKind
 
 
-class BrokenPromiseError(Exception):
-    """Something that must happen within a bound did not, or something happened that never may."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One story.
+
+    Args:
+        brokers: how many, each with a replica of every partition.
+        disks: whether each node gets a disk of its own and the shim, where the machine can.
+        needs: without it, there is no story.
+        configs: the topic's settings.
+    """
+
+    story: Callable[[stories.Run], Awaitable[None]]
+    brokers: int = 3
+    partitions: int = 3
+    disks: bool = False
+    needs: Capability | None = None
+    kinds: Sequence[ClientKind] = KINDS
+    configs: Mapping[str, str | int | bool] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Run:
-    """What a scenario works with. `figures` go into the report."""
-
-    cluster: ChaosCluster
-    workload: Workload
-    history: History
-    topic: str
-    figures: dict[str, float] = field(default_factory=dict)
-
-    async def until_acknowledged(self, figure: str) -> None:
-        """Wait until every partition acknowledges new records, and note how long that took, in ms."""
-        try:
-            seconds = await self.workload.acknowledged_everywhere(within_s=LEADER_WITHIN_S)
-        except TimeoutError:
-            raise BrokenPromiseError(
-                f"{figure}: not every partition acknowledged within {LEADER_WITHIN_S:g} s"
-            ) from None
-        self.figures[figure] = round(seconds * 1000)
-
-    async def until_in_sync(self) -> None:
-        """Wait until every replica is in sync again."""
-        try:
-            await self.cluster.wait_full_isr(self.topic, within_s=FULL_ISR_WITHIN_S)
-        except TimeoutError as error:
-            raise BrokenPromiseError(str(error)) from None
-
-
-async def isolate_leader_then_kill_all_but_one(run: Run) -> None:
-    """Cut a leader off from all nodes (clients still reach it), heal; then kill N-1 replicas at once, restart."""
-    cluster, history = run.cluster, run.history
-    await run.workload.more_acknowledged(200, within_s=30)
-    if bypasses := cluster.bypasses():
-        raise BrokenPromiseError(f"connections bypass the proxies: {bypasses}")
-
-    leader = await cluster.leader_of(run.topic, 0)
-    history.note(f"isolate {leader}")
-    cluster.links.isolate(leader, spare=frozenset({CLIENT}))
-    await run.until_acknowledged("isolated_leader_replaced_ms")
-    history.note("heal")
-    cluster.links.heal()
-    await run.until_in_sync()
-    await run.workload.more_acknowledged(200, within_s=30)
-
-    survivor = await cluster.leader_of(run.topic, 1)
-    victims = [name for name in cluster.nodes.brokers if name != survivor]
-    history.note(f"kill {victims}")
-    await cluster.kill(*victims)
-    history.note(f"restart {victims}")
-    await cluster.restart(*victims)
-    await run.until_acknowledged("back_after_restart_ms")
-    await run.until_in_sync()
-
-
-async def kill_each_process(run: Run) -> None:
-    """Kill each process of the cluster in turn, the leader and the active controller among them, and restart it."""
-    for name in run.cluster.nodes.names:
-        run.history.note(f"kill {name}")
-        await run.cluster.kill(name)
-        await run.until_acknowledged(f"after_{name}_ms")
-        run.history.note(f"restart {name}")
-        await run.cluster.restart(name)
-        await run.until_in_sync()
-        await run.workload.more_acknowledged(50, within_s=30)
-
-
-SCENARIOS: dict[str, Callable[[Run], Awaitable[None]]] = {
-    "isolate-leader": isolate_leader_then_kill_all_but_one,
-    "kill-each": kill_each_process,
+SCENARIOS: dict[str, Scenario] = {
+    "isolate-leader": Scenario(story=stories.isolate_leader_then_kill_all_but_one),
+    "kill-each": Scenario(story=stories.kill_each_process),
+    "n-1-of-2": Scenario(story=stories.n_minus_1, brokers=2, disks=True),
+    "n-1-of-3": Scenario(story=stories.n_minus_1, brokers=3, disks=True),
+    "n-1-of-5": Scenario(story=stories.n_minus_1, brokers=5, disks=True),
+    "cold-start": Scenario(story=stories.cold_start),
+    "rolling-restart": Scenario(story=stories.rolling_restart),
+    "failover": Scenario(story=stories.failover),
+    "power-cut": Scenario(story=stories.power_cut_of_all, disks=True, needs="disk"),
+    "last-replica": Scenario(story=stories.last_replica, disks=True, needs="disk", configs={"flush": "os"}),
+    "stale-replica": Scenario(story=stories.stale_replica),
+    "paused-leader": Scenario(story=stories.paused_leader),
+    "lost-answers": Scenario(story=stories.lost_answers),
+    "matrix": Scenario(story=stories.matrix, disks=True),
+    "swarm": Scenario(story=stories.swarm, disks=True),
 }

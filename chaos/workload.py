@@ -1,54 +1,134 @@
 """Clients under chaos: each notes what it was told, and nothing else.
 
-Every value is unique. A producer sends one record at a time to one partition, so that the order it observed is known;
-readers tail every partition throughout.
+Values are unique: increasing integers for each key; about ten keys are hot at a time, and give way to others. Producers
+send a few records at once, with every setting of `KINDS`. Clients crash now and then, in the middle of what they do,
+and start again as another process (in the history's sense). Readers tail every partition throughout.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
+import orjson
+
 import raftlog
-from chaos.history import History, Outcome, Read, Send
-from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
+from chaos.history import Acks, End, History, Outcome, Read, Send
+from raftlog.errors import CorruptBatchError, RaftlogError, UnknownOutcomeError, UnreachableError
+from raftlog.model import Address
+from raftlog.transport import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.codec import encode_json
+
+HOT_KEYS = 10
+WRITES_OF_A_KEY = 200
+MAX_BURST = 4
+MEAN_LIFE_S = 30.0
+REQUEST_TIMEOUT_MS = 2_000
+DELIVERY_TIMEOUT_MS = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClientKind:
+    """How a producer sends. Without idempotence it is a plain HTTP client: raftlog's own is always idempotent."""
+
+    acks: Acks = "all"
+    idempotent: bool = True
+
+
+KINDS = (
+    ClientKind(),
+    ClientKind(),
+    ClientKind(),
+    ClientKind(),
+    ClientKind(idempotent=False),
+    ClientKind(acks="1"),
+    ClientKind(acks="1", idempotent=False),
+    ClientKind(acks="0"),
+)
+
+
+class Keys:
+    """About ten hot keys. Each is used for so many writes, then another takes its place."""
+
+    def __init__(self, dice: random.Random, count: int = HOT_KEYS) -> None:
+        self._dice = dice
+        self._next = count
+        self._hot = dict.fromkeys(range(count), 0)
+
+    def draw(self) -> tuple[int, str]:
+        """Return a key and a value that was not used before."""
+        key = self._dice.choice(list(self._hot))
+        number = self._hot[key]
+        self._hot[key] += 1
+        if self._hot[key] == WRITES_OF_A_KEY:
+            del self._hot[key]
+            self._hot[self._next] = 0
+            self._next += 1
+        return key, f"{key}:{number}"
 
 
 @dataclass(slots=True, kw_only=True)
 class Workload:
-    """Producers and readers of one topic. Use as an async context manager; leaving it stops them."""
+    """Producers and readers of one topic. Use as an async context manager; leaving it stops them.
+
+    Args:
+        pace_s: how long a producer waits between two bursts, on average.
+        crashes: whether clients crash by themselves.
+    """
 
     bootstrap: list[str]
     dial: Mapping[str, str]
     topic: str
     partitions: int
     history: History
-    producers_per_partition: int = 2
+    seed: int = 0
+    kinds: Sequence[ClientKind] = KINDS
+    pace_s: float = 0.02
+    crashes: bool = True
+    _keys: Keys = field(init=False)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _stopping: bool = False
-    _acknowledged: asyncio.Event = field(default_factory=asyncio.Event)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _going: asyncio.Event = field(default_factory=asyncio.Event)
+    _busy: int = 0
+    """How many sends are on their way."""
+    _acknowledged: int = 0
+    _newest: dict[int, int] = field(default_factory=dict)
+    """By partition, when the newest send was invoked that is durably acknowledged."""
+
+    def __post_init__(self) -> None:
+        self._keys = Keys(random.Random(self.seed))
+        self._going.set()
 
     async def __aenter__(self) -> Self:
-        for partition in range(self.partitions):
-            for number in range(self.producers_per_partition):
-                name = f"producer-{partition}-{number}"
-                self._tasks.append(asyncio.create_task(self._produce(name, partition), name=name))
-        self._tasks.append(asyncio.create_task(self._tail("tail-1"), name="tail-1"))
+        for number, kind in enumerate(self.kinds):
+            self._spawn(f"producer-{number}", self._producer(kind))
+        self._spawn("tail-1", self._tail)
+        self._spawn("ends", self._watch_ends)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._stopping = True
-        *producers, tail = self._tasks
+        self._going.set()
+        producers = [task for task in self._tasks if task.get_name().startswith("producer")]
         await asyncio.gather(*producers)
-        tail.cancel()
-        await asyncio.gather(tail, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
 
     @property
     def acknowledged(self) -> int:
-        return sum(send.outcome == "ok" for send in self.history.sends)
+        """How many sends are durably acknowledged."""
+        return self._acknowledged
 
     async def more_acknowledged(self, count: int, *, within_s: float) -> float:
         """Wait until `count` more sends were acknowledged; return how many seconds that took.
@@ -56,72 +136,222 @@ class Workload:
         Raises:
             TimeoutError: they were not, within the time.
         """
-        started, goal = time.monotonic(), self.acknowledged + count
-        async with asyncio.timeout(within_s):
-            while self.acknowledged < goal:
-                self._acknowledged.clear()
-                await self._acknowledged.wait()
-        return time.monotonic() - started
+        goal = self._acknowledged + count
+        return await self._until(lambda: self._acknowledged >= goal, within_s)
 
     async def acknowledged_everywhere(self, *, within_s: float) -> float:
         """Wait until every partition acknowledged a send invoked from now on; return the seconds."""
         started = time.monotonic_ns()
+
+        def everywhere() -> bool:
+            return all(self._newest.get(partition, 0) >= started for partition in range(self.partitions))
+
+        return await self._until(everywhere, within_s)
+
+    def crash(self) -> None:
+        """Crash every producer, in the middle of what it does; each starts again."""
+        for name, life in self._lives.items():
+            if name.startswith("producer"):
+                life.cancel()
+
+    async def pause(self) -> None:
+        """Let producers finish what they do and wait, until `go_on`."""
+        self._going.clear()
+        while self._busy:
+            await asyncio.sleep(0.01)
+
+    def go_on(self) -> None:
+        self._going.set()
+
+    async def _until(self, done: Callable[[], bool], within_s: float) -> float:
+        started = time.monotonic()
         async with asyncio.timeout(within_s):
-            while len(self._partitions_since(started)) < self.partitions:
-                self._acknowledged.clear()
-                await self._acknowledged.wait()
-        return (time.monotonic_ns() - started) / 1e9
+            while not done():
+                self._news.clear()
+                await self._news.wait()
+        return time.monotonic() - started
 
-    def _partitions_since(self, started_ns: int) -> set[int]:
-        sends = self.history.sends
-        return {send.partition for send in sends if send.outcome == "ok" and send.invoked_ns >= started_ns}
+    def _spawn(self, name: str, life: Callable[[str], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.create_task(self._live(name, life), name=name))
 
-    async def _produce(self, name: str, partition: int) -> None:
-        number = 0
-        async with raftlog.Producer(
-            self.bootstrap, dial=self.dial, linger_ms=0, delivery_timeout_ms=15_000, request_timeout_ms=2_000
-        ) as producer:
+    async def _live(self, name: str, life: Callable[[str], Awaitable[None]]) -> None:
+        """Live one life after another, until the workload stops; this task's own cancellation ends it all."""
+        dice, number = random.Random(f"{self.seed} {name}"), 0
+        while not self._stopping:
+            one = asyncio.ensure_future(life(f"{name}/{number}"))
+            self._lives[name] = one
+            number += 1
+            try:
+                mean = MEAN_LIFE_S if self.crashes and name.startswith("producer") else 1e6
+                await asyncio.wait([one], timeout=dice.expovariate(1 / mean))
+            finally:
+                if not (one.done() or self._stopping):
+                    one.cancel()
+            with suppress(asyncio.CancelledError):
+                await one
+
+    def _producer(self, kind: ClientKind) -> Callable[[str], Awaitable[None]]:
+        async def produce(process: str) -> None:
+            if kind.idempotent:
+                await self._send_with_client(process, kind)
+            else:
+                await self._send_plainly(process, kind)
+
+        return produce
+
+    async def _send_with_client(self, process: str, kind: ClientKind) -> None:
+        dice = random.Random(f"{self.seed} {process}")
+        producer = raftlog.Producer(
+            self.bootstrap,
+            acks=kind.acks,
+            dial=self.dial,
+            linger_ms=0,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+        )
+        try:
             while not self._stopping:
-                value, invoked = f"{name}-{number}", time.monotonic_ns()
-                offset, outcome, reason = await send(producer, self.topic, partition, value)
-                self.history.sends.append(
-                    Send(
-                        process=name,
-                        partition=partition,
-                        value=value,
-                        invoked_ns=invoked,
-                        completed_ns=time.monotonic_ns(),
-                        outcome=outcome,
-                        offset=offset,
-                        error=reason,
-                    )
+                await asyncio.gather(
+                    *[self._send_one(process, kind, producer) for _ in range(dice.randint(1, MAX_BURST))]
                 )
-                self._acknowledged.set()
-                number += 1
+                await asyncio.sleep(dice.uniform(0, 2 * self.pace_s))
+                await self._going.wait()
+        finally:
+            await producer.close(flush=False)
 
-    async def _tail(self, name: str) -> None:
-        async with raftlog.Consumer(self.bootstrap, self.topic, start="earliest", dial=self.dial) as consumer:
-            async for record in consumer:
-                self.history.reads.append(seen(name, record))
+    async def _send_one(self, process: str, kind: ClientKind, producer: raftlog.Producer) -> None:
+        key, value = self._keys.draw()
+        partition, invoked = key % self.partitions, time.monotonic_ns()
+        outcome: Outcome = "info"
+        offset, why = -1, "the client crashed"
+        self._busy += 1
+        try:
+            offset, outcome, why = await send(producer, self.topic, partition, value, key=str(key).encode())
+        finally:
+            self._busy -= 1
+            self._note(process, kind, partition, value, invoked, outcome, offset, why)
+
+    async def _send_plainly(self, process: str, kind: ClientKind) -> None:
+        dice = random.Random(f"{self.seed} {process}")
+        addresses = [Address.parse(url.removeprefix("http://")) for url in self.bootstrap]
+        async with HttpSession(dial=self.dial) as session:
+            while not self._stopping:
+                await self._post(process, kind, session, dice.choice(addresses))
+                await asyncio.sleep(dice.uniform(0, 2 * self.pace_s))
+                await self._going.wait()
+
+    async def _post(self, process: str, kind: ClientKind, session: HttpSession, broker: Address) -> None:
+        key, value = self._keys.draw()
+        partition, invoked = key % self.partitions, time.monotonic_ns()
+        body = encode_json({"records": [{"partition": partition, "key": str(key), "value": value}]})
+        outcome: Outcome = "info"
+        offset, why = -1, "the client crashed"
+        self._busy += 1
+        try:
+            answer = await session.request(
+                "POST",
+                broker,
+                paths.fill(paths.TOPIC_RECORDS, topic=self.topic),
+                query={"acks": kind.acks, "timeout_ms": REQUEST_TIMEOUT_MS},
+                body=body,
+                timeout_ms=2 * REQUEST_TIMEOUT_MS,
+            )
+            offset, outcome, why = offset_of(answer.body), "ok", ""
+        except UnreachableError as error:
+            outcome, why = "fail", str(error)
+        except RaftlogError as error:
+            why = str(error)
+        finally:
+            self._busy -= 1
+            self._note(process, kind, partition, value, invoked, outcome, offset, why)
+
+    def _note(
+        self,
+        process: str,
+        kind: ClientKind,
+        partition: int,
+        value: str,
+        invoked_ns: int,
+        outcome: Outcome,
+        offset: int,
+        why: str,
+    ) -> None:
+        if outcome == "ok" and offset < 0:
+            outcome = "info"  # acks=0: nobody said anything.
+        done = Send(
+            process=process,
+            partition=partition,
+            value=value,
+            invoked_ns=invoked_ns,
+            completed_ns=time.monotonic_ns(),
+            outcome=outcome,
+            offset=offset,
+            error=why,
+            acks=kind.acks,
+            idempotent=kind.idempotent,
+        )
+        self.history.sends.append(done)
+        if done.durable:
+            self._acknowledged += 1
+            self._newest[partition] = max(invoked_ns, self._newest.get(partition, 0))
+            self._news.set()
+
+    async def _tail(self, process: str) -> None:
+        """Read everything as it comes. After an error another life goes on where this one was."""
+        positions: dict[tuple[str, int], int] = {}
+        for read in reversed(self.history.reads):
+            positions.setdefault((self.topic, read.partition), read.offset + 1)
+            if len(positions) == self.partitions:
+                break
+        try:
+            async with raftlog.Consumer(self.bootstrap, self.topic, start="earliest", dial=self.dial) as consumer:
+                for (topic, partition), offset in positions.items():
+                    await consumer.seek(topic, partition, offset)
+                async for record in consumer:
+                    self.history.reads.append(seen(process, record))
+        except RaftlogError as error:
+            self._reader_failed(process, error)
+            await asyncio.sleep(0.2)
+
+    async def _watch_ends(self, process: str) -> None:
+        """Ask time and again where the partitions end."""
+        async with raftlog.Consumer(
+            self.bootstrap, self.topic, dial=self.dial, request_timeout_ms=REQUEST_TIMEOUT_MS
+        ) as consumer:
+            while True:
+                with suppress(RaftlogError):
+                    for (_, partition), offset in (await consumer.end_offsets()).items():
+                        now = time.monotonic_ns()
+                        self.history.ends.append(
+                            End(process=process, partition=partition, offset=offset, completed_ns=now)
+                        )
+                await asyncio.sleep(0.5)
+
+    def _reader_failed(self, process: str, error: RaftlogError) -> None:
+        self.history.note(f"{process}: {error.code.value} {error}")
+        if isinstance(error, CorruptBatchError):
+            self.history.corruptions.append(f"{process}: {error}")
 
 
-async def send(producer: raftlog.Producer, topic: str, partition: int, value: str) -> tuple[int, Outcome, str]:
-    """Send one value; return its offset, the outcome, and why."""
+async def send(
+    producer: raftlog.Producer, topic: str, partition: int, value: str, *, key: bytes | None = None
+) -> tuple[int, Outcome, str]:
+    """Send one value; return its offset, the outcome, and why. What is not unknown, the client says for certain."""
     try:
-        metadata = await producer.send(topic, value=value.encode(), partition=partition)
-    except (InvalidRequestError, OverloadedError) as error:
-        return -1, "fail", str(error)
-    except RaftlogError as error:
+        metadata = await producer.send(topic, value=value.encode(), key=key, partition=partition)
+    except UnknownOutcomeError as error:
         return -1, "info", str(error)
+    except RaftlogError as error:
+        return -1, "fail", str(error)
     return metadata.offset, "ok", ""
 
 
-async def read_everything(history: History, *, bootstrap: list[str], topic: str) -> None:
+async def read_everything(history: History, *, bootstrap: list[str], topic: str, process: str = "final") -> None:
     """Read the topic from offset 0 to its end with a fresh client, straight to the brokers."""
     async with raftlog.Consumer(bootstrap, topic, start="earliest") as consumer:
         ends = await consumer.end_offsets()
         while any(consumer.position(*partition) < end for partition, end in ends.items()):
-            history.final_reads.extend(seen("final", record) for record in await consumer.fetch())
+            history.final_reads.extend(seen(process, record) for record in await consumer.fetch())
 
 
 def seen(process: str, record: raftlog.Record) -> Read:
@@ -133,3 +363,8 @@ def seen(process: str, record: raftlog.Record) -> Read:
         value=(record.value or b"").decode(),
         completed_ns=time.monotonic_ns(),
     )
+
+
+def offset_of(answer: bytes) -> int:
+    """Return the offset in the answer to one JSON record."""
+    return int(orjson.loads(answer)["offsets"][0]["offset"])

@@ -1,0 +1,39 @@
+"""What `make chaos` may ask of every scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chaos.capabilities import Capabilities
+from chaos.cluster import SERVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a scenario is run.
+
+    Args:
+        seed: draws what is drawn.
+        duration_s: for scenarios that can go on as long as they are let; None means their own.
+        kills: how many times `failover` kills; None means its own number.
+        capabilities: what this machine can do to nodes.
+        command: what runs a node.
+    """
+
+    seed: int = 1
+    duration_s: float | None = None
+    kills: int | None = None
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    command: Sequence[str] = SERVER
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], capabilities: Capabilities) -> Options:
+        """Read SEED, DURATION (seconds), HOURS and KILLS; empty is as good as absent."""
+        seconds = float(environment.get("DURATION") or 0) or 3600 * float(environment.get("HOURS") or 0)
+        return cls(
+            seed=int(environment.get("SEED") or 1),
+            duration_s=seconds or None,
+            kills=int(environment.get("KILLS") or 0) or None,
+            capabilities=capabilities,
+        )
