@@ -9,9 +9,9 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
@@ -150,7 +150,7 @@ class Sender:
     def _send_due(self, now_ms: int) -> None:
         due = self._accumulator.due(now_ms)
         if due and self._accumulator.wants_identity:
-            self._ask(PRODUCER_ID, self._ask_producer_id(), due)
+            self._ask(PRODUCER_ID, self._ask_producer_id, due)
             return
         routes: dict[Address, list[Routed]] = defaultdict(list)
         for partition in due:
@@ -173,7 +173,7 @@ class Sender:
         topic = partition.topic
         if self._connection.is_stale(topic):
             waiting = [other for other in self._accumulator.partitions() if other.topic == topic]
-            self._ask(topic, self._connection.topic(topic), waiting)
+            self._ask(topic, partial(self._connection.topic, topic), waiting)
             return None
         try:
             return self._connection.known_leader(*partition)
@@ -182,15 +182,14 @@ class Sender:
             self._unroutable([partition], error, now_ms)
             return None
 
-    def _ask(self, what: str, question: Coroutine[Any, Any, object], waiting: Sequence[TopicPartition]) -> None:
+    def _ask(self, what: str, question: Callable[[], Awaitable[object]], waiting: Sequence[TopicPartition]) -> None:
         """Ask in the background, once at a time; if there is no answer, `waiting` try again later or fail."""
         if what in self._asking:
-            question.close()
             return
 
         async def ask() -> None:
             try:
-                await question
+                await question()
             except RaftlogError as error:
                 self._unroutable(waiting, error, _now_ms())
             finally:

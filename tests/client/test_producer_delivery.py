@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -197,3 +198,18 @@ async def test_what_waits_for_metadata_fails_when_the_producer_is_closed(
 def test_as_many_are_in_flight_as_a_leader_remembers(max_in_flight: int):
     with pytest.raises(ConfigError, match=f"max_in_flight must be 1 to 5, received {max_in_flight}"):
         Producer("http://127.0.0.1:1", max_in_flight=max_in_flight)
+
+
+async def test_a_question_that_was_not_asked_yet_when_the_producer_is_closed_leaves_nothing_behind():
+    """Found by chaos: a client crashed between the two, and a coroutine was never awaited."""
+    asked = []
+
+    async def question() -> None:
+        asked.append(True)
+
+    producer = Producer("http://127.0.0.1:1")
+    producer._sender._ask("topic", question, [])
+    await producer.close(flush=False)
+
+    gc.collect()  # Python warns of a coroutine that was never awaited when it goes; warnings are errors here.
+    assert asked == []
