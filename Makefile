@@ -19,11 +19,15 @@ ONLY ?=
 QUICK ?=
 SUITE ?= quorum
 DURATION ?=
+HOURS ?=
+KILLS ?=
+# Mounts of the chaos suite in a namespace of their own: the kernel undoes them when the last process has ended, however it did.
+UNSHARE := $(shell unshare --mount true 2>/dev/null && echo unshare --mount --propagation slave)
 
-.PHONY: help install demo test check format chaos sim mutants bench bench-peers clean
+.PHONY: help install demo test check format chaos chaos-mutants sim mutants bench bench-peers clean
 
 help: ## List the commands.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(PYTHON_STAMP): pyproject.toml constraints.txt scripts/install-python.sh
 	@scripts/install-python.sh $(VENV)
@@ -56,8 +60,11 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-chaos: install ## Run chaos scenarios through Toxiproxy (SCENARIO=name for one; DURATION=seconds and SEED=s for `controllers` and `groups`).
-	@DURATION=$(DURATION) SEED=$(SEED) $(BIN)/python -m chaos $(SCENARIO)
+chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", SEED=s, KILLS=n; HOURS=8 or DURATION=seconds let `swarm`, `controllers` and `groups` go on).
+	@DURATION=$(DURATION) HOURS=$(HOURS) SEED=$(SEED) KILLS=$(KILLS) $(UNSHARE) $(BIN)/python -m chaos $(SCENARIO)
+
+chaos-mutants: install ## Break a rule in every node of a real cluster, and see a chaos scenario turn red (ONLY="name name").
+	@PYTHONPATH=. $(UNSHARE) $(BIN)/python tests/chaos/mutants.py $(ONLY)
 
 sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n of them, or one SEED=s; SHRINK=1 makes it smaller).
 	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) SHRINK=$(SHRINK) KEEP=$(KEEP) DURATION=$(DURATION) $(BIN)/python -m simulation

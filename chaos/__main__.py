@@ -17,14 +17,15 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from chaos.capabilities import probe
+from chaos.capabilities import Capabilities, probe
 from chaos.controllers import run_controllers
 from chaos.options import Options
-from chaos.runner import run_scenario
+from chaos.report import write
+from chaos.runner import Outcome, run_scenario
 from chaos.scenarios import SCENARIOS
 
 BUILD = Path("build") / "chaos"
-Runner: TypeAlias = Callable[[Path, Options], Awaitable[dict[str, Any]]]
+Runner: TypeAlias = Callable[[Path, Options], Awaitable[Outcome]]
 
 RUNNERS: dict[str, Runner] = {name: partial(run_scenario, name) for name in SCENARIOS} | {
     "controllers": run_controllers,
@@ -41,18 +42,27 @@ def main() -> int:
     capabilities = probe(BUILD / "probe")
     for warning in capabilities.warnings:
         sys.stderr.write(f"{warning}\n")
-    options, reports = Options.of(os.environ, capabilities), []
+    options, outcomes = Options.of(os.environ, capabilities), list[Outcome]()
     for name in names:
         sys.stderr.write(f"scenario {name}, seed {options.seed}: history and logs in {BUILD / name}\n")
-        report = asyncio.run(_run(RUNNERS[name], BUILD / name, options))
+        outcomes.append(asyncio.run(_run(RUNNERS[name], BUILD / name, options)))
+        report = outcomes[-1].report
         sys.stderr.write(f"  {_verdict(report)}: {orjson.dumps(report).decode()}\n")
-        reports.append(report)
-    summary = {"ok": all(report["ok"] for report in reports), "skipped": capabilities.warnings, "scenarios": reports}
+        summary = _write(outcomes, capabilities)  # Each time: what is there by now can be looked at.
     sys.stdout.write(orjson.dumps(summary).decode() + "\n")
     return 0 if summary["ok"] else 1
 
 
-async def _run(runner: Runner, folder: Path, options: Options) -> dict[str, Any]:
+def _write(outcomes: list[Outcome], capabilities: Capabilities) -> dict[str, Any]:
+    reports = [outcome.report for outcome in outcomes]
+    summary = {"ok": all(report["ok"] for report in reports), "skipped": capabilities.warnings, "scenarios": reports}
+    faults = [fault for outcome in outcomes for fault in outcome.faults]
+    page = write(BUILD, [outcome.section for outcome in outcomes], summary, faults)
+    sys.stderr.write(f"  the report so far: {page}\n")
+    return summary
+
+
+async def _run(runner: Runner, folder: Path, options: Options) -> Outcome:
     return await runner(folder, options)
 
 

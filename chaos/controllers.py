@@ -22,13 +22,14 @@ from typing import Any
 import orjson
 
 from chaos.cluster import ChaosCluster
-from chaos.history import Outcome
+from chaos.history import Outcome as Told
 from chaos.metadata_checker import check_metadata
 from chaos.metadata_history import CHANGES, MetadataHistory
 from chaos.metadata_workload import MetadataClient, MetadataLoad
 from chaos.options import Options
 from chaos.quorum_nemesis import Nemesis, Schedule
 from chaos.referee import Referee
+from chaos.runner import Outcome
 from chaos.site import BrokenPromiseError
 from raftlog.cli.local_cluster import ClusterError
 
@@ -39,7 +40,7 @@ ACCEPTED_WITHIN_S = 30.0
 READY_WITHIN_S = 60.0
 AGREED_WITHIN_S = 60.0
 MAX_CALM_S = 2.0
-OUTCOMES: dict[Outcome, str] = {"ok": "ok", "fail": "refused", "info": "unknown"}
+OUTCOMES: dict[Told, str] = {"ok": "ok", "fail": "refused", "info": "unknown"}
 
 
 @dataclass(slots=True)
@@ -131,8 +132,8 @@ class _Run:
         return max((after - before) // 1_000_000 for before, after in pairwise(moments))
 
 
-async def run_controllers(folder: Path, options: Options) -> dict[str, Any]:
-    """Run the scenario in a fresh `folder`; return its report, which is also kept there with the history."""
+async def run_controllers(folder: Path, options: Options) -> Outcome:
+    """Run the scenario in a fresh `folder`; its report is also kept there, with the history."""
     shutil.rmtree(folder, ignore_errors=True)
     run, broken = _Run(options.seed, options.duration_s or DEFAULT_DURATION_S), ""
     try:
@@ -144,7 +145,7 @@ async def run_controllers(folder: Path, options: Options) -> dict[str, Any]:
         broken = str(error) or f"no change was accepted within {ACCEPTED_WITHIN_S:g} s of healing"
     finally:
         run.history.save(folder / "history.jsonl")
-    return _report(run, folder, broken)
+    return Outcome(_report(run, folder, broken))
 
 
 def _report(run: _Run, folder: Path, broken: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import shutil
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ import orjson
 import raftlog
 from chaos.checker import check
 from chaos.cluster import ChaosCluster
-from chaos.failover import outages
-from chaos.history import History
+from chaos.history import Fault, History
 from chaos.options import Options
 from chaos.replica_logs import read_replicas
+from chaos.report import plain, section
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.site import BrokenPromiseError, Site
 from chaos.stories import Run
@@ -29,12 +30,28 @@ from raftlog.errors import RaftlogError
 TOPIC = "chaos"
 READ_WITHIN_S = 120.0
 FULL_READS = 2
+FAILURES = (BrokenPromiseError, ClusterError, RaftlogError, TimeoutError)
 MAX_HISTORY = 200_000
 """Operations whose history is kept as a file."""
 
 
-async def run_scenario(name: str, folder: Path, options: Options | None = None) -> dict[str, Any]:
-    """Run a scenario in a fresh `folder`; return its report, which is also kept there with the history."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a scenario came to.
+
+    Args:
+        report: plain data; `ok` is always among it.
+        section: its part of the page.
+        faults: what it counts for in the matrix.
+    """
+
+    report: dict[str, Any]
+    section: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+
+async def run_scenario(name: str, folder: Path, options: Options | None = None) -> Outcome:
+    """Run a scenario in a fresh `folder`; its report is also kept there, with the history."""
     shutil.rmtree(folder, ignore_errors=True)
     options, scenario = options or Options(), SCENARIOS[name]
     if not options.capabilities.has(scenario.needs):
@@ -51,9 +68,9 @@ async def run_scenario(name: str, folder: Path, options: Options | None = None) 
             await _run(cluster, scenario, options, history, figures)
     except (BrokenPromiseError, ClusterError) as error:
         broken = str(error)
-    except (TimeoutError, RaftlogError) as error:
+    except FAILURES as error:
         broken = f"{type(error).__name__}: {error}"
-    return _report(name, folder, history, figures, broken, options)
+    return _outcome(name, folder, history, figures, broken, options)
 
 
 async def _run(
@@ -76,55 +93,45 @@ async def _run(
     watch = Watch(cluster, TOPIC, history)
     site = Site(cluster, workload, watch, TOPIC)
     dice = random.Random(options.seed)
+    failed: Exception | None = None
     try:
         async with watch, workload:
             run = Run(cluster, workload, watch, site, history, TOPIC, options, dice, figures)
             await scenario.story(run)
-    finally:
-        with suppress(BrokenPromiseError, ClusterError):
-            await site.heal()
-        await _finish(cluster, history)
+    except FAILURES as error:
+        failed = error  # What is in the logs tells more.
+    with suppress(*FAILURES):
+        await site.heal()
+    await _finish(cluster, history)
+    if failed is not None:
+        raise failed
 
 
 async def _finish(cluster: ChaosCluster, history: History) -> None:
     """Read everything with fresh clients, end all processes, and read the replicas' logs."""
-    async with asyncio.timeout(READ_WITHIN_S):
-        for number in range(FULL_READS):
-            await read_everything(history, bootstrap=cluster.bootstrap, topic=TOPIC, process=f"final-{number}")
-        info = await cluster.describe(TOPIC)
+    try:
+        async with asyncio.timeout(READ_WITHIN_S):
+            for number in range(FULL_READS):
+                await read_everything(history, bootstrap=cluster.bootstrap, topic=TOPIC, process=f"final-{number}")
+            info = await cluster.describe(TOPIC)
+    except TimeoutError:
+        raise BrokenPromiseError(f"not everything could be read within {READ_WITHIN_S:g} s of healing") from None
     in_sync = {state.partition: {f"broker-{member}" for member in state.isr} for state in info.partitions}
     await asyncio.to_thread(cluster.nodes.stop)
     data_dirs = {name: cluster.data_dir(name) for name in cluster.nodes.brokers}
     history.replicas += await asyncio.to_thread(lambda: list(read_replicas(data_dirs, TOPIC, in_sync)))
 
 
-def _skipped(name: str, options: Options, scenario: Scenario) -> dict[str, Any]:
+def _skipped(name: str, options: Options, scenario: Scenario) -> Outcome:
     assert scenario.needs is not None
-    return {"ok": True, "scenario": name, "skipped": options.capabilities.missing[scenario.needs]}
+    return Outcome({"ok": True, "scenario": name, "skipped": options.capabilities.missing[scenario.needs]})
 
 
-def _report(
+def _outcome(
     name: str, folder: Path, history: History, figures: dict[str, float], broken: str, options: Options
-) -> dict[str, Any]:
+) -> Outcome:
     verdict = check(history)
-    report = {
-        "ok": verdict.ok and not broken,
-        "scenario": name,
-        "seed": options.seed,
-        "valid": verdict.valid,
-        "acknowledged": verdict.acknowledged,
-        "unknown": verdict.unknown,
-        "failed": verdict.failed,
-        "read": verdict.read,
-        "faults": sum(not fault.skipped for fault in history.faults),
-        "skipped_faults": sum(bool(fault.skipped) for fault in history.faults),
-        "replicas_compared": len(history.replicas),
-        "harmless_repeats": verdict.harmless_repeats,
-        "failovers": len(outages(history)),
-        "anomalies": verdict.kinds,
-        "broken_promise": broken,
-        **figures,
-    }
+    report = {**plain(name, history, verdict, broken, figures), "seed": options.seed}
     if len(history.sends) + len(history.reads) < MAX_HISTORY or not report["ok"]:
         history.save(folder / "history.jsonl")
     details = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies]
@@ -132,4 +139,4 @@ def _report(
     (folder / "report.json").write_bytes(
         orjson.dumps({**report, "details": details}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     )
-    return report
+    return Outcome(report, section(report, history, verdict), history.faults)

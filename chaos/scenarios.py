@@ -41,6 +41,7 @@ SCENARIOS: dict[str, Scenario] = {
     "failover": Scenario(story=stories.failover),
     "power-cut": Scenario(story=stories.power_cut_of_all, disks=True, needs="disk"),
     "last-replica": Scenario(story=stories.last_replica, disks=True, needs="disk", configs={"flush": "os"}),
+    "lost-disk": Scenario(story=stories.lost_disk),
     "stale-replica": Scenario(story=stories.stale_replica),
     "paused-leader": Scenario(story=stories.paused_leader),
     "lost-answers": Scenario(story=stories.lost_answers),

@@ -19,7 +19,7 @@ CONTROLLERS = ("controller-101", "controller-102", "controller-103")
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning:requests.*")
 async def test_no_change_is_lost_while_controllers_fail(tmp_path: Path):
-    report = await run_controllers(tmp_path, Options(seed=SEED, duration_s=5))
+    report = (await run_controllers(tmp_path, Options(seed=SEED, duration_s=5))).report
 
     assert report["broken_promise"] == ""
     assert report["anomalies"] == {}
