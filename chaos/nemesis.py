@@ -21,7 +21,7 @@ from chaos.site import BrokenPromiseError, Site
 from chaos.topology import CLIENT
 
 PAIRED_FAULTS = 0.35
-MIN_S, MAX_S = 0.5, 4.0
+MIN_S, MAX_S = 0.5, 3.0
 MAX_CALM_S = 1.5
 MAX_BROKEN = 3
 

@@ -17,13 +17,14 @@ from chaos.checker import check
 from chaos.cluster import ChaosCluster
 from chaos.history import Fault, History
 from chaos.options import Options
+from chaos.readers import read_everything
 from chaos.replica_logs import read_replicas
 from chaos.report import plain, section
+from chaos.run import Run
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.site import BrokenPromiseError, Site
-from chaos.stories import Run
 from chaos.watch import Watch
-from chaos.workload import Workload, read_everything
+from chaos.workload import Workload
 from raftlog.cli.local_cluster import ClusterError
 from raftlog.errors import RaftlogError
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chaos import stories
+from chaos import replica_stories, stories
 from chaos.capabilities import Capability
+from chaos.run import Run
 from chaos.workload import KINDS, ClientKind
 
 
@@ -21,7 +22,7 @@ class Scenario:
         configs: the topic's settings.
     """
 
-    story: Callable[[stories.Run], Awaitable[None]]
+    story: Callable[[Run], Awaitable[None]]
     brokers: int = 3
     partitions: int = 3
     disks: bool = False
@@ -33,16 +34,16 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {
     "isolate-leader": Scenario(story=stories.isolate_leader_then_kill_all_but_one),
     "kill-each": Scenario(story=stories.kill_each_process),
-    "n-1-of-2": Scenario(story=stories.n_minus_1, brokers=2, disks=True),
-    "n-1-of-3": Scenario(story=stories.n_minus_1, brokers=3, disks=True),
-    "n-1-of-5": Scenario(story=stories.n_minus_1, brokers=5, disks=True),
+    "n-1-of-2": Scenario(story=replica_stories.n_minus_1, brokers=2, disks=True),
+    "n-1-of-3": Scenario(story=replica_stories.n_minus_1, brokers=3, disks=True),
+    "n-1-of-5": Scenario(story=replica_stories.n_minus_1, brokers=5, disks=True),
     "cold-start": Scenario(story=stories.cold_start),
     "rolling-restart": Scenario(story=stories.rolling_restart),
     "failover": Scenario(story=stories.failover),
-    "power-cut": Scenario(story=stories.power_cut_of_all, disks=True, needs="disk"),
-    "last-replica": Scenario(story=stories.last_replica, disks=True, needs="disk", configs={"flush": "os"}),
-    "lost-disk": Scenario(story=stories.lost_disk),
-    "stale-replica": Scenario(story=stories.stale_replica),
+    "power-cut": Scenario(story=replica_stories.power_cut_of_all, disks=True, needs="disk"),
+    "last-replica": Scenario(story=replica_stories.last_replica, disks=True, needs="disk", configs={"flush": "os"}),
+    "lost-disk": Scenario(story=replica_stories.lost_disk),
+    "stale-replica": Scenario(story=replica_stories.stale_replica),
     "paused-leader": Scenario(story=stories.paused_leader),
     "lost-answers": Scenario(story=stories.lost_answers),
     "matrix": Scenario(story=stories.matrix, disks=True),

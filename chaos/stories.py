@@ -3,88 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
 
-from chaos.cluster import ChaosCluster
 from chaos.failover import outages
-from chaos.history import Fault, History
 from chaos.nemesis import Nemesis, Schedule
-from chaos.options import Options
-from chaos.site import BrokenPromiseError, Site
+from chaos.run import Run
+from chaos.site import BrokenPromiseError
 from chaos.topology import CLIENT
-from chaos.watch import Watch
-from chaos.workload import Workload, read_everything
 
-LEADER_WITHIN_S = 30.0
-LOAD_WITHIN_S = 120.0
-ALONE_S = 4.0
-"""For how long a replica that must not lead is the only one: an election takes a fraction of a second."""
+SWARM_S = 60.0
 MAX_GAP_S = 1.0
 """How long a rolling restart may keep a partition from acknowledging."""
-
-
-@dataclass(slots=True)
-class Run:
-    """What a scenario works with. `figures` go into the report."""
-
-    cluster: ChaosCluster
-    workload: Workload
-    watch: Watch
-    site: Site
-    history: History
-    topic: str
-    options: Options
-    dice: random.Random
-    figures: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def brokers(self) -> list[str]:
-        return self.cluster.nodes.brokers
-
-    async def warm_up(self, count: int = 100) -> None:
-        """Wait until records are acknowledged, and see that no connection avoids its proxy."""
-        await self.load(count)
-        if bypasses := self.cluster.bypasses():
-            raise BrokenPromiseError(f"connections bypass the proxies: {bypasses}")
-
-    async def load(self, count: int) -> None:
-        """Let so many more records be acknowledged. A machine that is too slow for that is not a broken promise.
-
-        Raises:
-            TimeoutError: it is.
-        """
-        try:
-            await self.workload.more_acknowledged(count, within_s=LOAD_WITHIN_S)
-        except TimeoutError:
-            raise TimeoutError(f"{count} records were not acknowledged within {LOAD_WITHIN_S:g} s") from None
-
-    async def until_acknowledged(self, figure: str) -> None:
-        """Wait until every partition acknowledges new records, and note how long that took, in ms."""
-        try:
-            seconds = await self.workload.acknowledged_everywhere(within_s=LEADER_WITHIN_S)
-        except TimeoutError:
-            raise BrokenPromiseError(
-                f"{figure}: not every partition acknowledged within {LEADER_WITHIN_S:g} s"
-            ) from None
-        self.figures[figure] = round(seconds * 1000)
-
-    @contextmanager
-    def fault(self, kind: str, target: str, *nodes: str) -> Iterator[Fault]:
-        """Note a fault that lasts as long as the block."""
-        fault = Fault(kind=kind, target=target, nodes=nodes, begun_ns=time.monotonic_ns())
-        self.history.faults.append(fault)
-        self.history.note(f"{kind} x {target}: {' '.join(nodes)}")
-        try:
-            yield fault
-        finally:
-            fault.ended_ns = time.monotonic_ns()
-            self.history.note(f"end of {kind} x {target}")
 
 
 async def isolate_leader_then_kill_all_but_one(run: Run) -> None:
@@ -118,58 +48,6 @@ async def kill_each_process(run: Run) -> None:
             await run.cluster.restart(name)
         await run.site.until_in_sync()
         await run.load(50)
-
-
-async def n_minus_1(run: Run) -> None:
-    """Lose N-1 of N replicas: killed at once, one after another, by power, with their disks. The last one has it all.
-
-    While it is alone, every acknowledged record is read from it.
-    """
-    ways = ["at once", "one after another"]
-    if run.cluster.disks:
-        ways += ["power cut", "disks lost"]
-    for number, way in enumerate(ways):
-        await run.load(100)
-        survivor = run.brokers[number % len(run.brokers)]
-        victims = [name for name in run.brokers if name != survivor]
-        run.dice.shuffle(victims)
-        with run.fault("power cut" if way == "power cut" else "SIGKILL", "N-1", *victims):
-            await _lose(run, victims, way)
-            await _reads_everything_from(run, survivor, f"{survivor} alone, {way}")
-        await run.site.heal()
-        await run.site.until_well()
-
-
-async def _lose(run: Run, victims: list[str], way: str) -> None:
-    if way == "power cut":
-        await run.site.cut_power(victims)
-        return
-    if way == "one after another":
-        for name in victims:
-            await run.cluster.kill(name)
-            await asyncio.sleep(run.dice.uniform(0.2, 1.5))
-        return
-    await run.cluster.kill(*victims)
-    if way == "disks lost" and run.cluster.disks:
-        for name in victims:
-            run.cluster.disks[name].wipe()
-
-
-async def _reads_everything_from(run: Run, survivor: str, process: str) -> None:
-    """Read all that was acknowledged before from the only replica left."""
-    acknowledged = {send.value for send in run.history.sends if send.durable}
-    alone = History()
-    try:
-        async with asyncio.timeout(LEADER_WITHIN_S):
-            while any(run.watch.leader(p) != survivor for p in range(run.workload.partitions)):
-                await asyncio.sleep(0.05)
-            url = run.cluster.nodes.public_url(survivor)
-            await read_everything(alone, bootstrap=[url], topic=run.topic, process=process)
-    except TimeoutError:
-        raise BrokenPromiseError(f"{survivor} is the last replica, and nobody can read from it") from None
-    run.history.reads += alone.final_reads
-    if missing := acknowledged - {read.value for read in alone.final_reads}:
-        raise BrokenPromiseError(f"{survivor}, the last replica, lacks {len(missing)}: {sorted(missing)[:5]}")
 
 
 async def cold_start(run: Run) -> None:
@@ -212,7 +90,7 @@ def _longest_gap(run: Run, started_ns: int, ended_ns: int) -> tuple[float, float
     return gap / 1e9, (when - started_ns) / 1e9
 
 
-KILLS = 20
+KILLS = 10
 MAX_MEDIAN_MS, MAX_P99_MS, MAX_HUNG_MS = 1_000, 2_000, 4_500
 
 
@@ -253,68 +131,6 @@ async def _fail_over(run: Run, target: str, *, hang: bool = False) -> None:
     await run.site.until_well()
 
 
-async def power_cut_of_all(run: Run) -> None:
-    """Cut the power of every node at once: under load, and a second after the last acknowledgement."""
-    names = run.cluster.nodes.names
-    for quiet in (False, True):
-        await run.load(200)
-        if quiet:
-            await run.workload.pause()
-            await asyncio.sleep(1)
-        with run.fault("power cut", "all", *names):
-            await run.site.cut_power(names)
-            await run.site.heal()
-        run.workload.go_on()
-        await run.site.until_well()
-
-
-async def last_replica(run: Run) -> None:
-    """Leave one replica in sync, write on, cut its power, start it first: it has lost its tail (KIP-966).
-
-    The topic leaves what it writes to the page cache (flush=os), so a power cut loses some; the others have it all.
-    """
-    await run.warm_up()
-    last, *others = run.brokers
-    with run.fault("SIGKILL", "N-1", *others):
-        await run.cluster.kill(*others)
-        await asyncio.sleep(2)
-        with run.fault("power cut", "last in sync", last):
-            await run.site.cut_power([last])
-            await run.site.heal_only(last)
-        await asyncio.sleep(ALONE_S)
-        await run.cluster.restart(*others)
-    await run.site.until_well()
-
-
-async def lost_disk(run: Run) -> None:
-    """Kill all brokers, give one an empty disk, start it first: it must not lead with nothing."""
-    await run.warm_up()
-    emptied, *others = run.brokers
-    with run.fault("SIGKILL", "all", *run.brokers):
-        await run.cluster.kill(*run.brokers)
-        await asyncio.to_thread(shutil.rmtree, run.cluster.data_dir(emptied))
-        await run.cluster.start(emptied)
-        await asyncio.sleep(ALONE_S)
-        await run.cluster.restart(*others)
-    await run.site.until_well()
-
-
-async def stale_replica(run: Run) -> None:
-    """Let a replica fall out of sync, kill the others, start it alone: it must not lead (never unclean)."""
-    await run.warm_up()
-    stale, *others = run.brokers
-    with run.fault("SIGKILL", "follower", stale):
-        await run.cluster.kill(stale)
-        await run.until_acknowledged("without_the_stale_one_ms")
-        await run.load(200)
-        with run.fault("SIGKILL", "N-1", *others):
-            await run.cluster.kill(*others)
-            await run.cluster.start(stale)
-            await asyncio.sleep(ALONE_S)
-            await run.cluster.restart(*others)
-    await run.site.until_well()
-
-
 async def paused_leader(run: Run) -> None:
     """Hang a leader until another one leads, and let it go on: what it then says counts for nothing (KIP-320)."""
     for partition in range(run.workload.partitions):
@@ -352,9 +168,9 @@ async def matrix(run: Run) -> None:
 
 
 async def swarm(run: Run) -> None:
-    """Cells drawn at random, alone and in pairs, for as long as DURATION or HOURS say (two minutes)."""
+    """Cells drawn at random, alone and in pairs, for as long as DURATION or HOURS say (a minute)."""
     await run.warm_up()
-    until = time.monotonic() + (run.options.duration_s or 120)
+    until = time.monotonic() + (run.options.duration_s or SWARM_S)
     await _nemesis(run).run(Schedule(run.options.seed).swarm(), until=until)
 
 

@@ -2,7 +2,7 @@
 
 Values are unique: increasing integers for each key; about ten keys are hot at a time, and give way to others. Producers
 send a few records at once, with every setting of `KINDS`. Clients crash now and then, in the middle of what they do,
-and start again as another process (in the history's sense). Readers tail every partition throughout.
+and start again as another process (in the history's sense). `readers` tail every partition throughout.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Self
 import orjson
 
 import raftlog
-from chaos.history import Acks, End, History, Outcome, Read, Send
-from raftlog.errors import CorruptBatchError, RaftlogError, UnknownOutcomeError, UnreachableError
+from chaos.history import Acks, History, Outcome, Send
+from chaos.readers import Readers
+from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
@@ -110,8 +111,9 @@ class Workload:
     async def __aenter__(self) -> Self:
         for number, kind in enumerate(self.kinds):
             self._spawn(f"producer-{number}", self._producer(kind))
-        self._spawn("tail-1", self._tail)
-        self._spawn("ends", self._watch_ends)
+        readers = Readers(self.bootstrap, self.dial, self.topic, self.partitions, self.history)
+        self._spawn("tail-1", readers.tail)
+        self._spawn("ends", readers.watch_ends)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -296,42 +298,6 @@ class Workload:
             self._newest[partition] = max(invoked_ns, self._newest.get(partition, 0))
             self._news.set()
 
-    async def _tail(self, process: str) -> None:
-        """Read everything as it comes. After an error another life goes on where this one was."""
-        positions: dict[tuple[str, int], int] = {}
-        for read in reversed(self.history.reads):
-            positions.setdefault((self.topic, read.partition), read.offset + 1)
-            if len(positions) == self.partitions:
-                break
-        try:
-            async with raftlog.Consumer(self.bootstrap, self.topic, start="earliest", dial=self.dial) as consumer:
-                for (topic, partition), offset in positions.items():
-                    await consumer.seek(topic, partition, offset)
-                async for record in consumer:
-                    self.history.reads.append(seen(process, record))
-        except RaftlogError as error:
-            self._reader_failed(process, error)
-            await asyncio.sleep(0.2)
-
-    async def _watch_ends(self, process: str) -> None:
-        """Ask time and again where the partitions end."""
-        async with raftlog.Consumer(
-            self.bootstrap, self.topic, dial=self.dial, request_timeout_ms=REQUEST_TIMEOUT_MS
-        ) as consumer:
-            while True:
-                with suppress(RaftlogError):
-                    for (_, partition), offset in (await consumer.end_offsets()).items():
-                        now = time.monotonic_ns()
-                        self.history.ends.append(
-                            End(process=process, partition=partition, offset=offset, completed_ns=now)
-                        )
-                await asyncio.sleep(0.5)
-
-    def _reader_failed(self, process: str, error: RaftlogError) -> None:
-        self.history.note(f"{process}: {error.code.value} {error}")
-        if isinstance(error, CorruptBatchError):
-            self.history.corruptions.append(f"{process}: {error}")
-
 
 async def send(
     producer: raftlog.Producer, topic: str, partition: int, value: str, *, key: bytes | None = None
@@ -344,25 +310,6 @@ async def send(
     except RaftlogError as error:
         return -1, "fail", str(error)
     return metadata.offset, "ok", ""
-
-
-async def read_everything(history: History, *, bootstrap: list[str], topic: str, process: str = "final") -> None:
-    """Read the topic from offset 0 to its end with a fresh client, straight to the brokers."""
-    async with raftlog.Consumer(bootstrap, topic, start="earliest") as consumer:
-        ends = await consumer.end_offsets()
-        while any(consumer.position(*partition) < end for partition, end in ends.items()):
-            history.final_reads.extend(seen(process, record) for record in await consumer.fetch())
-
-
-def seen(process: str, record: raftlog.Record) -> Read:
-    """Note what a reader saw."""
-    return Read(
-        process=process,
-        partition=record.partition,
-        offset=record.offset,
-        value=(record.value or b"").decode(),
-        completed_ns=time.monotonic_ns(),
-    )
 
 
 def offset_of(answer: bytes) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import raftlog
-from chaos.workload import read_everything
+from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
 from simulation.cluster import payments

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import raftlog
 from chaos.history import History, Send
-from chaos.workload import seen, send
+from chaos.readers import seen
+from chaos.workload import send
 from simulation.cluster.loop import Process, SimulatedLoop
 
 TOPIC = "t"

@@ -1,0 +1,81 @@
+"""Readers under chaos: one tails every partition, one asks for their ends, and in the end some read everything."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import raftlog
+from chaos.history import End, History, Read
+from raftlog.errors import CorruptBatchError, RaftlogError
+
+REQUEST_TIMEOUT_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Lives of readers of one topic; each notes what it saw under its process' name."""
+
+    bootstrap: list[str]
+    dial: Mapping[str, str]
+    topic: str
+    partitions: int
+    history: History
+
+    async def tail(self, process: str) -> None:
+        """Read everything as it comes. After an error another life goes on where this one was."""
+        positions: dict[tuple[str, int], int] = {}
+        for read in reversed(self.history.reads):
+            positions.setdefault((self.topic, read.partition), read.offset + 1)
+            if len(positions) == self.partitions:
+                break
+        try:
+            async with raftlog.Consumer(self.bootstrap, self.topic, start="earliest", dial=self.dial) as consumer:
+                for (topic, partition), offset in positions.items():
+                    await consumer.seek(topic, partition, offset)
+                async for record in consumer:
+                    self.history.reads.append(seen(process, record))
+        except RaftlogError as error:
+            self._failed(process, error)
+            await asyncio.sleep(0.2)
+
+    async def watch_ends(self, process: str) -> None:
+        """Ask time and again where the partitions end."""
+        async with raftlog.Consumer(
+            self.bootstrap, self.topic, dial=self.dial, request_timeout_ms=REQUEST_TIMEOUT_MS
+        ) as consumer:
+            while True:
+                with suppress(RaftlogError):
+                    for (_, partition), offset in (await consumer.end_offsets()).items():
+                        now = time.monotonic_ns()
+                        self.history.ends.append(
+                            End(process=process, partition=partition, offset=offset, completed_ns=now)
+                        )
+                await asyncio.sleep(0.5)
+
+    def _failed(self, process: str, error: RaftlogError) -> None:
+        self.history.note(f"{process}: {error.code.value} {error}")
+        if isinstance(error, CorruptBatchError):
+            self.history.corruptions.append(f"{process}: {error}")
+
+
+async def read_everything(history: History, *, bootstrap: list[str], topic: str, process: str = "final") -> None:
+    """Read the topic from offset 0 to its end with a fresh client, straight to the brokers."""
+    async with raftlog.Consumer(bootstrap, topic, start="earliest") as consumer:
+        ends = await consumer.end_offsets()
+        while any(consumer.position(*partition) < end for partition, end in ends.items()):
+            history.final_reads.extend(seen(process, record) for record in await consumer.fetch())
+
+
+def seen(process: str, record: raftlog.Record) -> Read:
+    """Note what a reader saw."""
+    return Read(
+        process=process,
+        partition=record.partition,
+        offset=record.offset,
+        value=(record.value or b"").decode(),
+        completed_ns=time.monotonic_ns(),
+    )

@@ -1,0 +1,128 @@
+"""Stories of replicas that are lost, that lose something, or that are not in sync: who may lead, and with what."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+from chaos.history import History
+from chaos.readers import read_everything
+from chaos.run import LEADER_WITHIN_S, Run
+from chaos.site import BrokenPromiseError
+
+ALONE_S = 4.0
+"""For how long a replica that must not lead is the only one: an election takes a fraction of a second."""
+
+
+async def n_minus_1(run: Run) -> None:
+    """Lose N-1 of N replicas: killed at once, one after another, by power, with their disks. The last one has it all.
+
+    While it is alone, every acknowledged record is read from it.
+    """
+    ways = ["at once", "one after another"]
+    if run.cluster.disks:
+        ways += ["power cut", "disks lost"]
+    for number, way in enumerate(ways):
+        await run.load(100)
+        survivor = run.brokers[number % len(run.brokers)]
+        victims = [name for name in run.brokers if name != survivor]
+        run.dice.shuffle(victims)
+        with run.fault("power cut" if way == "power cut" else "SIGKILL", "N-1", *victims):
+            await _lose(run, victims, way)
+            await _reads_everything_from(run, survivor, f"{survivor} alone, {way}")
+        await run.site.heal()
+        await run.site.until_well()
+
+
+async def _lose(run: Run, victims: list[str], way: str) -> None:
+    if way == "power cut":
+        await run.site.cut_power(victims)
+        return
+    if way == "one after another":
+        for name in victims:
+            await run.cluster.kill(name)
+            await asyncio.sleep(run.dice.uniform(0.2, 1.5))
+        return
+    await run.cluster.kill(*victims)
+    if way == "disks lost" and run.cluster.disks:
+        for name in victims:
+            run.cluster.disks[name].wipe()
+
+
+async def _reads_everything_from(run: Run, survivor: str, process: str) -> None:
+    """Read all that was acknowledged before from the only replica left."""
+    acknowledged = {send.value for send in run.history.sends if send.durable}
+    alone = History()
+    try:
+        async with asyncio.timeout(LEADER_WITHIN_S):
+            while any(run.watch.leader(p) != survivor for p in range(run.workload.partitions)):
+                await asyncio.sleep(0.05)
+            url = run.cluster.nodes.public_url(survivor)
+            await read_everything(alone, bootstrap=[url], topic=run.topic, process=process)
+    except TimeoutError:
+        raise BrokenPromiseError(f"{survivor} is the last replica, and nobody can read from it") from None
+    run.history.reads += alone.final_reads
+    if missing := acknowledged - {read.value for read in alone.final_reads}:
+        raise BrokenPromiseError(f"{survivor}, the last replica, lacks {len(missing)}: {sorted(missing)[:5]}")
+
+
+async def power_cut_of_all(run: Run) -> None:
+    """Cut the power of every node at once: under load, and a second after the last acknowledgement."""
+    names = run.cluster.nodes.names
+    for quiet in (False, True):
+        await run.load(200)
+        if quiet:
+            await run.workload.pause()
+            await asyncio.sleep(1)
+        with run.fault("power cut", "all", *names):
+            await run.site.cut_power(names)
+            await run.site.heal()
+        run.workload.go_on()
+        await run.site.until_well()
+
+
+async def last_replica(run: Run) -> None:
+    """Leave one replica in sync, write on, cut its power, start it first: it has lost its tail (KIP-966).
+
+    The topic leaves what it writes to the page cache (flush=os), so a power cut loses some; the others have it all.
+    """
+    await run.warm_up()
+    last, *others = run.brokers
+    with run.fault("SIGKILL", "N-1", *others):
+        await run.cluster.kill(*others)
+        await asyncio.sleep(2)
+        with run.fault("power cut", "last in sync", last):
+            await run.site.cut_power([last])
+            await run.site.heal_only(last)
+        await asyncio.sleep(ALONE_S)
+        await run.cluster.restart(*others)
+    await run.site.until_well()
+
+
+async def lost_disk(run: Run) -> None:
+    """Kill all brokers, give one an empty disk, start it first: it must not lead with nothing."""
+    await run.warm_up()
+    emptied, *others = run.brokers
+    with run.fault("SIGKILL", "all", *run.brokers):
+        await run.cluster.kill(*run.brokers)
+        await asyncio.to_thread(shutil.rmtree, run.cluster.data_dir(emptied))
+        await run.cluster.start(emptied)
+        await asyncio.sleep(ALONE_S)
+        await run.cluster.restart(*others)
+    await run.site.until_well()
+
+
+async def stale_replica(run: Run) -> None:
+    """Let a replica fall out of sync, kill the others, start it alone: it must not lead (never unclean)."""
+    await run.warm_up()
+    stale, *others = run.brokers
+    with run.fault("SIGKILL", "follower", stale):
+        await run.cluster.kill(stale)
+        await run.until_acknowledged("without_the_stale_one_ms")
+        await run.load(200)
+        with run.fault("SIGKILL", "N-1", *others):
+            await run.cluster.kill(*others)
+            await run.cluster.start(stale)
+            await asyncio.sleep(ALONE_S)
+            await run.cluster.restart(*others)
+    await run.site.until_well()
