@@ -92,6 +92,23 @@ class ReadableReplica:
         """Return the offset at which readers stop."""
         return self.last_stable_offset if isolation == "read_committed" else self.high_watermark
 
+    def end_offset(self, isolation: Isolation = "read_uncommitted") -> Offset:
+        """Return the offset at which readers stop, for those who ask: it never goes back (KIP-207).
+
+        Raises:
+            RetriableError: OFFSET_NOT_AVAILABLE: a new leader does not know yet how far readers of the one before saw.
+        """
+        core = self.core
+        if core is not None and core.high_watermark < core.epoch_start_offset:
+            raise RetriableError(
+                f"{self.assignment.topic_partition}: the leader of epoch {core.state.leader_epoch} knows the high "
+                f"watermark {core.high_watermark}, and not whether it was higher before offset "
+                f"{core.epoch_start_offset}, at which its epoch began: ask again once enough replicas are in sync",
+                code=ErrorCode.OFFSET_NOT_AVAILABLE,
+                details={"high_watermark": core.high_watermark, "isr": list(core.state.isr)},
+            )
+        return self.visible_end_offset(isolation)
+
     def require_leader(self) -> LeaderCore:
         """Return the leader's core.
 
@@ -195,6 +212,7 @@ class ReadableReplica:
         """Return the first visible offset whose record is at or after a time (us since 1970), else where readers stop.
 
         Raises:
+            RetriableError: OFFSET_NOT_AVAILABLE: there is none, and `end_offset` is not known.
             StorageError: what has to be read is damaged.
         """
         end = self.visible_end_offset(isolation)
@@ -203,7 +221,7 @@ class ReadableReplica:
         except CorruptBatchError as error:
             self.note_damage(self.log.log_start_offset, error.message)
             raise self._damaged(self.log.log_start_offset, error.message) from error
-        return end if found is None else found
+        return self.end_offset(isolation) if found is None else found
 
     def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
         message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"

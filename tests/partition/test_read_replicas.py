@@ -205,3 +205,26 @@ async def test_while_leaders_change_nobody_reads_what_does_not_stay(tmp_path: Pa
         final = world.brokers[3].values()
         assert len(seen) >= 20
         assert {offset: values for offset, values in seen.items() if values != {final[offset]}} == {}
+
+
+async def test_the_end_that_readers_are_told_never_goes_back(led: Solo):
+    """Found by chaos: all brokers were killed, and the first to lead again knew an old high watermark (KIP-207)."""
+    replica = led.replica
+    assert replica.end_offset() == 5
+
+    led.change(leader_epoch=1)  # The log ends at 10: up to there readers of the epoch before may have seen it.
+    for _ in range(2):
+        with pytest.raises(
+            RetriableError, match=r"knows the high watermark 5, and not whether .* offset 10"
+        ) as refused:
+            replica.end_offset()
+        with pytest.raises(RetriableError):
+            replica.offset_at(2_000_000)
+        led.follow(2)
+    assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert replica.offset_at(0) == 0
+
+    led.follow(3)
+
+    assert replica.end_offset() == 10
+    assert replica.offset_at(2_000_000) == 10

@@ -170,7 +170,7 @@ def _offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:
     if at == "earliest":
         return replica.log.log_start_offset
     if at == "latest":
-        return replica.visible_end_offset(isolation)
+        return replica.end_offset(isolation)
     return replica.offset_at(int(at) * 1_000, isolation)
 
 
