@@ -60,7 +60,7 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", SEED=s, KILLS=n; HOURS=8 or DURATION=seconds let `swarm`, `controllers` and `groups` go on).
+chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", SEED=s, KILLS=n; DURATION=seconds for `swarm` and `controllers`; HOURS=8 goes on).
 	@DURATION=$(DURATION) HOURS=$(HOURS) SEED=$(SEED) KILLS=$(KILLS) $(UNSHARE) $(BIN)/python -m chaos $(SCENARIO)
 
 chaos-mutants: install ## Break a rule in every node of a real cluster, and see a chaos scenario turn red (ONLY="name name").

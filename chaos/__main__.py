@@ -1,7 +1,7 @@
 """`make chaos [SCENARIO=name]`: runs scenarios one after another; the last line is one JSON object.
 
-SEED draws what is drawn; DURATION (seconds) or HOURS is how long `controllers` and `swarm` go on; KILLS, how often
-`failover` kills. See docs/chaos.md.
+SEED draws what is drawn; DURATION (seconds) is how long `controllers` and `swarm` go on; KILLS, how often `failover`
+kills. With HOURS, `swarm` is played on and on, each time with the next seed. See docs/chaos.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,6 +27,7 @@ from chaos.runner import Outcome, run_scenario
 from chaos.scenarios import SCENARIOS
 
 BUILD = Path("build") / "chaos"
+LONG_SWARM_S = 900.0
 Runner: TypeAlias = Callable[[Path, Options], Awaitable[Outcome]]
 
 RUNNERS: dict[str, Runner] = {name: partial(run_scenario, name) for name in SCENARIOS} | {
@@ -43,14 +46,26 @@ def main() -> int:
     for warning in capabilities.warnings:
         sys.stderr.write(f"{warning}\n")
     options, outcomes = Options.of(os.environ, capabilities), list[Outcome]()
-    for name in names:
-        sys.stderr.write(f"scenario {name}, seed {options.seed}: history and logs in {BUILD / name}\n")
-        outcomes.append(asyncio.run(_run(RUNNERS[name], BUILD / name, options)))
+    for folder, name, asked in _plan(names, options):
+        sys.stderr.write(f"scenario {name}, seed {asked.seed}: history and logs in {BUILD / folder}\n")
+        outcomes.append(asyncio.run(_run(RUNNERS[name], BUILD / folder, asked)))
         report = outcomes[-1].report
         sys.stderr.write(f"  {_verdict(report)}: {orjson.dumps(report).decode()}\n")
         summary = _write(outcomes, capabilities)  # Each time: what is there by now can be looked at.
     sys.stdout.write(orjson.dumps(summary).decode() + "\n")
     return 0 if summary["ok"] else 1
+
+
+def _plan(names: Sequence[str], options: Options) -> Iterator[tuple[str, str, Options]]:
+    """Yield each scenario, with its folder; then, for HOURS, swarms: each a fresh cluster, whose history is judged."""
+    until = time.monotonic() + 3600 * options.hours
+    for name in names:
+        yield name, name, options
+    seed = options.seed
+    while time.monotonic() < until:
+        seed += 1
+        duration_s = min(LONG_SWARM_S, max(60.0, until - time.monotonic()))
+        yield f"swarm-{seed}", "swarm", replace(options, seed=seed, duration_s=duration_s)
 
 
 def _write(outcomes: list[Outcome], capabilities: Capabilities) -> dict[str, Any]:

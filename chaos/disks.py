@@ -99,10 +99,12 @@ class Disk:
             write_json(run_file, {**(read_json(run_file) or {}), "boot_id": "before the power cut"})
 
     def fill(self) -> None:
-        """Take all the room there is, without writing it."""
+        """Take all the room there is, without writing it. A disk without power stays as it is."""
+        if not self._mounted:
+            return  # What is below the mount point is this machine's own disk.
         with (self.mount_point / FILLER).open("wb") as file:
             piece, end = 1 << 26, 0
-            while piece:  # Ever smaller ones, until not a byte is left.
+            while piece and end < self._size:  # Ever smaller ones, until not a byte is left.
                 try:
                     os.posix_fallocate(file.fileno(), end, piece)
                     end += piece
@@ -111,6 +113,8 @@ class Disk:
 
     def free(self) -> None:
         """Give the room back."""
+        if not self._mounted:
+            return
         (self.mount_point / FILLER).unlink(missing_ok=True)
 
     def wipe(self) -> None:

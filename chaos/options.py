@@ -16,6 +16,7 @@ class Options:
     Args:
         seed: draws what is drawn.
         duration_s: for scenarios that can go on as long as they are let; None means their own.
+        hours: for so long after the scenarios `swarm` is played, again and again, each time with the next seed.
         kills: how many times `failover` kills; None means its own number.
         capabilities: what this machine can do to nodes.
         command: what runs a node.
@@ -23,6 +24,7 @@ class Options:
 
     seed: int = 1
     duration_s: float | None = None
+    hours: float = 0.0
     kills: int | None = None
     capabilities: Capabilities = field(default_factory=Capabilities)
     command: Sequence[str] = SERVER
@@ -30,10 +32,10 @@ class Options:
     @classmethod
     def of(cls, environment: Mapping[str, str], capabilities: Capabilities) -> Options:
         """Read SEED, DURATION (seconds), HOURS and KILLS; empty is as good as absent."""
-        seconds = float(environment.get("DURATION") or 0) or 3600 * float(environment.get("HOURS") or 0)
         return cls(
             seed=int(environment.get("SEED") or 1),
-            duration_s=seconds or None,
+            duration_s=float(environment.get("DURATION") or 0) or None,
+            hours=float(environment.get("HOURS") or 0),
             kills=int(environment.get("KILLS") or 0) or None,
             capabilities=capabilities,
         )

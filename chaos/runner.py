@@ -15,7 +15,9 @@ import orjson
 import raftlog
 from chaos.checker import check
 from chaos.cluster import ChaosCluster
+from chaos.disks import DiskError
 from chaos.history import Fault, History
+from chaos.links import LinkError
 from chaos.options import Options
 from chaos.readers import read_everything
 from chaos.replica_logs import read_replicas
@@ -31,7 +33,7 @@ from raftlog.errors import RaftlogError
 TOPIC = "chaos"
 READ_WITHIN_S = 120.0
 FULL_READS = 2
-FAILURES = (BrokenPromiseError, ClusterError, RaftlogError, TimeoutError)
+FAILURES = (BrokenPromiseError, ClusterError, DiskError, LinkError, RaftlogError, TimeoutError)
 MAX_HISTORY = 200_000
 """Operations whose history is kept as a file."""
 
@@ -71,7 +73,7 @@ async def run_scenario(name: str, folder: Path, options: Options | None = None) 
         broken = str(error)
     except FAILURES as error:
         broken = f"{type(error).__name__}: {error}"
-    return _outcome(name, folder, history, figures, broken, options)
+    return _outcome(folder, history, figures, broken, options)
 
 
 async def _run(
@@ -128,11 +130,9 @@ def _skipped(name: str, options: Options, scenario: Scenario) -> Outcome:
     return Outcome({"ok": True, "scenario": name, "skipped": options.capabilities.missing[scenario.needs]})
 
 
-def _outcome(
-    name: str, folder: Path, history: History, figures: dict[str, float], broken: str, options: Options
-) -> Outcome:
+def _outcome(folder: Path, history: History, figures: dict[str, float], broken: str, options: Options) -> Outcome:
     verdict = check(history)
-    report = {**plain(name, history, verdict, broken, figures), "seed": options.seed}
+    report = {**plain(folder.name, history, verdict, broken, figures), "seed": options.seed}
     if len(history.sends) + len(history.reads) < MAX_HISTORY or not report["ok"]:
         history.save(folder / "history.jsonl")
     details = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies]

@@ -168,7 +168,7 @@ async def matrix(run: Run) -> None:
 
 
 async def swarm(run: Run) -> None:
-    """Cells drawn at random, alone and in pairs, for as long as DURATION or HOURS say (a minute)."""
+    """Cells drawn at random, alone and in pairs, for as long as DURATION says (a minute)."""
     await run.warm_up()
     until = time.monotonic() + (run.options.duration_s or SWARM_S)
     await _nemesis(run).run(Schedule(run.options.seed).swarm(), until=until)

@@ -64,7 +64,7 @@ def test_a_probe_leaves_nothing_behind(tmp_path: Path):
 def test_options_come_from_the_environment():
     options = Options.of({"SEED": "7", "HOURS": "8", "DURATION": "", "KILLS": ""}, Capabilities())
 
-    assert (options.seed, options.duration_s, options.kills) == (7, 28_800, None)
+    assert (options.seed, options.duration_s, options.hours, options.kills) == (7, None, 8, None)
     assert Options.of({"DURATION": "5"}, Capabilities()).duration_s == 5
 
 
@@ -148,3 +148,12 @@ def test_a_disk_fills_up_and_is_freed(disk: Disk):
     disk.free()
 
     (disk.mount_point / "more").write_bytes(bytes(1 << 16))
+
+
+def test_a_disk_without_power_is_not_filled(disk: Disk):
+    disk.cut_power()
+
+    disk.fill()
+    disk.free()
+
+    assert list(disk.mount_point.iterdir()) == []
