@@ -112,18 +112,28 @@ class ChaosCluster:
         pids = {name: pid for name in self.nodes.running() if (pid := self.nodes.pid(name)) is not None}
         return direct_connections(pids, self.listeners)
 
-    async def kill(self, *names: str, sig: signal.Signals = signal.SIGKILL) -> None:
-        """End these nodes at once; from just before on, their ports refuse.
+    async def kill(self, *names: str, sig: signal.Signals = signal.SIGKILL) -> float:
+        """End these nodes at once; return how many ms lay between the first and the last signal.
 
-        Without that, their proxies would go on accepting connections, as no dead process does, and those who look
-        whether a broker is gone would have to wait for its session to end.
+        From just before a SIGKILL on, their ports refuse. Without that, their proxies would go on accepting
+        connections, as no dead process does, and those who look whether a broker is gone would have to wait for its
+        session to end.
         """
         alive = [name for name in names if self.nodes.pid(name) is not None]
         if sig is signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
+        apart_ms = self._signal(alive, sig)
         await asyncio.gather(*(asyncio.to_thread(self._end, name, sig) for name in alive))
         if sig is not signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
+        return apart_ms
+
+    def _signal(self, names: Sequence[str], sig: signal.Signals) -> float:
+        processes = [process for name in names if (process := self.nodes.process(name)) is not None]
+        started = time.monotonic()
+        for process in processes:
+            process.send(sig)
+        return (time.monotonic() - started) * 1_000
 
     def _end(self, name: str, sig: signal.Signals) -> None:
         with suppress(ClusterError):  # It has ended by itself meanwhile, or it does not end: then it is killed.
