@@ -97,19 +97,17 @@ async def power_cut_of_all(run: Run) -> None:
         await run.site.until_well()
 
 
-async def last_replica(run: Run) -> None:
-    """Leave one replica in sync, write on, cut its power, start it first: it has lost its tail (KIP-966).
+async def lost_tail(run: Run) -> None:
+    """Kill all brokers, one of them by a power cut, and start that one first: it must not lead (KIP-966).
 
-    The topic leaves what it writes to the page cache (flush=os), so a power cut loses some; the others have it all.
+    The topic leaves what it writes to the page cache (flush=os), so it has lost its tail; the others have it all.
     """
     await run.warm_up()
-    last, *others = run.brokers
-    with run.fault("SIGKILL", "N-1", *others):
-        await run.cluster.kill(*others)
-        await asyncio.sleep(2)
-        with run.fault("power cut", "last in sync", last):
-            await run.site.cut_power([last])
-            await run.site.heal_only(last)
+    cut, *others = run.brokers
+    with run.fault("SIGKILL", "N-1", *others), run.fault("power cut", "the other", cut):
+        await asyncio.gather(run.cluster.kill(*others), run.site.cut_power([cut]))
+        await run.site.power_up(cut)
+        await run.cluster.restart(cut)
         await asyncio.sleep(ALONE_S)
         await run.cluster.restart(*others)
     await run.site.until_well()
@@ -122,7 +120,7 @@ async def lost_disk(run: Run) -> None:
     with run.fault("SIGKILL", "all", *run.brokers):
         await run.cluster.kill(*run.brokers)
         await asyncio.to_thread(shutil.rmtree, run.cluster.data_dir(emptied))
-        await run.cluster.start(emptied)
+        await run.cluster.restart(emptied)
         await asyncio.sleep(ALONE_S)
         await run.cluster.restart(*others)
     await run.site.until_well()
@@ -138,7 +136,7 @@ async def stale_replica(run: Run) -> None:
         await run.load(200)
         with run.fault("SIGKILL", "N-1", *others):
             await run.cluster.kill(*others)
-            await run.cluster.start(stale)
+            await run.cluster.restart(stale)
             await asyncio.sleep(ALONE_S)
             await run.cluster.restart(*others)
     await run.site.until_well()

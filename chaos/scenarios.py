@@ -41,7 +41,7 @@ SCENARIOS: dict[str, Scenario] = {
     "rolling-restart": Scenario(story=stories.rolling_restart),
     "failover": Scenario(story=stories.failover),
     "power-cut": Scenario(story=replica_stories.power_cut_of_all, disks=True, needs="disk"),
-    "last-replica": Scenario(story=replica_stories.last_replica, disks=True, needs="disk", configs={"flush": "os"}),
+    "lost-tail": Scenario(story=replica_stories.lost_tail, disks=True, needs="disk", configs={"flush": "os"}),
     "lost-disk": Scenario(story=replica_stories.lost_disk),
     "stale-replica": Scenario(story=replica_stories.stale_replica),
     "paused-leader": Scenario(story=stories.paused_leader),

@@ -148,12 +148,11 @@ class Site:
             await self._reassign(self._moved)
             self._moved = {}
 
-    async def heal_only(self, name: str) -> None:
-        """Give one node its power back, and start it."""
-        if self.cluster.disks and name in self._without_power:
-            self._without_power.discard(name)
-            await asyncio.to_thread(self.cluster.disks[name].power_up)
-        await self._start(name)
+    async def power_up(self, name: str) -> None:
+        """Give one node its power back."""
+        assert self.cluster.disks is not None, "its power was cut"
+        self._without_power.discard(name)
+        await asyncio.to_thread(self.cluster.disks[name].power_up)
 
     async def until_well(self) -> int:
         """Wait until every node is ready and every partition acknowledges; return after how many ms it did.

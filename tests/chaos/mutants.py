@@ -36,7 +36,7 @@ FOUND_BY = {
     "anybody_is_elected": "stale-replica",
     "who_leaves_the_isr_stays_eligible": "stale-replica",
     "a_replaced_disk_goes_unnoticed": "lost-disk",
-    "a_lost_tail_goes_unnoticed": "last-replica",
+    "a_lost_tail_goes_unnoticed": "lost-tail",
     "repeats_are_appended": "lost-answers",
     "producers_are_forgotten_at_a_restart": "lost-answers",
     "followers_learn_nothing_of_producers": "lost-answers",
