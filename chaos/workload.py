@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import orjson
 
@@ -154,7 +154,7 @@ class Workload:
         """Crash every producer, in the middle of what it does; each starts again."""
         for name, life in self._lives.items():
             if name.startswith("producer"):
-                life.cancel()
+                _crash(life)
 
     async def pause(self) -> None:
         """Let producers finish what they do and wait, until `go_on`."""
@@ -173,26 +173,29 @@ class Workload:
                 await self._news.wait()
         return time.monotonic() - started
 
-    def _spawn(self, name: str, life: Callable[[str], Awaitable[None]]) -> None:
+    def _spawn(self, name: str, life: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(asyncio.create_task(self._live(name, life), name=name))
 
-    async def _live(self, name: str, life: Callable[[str], Awaitable[None]]) -> None:
+    async def _live(self, name: str, life: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         """Live one life after another, until the workload stops; this task's own cancellation ends it all."""
         dice, number = random.Random(f"{self.seed} {name}"), 0
         while not self._stopping:
-            one = asyncio.ensure_future(life(f"{name}/{number}"))
+            one = asyncio.create_task(life(f"{name}/{number}"))
             self._lives[name] = one
             number += 1
+            mean = MEAN_LIFE_S if self.crashes and name.startswith("producer") else 1e6
             try:
-                mean = MEAN_LIFE_S if self.crashes and name.startswith("producer") else 1e6
                 await asyncio.wait([one], timeout=dice.expovariate(1 / mean))
-            finally:
-                if not (one.done() or self._stopping):
-                    one.cancel()
+            except asyncio.CancelledError:
+                _crash(one)
+                await asyncio.wait([one])
+                raise
+            if not self._stopping:
+                _crash(one)
             with suppress(asyncio.CancelledError):
                 await one
 
-    def _producer(self, kind: ClientKind) -> Callable[[str], Awaitable[None]]:
+    def _producer(self, kind: ClientKind) -> Callable[[str], Coroutine[Any, Any, None]]:
         async def produce(process: str) -> None:
             if kind.idempotent:
                 await self._send_with_client(process, kind)
@@ -297,6 +300,12 @@ class Workload:
             self._acknowledged += 1
             self._newest[partition] = max(invoked_ns, self._newest.get(partition, 0))
             self._news.set()
+
+
+def _crash(life: asyncio.Task[None]) -> None:
+    """End a life in the middle of what it does; once, for then it closes its connections."""
+    if not life.cancelling():
+        life.cancel()
 
 
 async def send(
