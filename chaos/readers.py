@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import raftlog
 from chaos.history import End, History, Read
 from raftlog.errors import CorruptBatchError, RaftlogError
+from raftlog.model import TopicPartition
 
 REQUEST_TIMEOUT_MS = 2_000
 
@@ -43,18 +44,23 @@ class Readers:
             await asyncio.sleep(0.2)
 
     async def watch_ends(self, process: str) -> None:
-        """Ask time and again where the partitions end."""
-        async with raftlog.Consumer(
-            self.bootstrap, self.topic, dial=self.dial, request_timeout_ms=REQUEST_TIMEOUT_MS
-        ) as consumer:
-            while True:
-                with suppress(RaftlogError):
-                    for (_, partition), offset in (await consumer.end_offsets()).items():
-                        now = time.monotonic_ns()
-                        self.history.ends.append(
-                            End(process=process, partition=partition, offset=offset, completed_ns=now)
-                        )
-                await asyncio.sleep(0.5)
+        """Ask time and again where the partitions end. If nobody answers at first, another life begins."""
+        with suppress(RaftlogError):
+            async with raftlog.Consumer(
+                self.bootstrap, self.topic, dial=self.dial, request_timeout_ms=REQUEST_TIMEOUT_MS
+            ) as consumer:
+                while True:
+                    with suppress(RaftlogError):
+                        self._note_ends(process, await consumer.end_offsets())
+                    await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)
+
+    def _note_ends(self, process: str, ends: Mapping[TopicPartition, int]) -> None:
+        now = time.monotonic_ns()
+        self.history.ends.extend(
+            End(process=process, partition=partition, offset=offset, completed_ns=now)
+            for (_, partition), offset in ends.items()
+        )
 
     def _failed(self, process: str, error: RaftlogError) -> None:
         self.history.note(f"{process}: {error.code.value} {error}")
