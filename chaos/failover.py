@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.history import Fault, History
@@ -21,6 +23,11 @@ class Outage:
     target: str
     partition: int
     ms: int
+
+
+def p99(times: Sequence[int]) -> int:
+    """Return the 99th percentile (nearest rank): of few times, the longest."""
+    return sorted(times)[math.ceil(0.99 * len(times)) - 1]
 
 
 def outages(history: History) -> list[Outage]:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from chaos.checker import Anomaly, Verdict
-from chaos.failover import outages
+from chaos.failover import outages, p99
 from chaos.faults import FAULTS, NOT_IN_THE_MATRIX, TARGETS
 from chaos.history import Fault, History
 from chaos.svg import COLOURS, Plot, distribution
@@ -33,7 +33,8 @@ table { border-collapse: collapse; } td, th { padding: 3px 8px; border: 1px soli
 th:first-child, td:first-child { text-align: left; }
 .ok { color: #2a8a3e; } .broken { color: #d1242f; font-weight: 600; }
 td.none { opacity: .35; } td.all { background: #3ca95133; } td.bad { background: #ff725c66; }
-pre { white-space: pre-wrap; background: #8881; padding: 8px; } .figures td { border: 0; padding: 1px 14px 1px 0; }
+pre { white-space: pre-wrap; background: #8881; padding: 8px; }
+.figures td { border: 0; padding: 1px 14px 1px 0; text-align: left; }
 """
 
 
@@ -215,7 +216,7 @@ def _spread(times: list[int]) -> dict[str, int]:
     return {
         "count": len(ordered),
         "median": round(statistics.median(ordered)),
-        "p99": ordered[int(0.99 * (len(ordered) - 1))],
+        "p99": p99(ordered),
         "max": ordered[-1],
     }
 

@@ -88,7 +88,7 @@ def distribution(values: Sequence[float], *, unit: str, marks: Sequence[tuple[fl
     ordered = sorted(values)
 
     def x(value: float) -> float:
-        return round(40 + (width - 60) * value / highest, 1)
+        return round(40 + (width - 80) * value / highest, 1)
 
     steps = " ".join(
         f"{x(value)},{round(10 + height * (1 - (number + 1) / len(ordered)), 1)}"

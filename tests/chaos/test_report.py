@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from chaos.checker import check
-from chaos.failover import Outage, outages
+from chaos.failover import Outage, outages, p99
 from chaos.history import Fault, History, Leadership, Read, Send
 from chaos.report import page, plain, section, write
 
@@ -62,6 +62,11 @@ def a_failover() -> History:
 
 def test_a_failover_takes_what_clients_wait():
     assert outages(a_failover()) == [Outage(kind="SIGKILL", target="leader", partition=0, ms=700)]
+
+
+def test_the_99th_percentile_of_few_times_is_the_longest():
+    assert p99([3, 1, 2]) == 3
+    assert p99(list(range(200))) == 197
 
 
 def test_a_failover_that_another_fault_met_says_nothing():
