@@ -19,7 +19,7 @@ from raftlog.record import (
     to_arrow,
     validate_batch,
 )
-from raftlog.record.arrow import Compression
+from raftlog.record.model import Compression
 
 _RECORDS = 1_000
 _NOW_US = 1_700_000_000_000_000

@@ -1,7 +1,7 @@
 """`make chaos [SCENARIO=name]`: runs scenarios one after another; the last line is one JSON object.
 
-SEED draws what is drawn; DURATION (seconds) is how long `controllers` and `swarm` go on; KILLS, how often `failover`
-kills. With HOURS, `swarm` is played on and on, each time with the next seed. See docs/chaos.md.
+SEED draws what is drawn; DURATION (seconds) is how long `controllers`, `groups` and `swarm` go on; KILLS, how often
+`failover` kills. With HOURS, `swarm` is played on and on, each time with the next seed. See docs/chaos.md.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import orjson
 
 from chaos.capabilities import Capabilities, probe
 from chaos.controllers import run_controllers
+from chaos.groups import run_groups
 from chaos.options import Options
 from chaos.report import write
 from chaos.runner import Outcome, run_scenario
@@ -32,6 +33,7 @@ Runner: TypeAlias = Callable[[Path, Options], Awaitable[Outcome]]
 
 RUNNERS: dict[str, Runner] = {name: partial(run_scenario, name) for name in SCENARIOS} | {
     "controllers": run_controllers,
+    "groups": run_groups,
 }
 
 

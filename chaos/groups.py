@@ -29,13 +29,16 @@ from chaos.crowd import SESSION_TIMEOUT_MS, Crowd
 from chaos.group_checker import GroupVerdict, check_group
 from chaos.group_history import GroupHistory, Sighting
 from chaos.group_member import Orders
-from chaos.nemesis import Nemesis, Schedule
+from chaos.options import Options
+from chaos.quorum_nemesis import Nemesis, Schedule
 from chaos.referee import Referee
-from chaos.scenarios import BrokenPromiseError
+from chaos.runner import Outcome
+from chaos.site import BrokenPromiseError
 from raftlog.cli.local_cluster import ClusterError
 from raftlog.errors import RaftlogError
 
 NAME = "groups"
+DEFAULT_DURATION_S = 60.0
 TOPIC, GROUP = "chaos", "chaos"
 PARTITIONS = 6
 PAUSE_S = 0.02
@@ -190,12 +193,12 @@ class _Run:
         return round(1_000 * (time.monotonic() - started))
 
 
-async def run_groups(folder: Path, *, seed: int, duration_s: float) -> dict[str, Any]:
-    """Run the scenario in a fresh `folder`; return its report, which is also kept there with the history."""
+async def run_groups(folder: Path, options: Options) -> Outcome:
+    """Run the scenario in a fresh `folder`; its report is also kept there, with the history."""
     shutil.rmtree(folder, ignore_errors=True)
-    run, broken = _Run(seed, duration_s), ""
+    run, broken = _Run(options.seed, options.duration_s or DEFAULT_DURATION_S), ""
     try:
-        async with ChaosCluster(folder / "cluster") as cluster:
+        async with ChaosCluster(folder / "cluster", command=options.command) as cluster:
             async with raftlog.Admin(cluster.bootstrap) as admin:
                 await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
             await cluster.wait_full_isr(TOPIC, within_s=30)
@@ -204,7 +207,7 @@ async def run_groups(folder: Path, *, seed: int, duration_s: float) -> dict[str,
         broken = str(error)
     finally:
         run.history.save(folder / "history.jsonl")
-    return _report(run, check_group(run.history), folder, broken)
+    return Outcome(_report(run, check_group(run.history), folder, broken))
 
 
 def _report(run: _Run, verdict: GroupVerdict, folder: Path, broken: str) -> dict[str, Any]:

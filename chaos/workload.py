@@ -24,7 +24,7 @@ from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
-from raftlog.wire.codec import encode_json
+from raftlog.wire.codec import Buffer, encode_json
 
 HOT_KEYS = 10
 WRITES_OF_A_KEY = 200
@@ -321,6 +321,6 @@ async def send(
     return metadata.offset, "ok", ""
 
 
-def offset_of(answer: bytes) -> int:
+def offset_of(answer: Buffer) -> int:
     """Return the offset in the answer to one JSON record."""
     return int(orjson.loads(answer)["offsets"][0]["offset"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos.groups import run_groups
+from chaos.options import Options
 
 pytestmark = pytest.mark.cluster
 
@@ -17,7 +18,7 @@ SEED = 1
 @pytest.mark.timeout(240)
 @pytest.mark.filterwarnings("ignore::ResourceWarning:requests.*")
 async def test_a_group_goes_on_where_it_has_committed_while_its_coordinator_fails(tmp_path: Path):
-    report = await run_groups(tmp_path, seed=SEED, duration_s=8)
+    report = (await run_groups(tmp_path, Options(seed=SEED, duration_s=8))).report
 
     assert report["broken_promise"] == ""
     assert report["anomalies"] == {}
