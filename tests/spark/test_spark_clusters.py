@@ -18,7 +18,7 @@ import pytest
 from raftlog.blocking import Admin, Producer
 from raftlog.cli.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
 JOB = Path(__file__).with_name("spark_job.py")
 RECORDS = 300

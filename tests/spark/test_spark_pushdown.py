@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from fake_log import FIRST_TIMESTAMP_MS
 from pyspark.sql.datasource import (
+    DataSourceReader,
     EqualNullSafe,
     EqualTo,
     GreaterThan,
@@ -84,6 +86,16 @@ def test_every_filter_goes_back_to_spark():
 
     assert reader.pushFilters(filters) == filters
     assert reader.pruning == prune(filters)
+    travelled = pickle.loads(pickle.dumps(reader))
+    assert travelled.pruning == prune(filters)
+
+
+def test_spark_takes_the_reader_for_one_without_pushdown():
+    """Else it refuses the reader while pushdown is off. This is how it looks; the tests below go through Spark."""
+    given = {"bootstrap": "h:1", "subscribe": "t"}
+    reader = RaftlogReader(parse_options(given).for_batch(), source_schema(include_headers=False))
+
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +23,8 @@ from pyspark_raftlog.pushdown import Pruning
 from pyspark_raftlog.reader import plan_batch
 from pyspark_raftlog.schema import source_schema
 from pyspark_raftlog.stream import RaftlogStreamReader
-from raftlog.blocking import Admin, Producer
+from raftlog import Admin
+from raftlog.blocking import Consumer, Producer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.errors import OffsetOutOfRangeError, RetriableError
 from raftlog.model import TopicPartition
@@ -49,10 +50,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
+def administer(cluster: LocalCluster, work: Callable[[Admin], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with Admin(cluster.bootstrap) as admin:
+            return await work(admin)
+
+    return asyncio.run(run())
+
+
 @pytest.fixture
 def topic(cluster: LocalCluster, topic_name: str) -> str:
-    with Admin(cluster.bootstrap) as admin:
-        admin.create_topic(topic_name, partitions=1, replication_factor=3)
+    administer(cluster, lambda admin: admin.create_topic(topic_name, partitions=1, replication_factor=3))
     return topic_name
 
 
@@ -100,14 +108,21 @@ def until(expected: Any, ask: Callable[[], Any]) -> None:
 
 
 def leader_of(cluster: LocalCluster, topic: str) -> str:
-    with Admin(cluster.bootstrap) as admin:
-        return f"broker-{admin.describe_topic(topic).partitions[0].leader}"
+    info = administer(cluster, lambda admin: admin.describe_topic(topic))
+    return f"broker-{info.partitions[0].leader}"
 
 
 async def bytes_out(cluster: LocalCluster, broker: str) -> int:
     async with aiohttp.ClientSession() as http, http.get(f"{cluster.public_url(broker)}/metrics") as response:
         lines = (await response.text()).splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("raftlog_bytes_out_total ")))
+
+
+async def known_end(cluster: LocalCluster, broker: str, topic: str) -> int:
+    """Return the high watermark that a follower knows: it hears of it with its next fetch."""
+    url = f"{cluster.public_url(broker)}/v1/topics/{topic}/partitions/0/records?offset=0&replica=any&max_bytes=1"
+    async with aiohttp.ClientSession() as http, http.get(url) as response:
+        return (await response.json()).get("high_watermark", -1)
 
 
 def test_committed_records_are_read_and_aborted_ones_left_out(cluster, topic):
@@ -157,6 +172,7 @@ def test_the_replica_in_the_readers_rack_is_read_and_left_when_it_dies(cluster, 
     fill(cluster, topic, 300)
     leader = leader_of(cluster, topic)
     near = next(name for name in cluster.brokers if name != leader)
+    until(300, lambda: asyncio.run(known_end(cluster, near, topic)))
     read = options(cluster, topic, clientRack=f"rack-of-{near}", fetchBytes="1")
     before = asyncio.run(bytes_out(cluster, leader))
 
@@ -173,10 +189,12 @@ def test_the_replica_in_the_readers_rack_is_read_and_left_when_it_dies(cluster, 
         cluster.wait_ready()
 
 
-def test_a_range_is_the_same_bytes_while_its_leader_dies_and_after(cluster, topic):
+def test_a_range_is_the_same_bytes_while_its_leader_dies_and_after(cluster, topic, monkeypatch):
+    monkeypatch.setattr("pyspark_raftlog.fetch.TARGET_ROWS", 1)
     fill(cluster, topic, 5_000)
-    read = options(cluster, topic, fetchBytes="1")
+    read = options(cluster, topic, fetchBytes="1", timeoutMs="90000")
     first = rows(read, topic, 123, 4_567)
+    assert first.column("offset").to_pylist() == list(range(123, 4_567))
 
     batches = read_range(read, OffsetRange(topic, 0, 123, 4_567), SCHEMA)
     pieces = [next(batches)]
@@ -188,11 +206,10 @@ def test_a_range_is_the_same_bytes_while_its_leader_dies_and_after(cluster, topi
     finally:
         cluster.restart(leader)
         cluster.wait_ready()
-    assert leader_of(cluster, topic) != "broker--1"
 
-    assert pa.Table.from_batches(pieces).combine_chunks().equals(first.combine_chunks())
+    assert len(pieces) > 10, "the leader died in the middle"
+    assert pa.Table.from_batches(pieces).equals(first)
     assert again.equals(first)
-    assert first.column("offset").to_pylist() == list(range(123, 4_567))
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
@@ -202,8 +219,7 @@ def test_records_deleted_while_a_task_reads_are_a_loss_or_skipped(cluster, topic
     read = options(cluster, topic, fetchBytes="1", failOnDataLoss=fail)
     batches = read_range(read, OffsetRange(topic, 0, 0, 2_000), SCHEMA)
     seen = next(batches).column("offset").to_pylist()
-    with Admin(cluster.bootstrap) as admin:
-        admin.delete_records(topic, 0, before=1_500)
+    administer(cluster, lambda admin: admin.delete_records(topic, 0, before=1_500))
 
     if fail == "true":
         with pytest.raises(OffsetOutOfRangeError, match=f"{topic}-0: offset .* cannot be read: .*failOnDataLoss"):
@@ -215,39 +231,46 @@ def test_records_deleted_while_a_task_reads_are_a_loss_or_skipped(cluster, topic
         assert len(seen) < 2_000
 
 
-def test_memory_is_bounded_by_the_fetch_size_and_not_by_the_range(cluster, topic):
-    fill(cluster, topic, 20_000, size=2_000)
+def test_memory_is_bounded_by_the_fetch_size_and_not_by_the_range(cluster, topic, monkeypatch):
+    monkeypatch.setattr("pyspark_raftlog.fetch.TARGET_ROWS", 500)
+    fill(cluster, topic, 10_000, size=2_000)
     read = options(cluster, topic, fetchBytes="512k")
     tracemalloc.start()
     try:
-        count = sum(batch.num_rows for batch in read_range(read, OffsetRange(topic, 0, 0, 20_000), SCHEMA))
+        count = sum(batch.num_rows for batch in read_range(read, OffsetRange(topic, 0, 0, 10_000), SCHEMA))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert count == 20_000
-    assert peak < 40 << 20, "what is coalesced for Spark (32 MB), and four fetches"
+    assert count == 10_000
+    assert peak < 8 << 20, "of 20 MB: 1 MB that is joined for Spark, and four fetches while they are received"
 
 
 def test_a_streams_progress_is_a_groups_offsets(cluster, topic):
     fill(cluster, topic, 50)
-    given = options(cluster, topic, startingOffsets="earliest", groupId=f"spark-{topic}")
+    group, key = f"spark-{topic}", TopicPartition(topic, 0)
+    given = options(cluster, topic, startingOffsets="earliest", groupId=group)
     stream = RaftlogStreamReader(given.for_stream(), SCHEMA)
     stream.prepareForTriggerAvailableNow()
     begin = stream.initialOffset()
+    # The first use of groups creates their topic, which may take longer than a stream waits.
+    administer(cluster, lambda admin: admin.alter_group_offsets(f"first-{topic}", {key: 0}))
 
     end = stream.latestOffset(begin, ReadAllAvailable())
-    with Admin(cluster.bootstrap) as admin:
-        assert admin.group_lag(f"spark-{topic}") == {TopicPartition(topic, 0): 50}
-        stream.latestOffset(end, ReadAllAvailable())
-        assert admin.group_lag(f"spark-{topic}") == {TopicPartition(topic, 0): 0}
+    assert administer(cluster, lambda admin: admin.group_lag(group)) == {key: 50}
+    stream.latestOffset(end, ReadAllAvailable())
+    assert administer(cluster, lambda admin: admin.group_lag(group)) == {key: 0}
 
 
-def test_a_group_that_cannot_be_written_costs_a_warning_and_nothing_else(cluster, topic, caplog):
-    given = options(cluster, topic, startingOffsets="earliest", groupId="x" * 40_000)
+def test_a_group_that_has_members_costs_a_warning_and_nothing_else(cluster, topic, caplog):
+    fill(cluster, topic, 50)
+    given = options(cluster, topic, startingOffsets="earliest", groupId=f"busy-{topic}")
     stream = RaftlogStreamReader(given.for_stream(), SCHEMA)
     stream.prepareForTriggerAvailableNow()
+    with Consumer(cluster.bootstrap, topic, group_id=f"busy-{topic}", auto_offset_reset="earliest") as member:
+        while not member.fetch():
+            """It has joined when records come."""
 
-    stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+        assert stream.latestOffset(stream.initialOffset(), ReadAllAvailable()) == {topic: {"0": 50}}
 
-    assert "the stream's progress was not published" in caplog.text
+    assert f"group 'busy-{topic}': the stream's progress was not published" in caplog.text
