@@ -163,16 +163,16 @@ class Consumer(_Blocking[client.Consumer]):
 
     def position(self, topic: str, partition: int) -> Offset:
         """Return the offset of the next record that will be returned."""
-        return self._client.position(topic, partition)
+        return self._run(_answer(lambda: self._client.position(topic, partition)))
 
     @property
     def assignment(self) -> list[TopicPartition]:
         """Return the partitions that are read."""
-        return self._client.assignment
+        return self._run(_answer(lambda: self._client.assignment))
 
     def lag(self, topic: str, partition: int) -> int | None:
         """Return how many offsets there are still to read, as far as is known."""
-        return self._client.lag(topic, partition)
+        return self._run(_answer(lambda: self._client.lag(topic, partition)))
 
     def commit(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None) -> None:
         """Commit what was returned so far, or these offsets; see `raftlog.Consumer.commit`."""
@@ -194,7 +194,7 @@ class Consumer(_Blocking[client.Consumer]):
     @property
     def group_metadata(self) -> GroupMetadata:
         """Return who in the group this member is: for `Transaction.send_offsets`."""
-        return self._client.group_metadata
+        return self._run(_answer(lambda: self._client.group_metadata))
 
     def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets; see `raftlog.Consumer.committed`."""

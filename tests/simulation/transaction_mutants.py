@@ -10,7 +10,8 @@ from unittest import mock
 
 from transaction_stories import play_transactions
 
-from raftlog.coordinator.transaction import core
+from raftlog.coordinator.transaction import core, transitions
+from raftlog.coordinator.transaction.state import Transactions
 from raftlog.errors import RaftlogError
 from raftlog.partition.readable import ReadableReplica
 from raftlog.partition.replica import Replica
@@ -20,12 +21,12 @@ from simulation.cluster.watch import BrokenPromiseError
 
 def late_requests_are_believed() -> Any:
     """The coordinator does not look at the epoch of who asks."""
-    real = core._of_producer
+    real = transitions.of_producer
 
-    def gullible(state: core.Transactions, name: str, producer_id: int, epoch: int) -> Any:
+    def gullible(state: Transactions, name: str, producer_id: int, epoch: int) -> Any:
         return state.by_id.get(name) or real(state, name, producer_id, epoch)
 
-    return mock.patch.object(core, "_of_producer", gullible)
+    return mock.patch.object(core, "of_producer", gullible)
 
 
 def leaders_do_not_ask() -> Any:
@@ -39,12 +40,12 @@ def leaders_do_not_ask() -> Any:
 
 def epochs_stay() -> Any:
     """The next transaction goes under the epoch of the one before, as it did before KIP-890."""
-    real = core._ended
+    real = transitions.decided_end
 
     def lazy(known: Any, *arguments: Any, **how: Any) -> Any:
         return replace(real(known, *arguments, **how), producer_epoch=known.producer_epoch)
 
-    return mock.patch.object(core, "_ended", lazy)
+    return mock.patch.object(core, "decided_end", lazy)
 
 
 MUTANTS: dict[str, tuple[Callable[[], Any], str]] = {

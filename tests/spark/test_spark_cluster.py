@@ -94,6 +94,7 @@ def test_a_stream_survives_the_death_of_a_leader(spark, cluster, tmp_path: Path)
 
 def test_each_row_counts_once_whoever_dies(spark, cluster, tmp_path: Path):
     """Killed: the driver before a commit, the driver after one, an executor, a task; then the sink's coordinator."""
+    cluster.wait_ready()
     create_topic(cluster, "in")
     create_topic(cluster, "copy")
     write(spark, cluster, "in", 0, 2_800)
@@ -120,6 +121,7 @@ def test_each_row_counts_once_whoever_dies(spark, cluster, tmp_path: Path):
         if driver.returncode != -signal.SIGKILL:
             break
     cluster.restart(killed)
+    cluster.wait_ready()
 
     assert (driver.returncode, runs) == (0, 3), (tmp_path / f"run-{runs}.txt").read_text()[-3_000:]
     assert sorted(committed(cluster, "copy")) == list(range(2_800))

@@ -116,7 +116,7 @@ QUERIES = {
     "topics and partitions": ("topic in ('other', 'flights') and partition in (0, 7)", 200),
     "all": ("topic = 'other' and partition = 0 and offset between 10 and 12", 3),
     "nothing": ("offset < 0", 0),
-    "not pushed": ("offset % 2 = 0 and value like '1%'", 24),
+    "not pushed": ("offset % 2 = 0 and value like '1%'", 20),
 }
 
 
