@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-import orjson
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from raftlog import Consumer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Address
 from raftlog.transport.session import HttpSession
@@ -90,62 +81,3 @@ def test_a_stream_survives_the_death_of_a_leader(spark, cluster, tmp_path: Path)
 
     seen = spark.read.parquet(folder).selectExpr("count(*)", "count(distinct number)", "sum(number)").collect()
     assert seen == [(2_000, 2_000, 1_999_000)]
-
-
-def test_each_row_counts_once_whoever_dies(spark, cluster, tmp_path: Path):
-    """Killed: the driver before a commit, the driver after one, an executor, a task; then the sink's coordinator."""
-    cluster.wait_ready()
-    create_topic(cluster, "in")
-    create_topic(cluster, "copy")
-    write(spark, cluster, "in", 0, 2_800)
-    command = [
-        sys.executable,
-        str(Path(__file__).with_name("exactly_once_driver.py")),
-        cluster.bootstrap,
-        str(tmp_path),
-    ]
-    killed, runs = "", 0
-    while True:
-        runs += 1
-        with (tmp_path / f"run-{runs}.txt").open("wb") as output:
-            driver = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-            try:
-                while driver.poll() is None:
-                    if not killed and (tmp_path / "task").exists():
-                        killed = coordinator_of(cluster, tmp_path)
-                        cluster.kill(killed)
-                    time.sleep(0.05)
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(driver.pid, signal.SIGKILL)
-        if driver.returncode != -signal.SIGKILL:
-            break
-    cluster.restart(killed)
-    cluster.wait_ready()
-
-    assert (driver.returncode, runs) == (0, 3), (tmp_path / f"run-{runs}.txt").read_text()[-3_000:]
-    assert sorted(committed(cluster, "copy")) == list(range(2_800))
-
-
-def coordinator_of(cluster: LocalCluster, folder: Path) -> str:
-    """Return the broker that coordinates what the query in `folder` writes."""
-    query = orjson.loads((folder / "checkpoint" / "metadata").read_bytes())["id"]
-    path = paths.fill(paths.COORDINATOR, kind="transaction", key=f"spark-{query}")
-    with urllib.request.urlopen(f"{cluster.bootstrap.split(',')[0]}{path}") as answer:
-        return f"broker-{orjson.loads(answer.read())['broker_id']}"
-
-
-def committed(cluster: LocalCluster, topic: str) -> list[int]:
-    """Return what a reader of committed records sees."""
-
-    async def read() -> list[int]:
-        numbers = list[int]()
-        async with (
-            Consumer(cluster.bootstrap, topic, start="earliest", isolation="read_committed") as consumer,
-            asyncio.timeout(30),
-        ):
-            while (records := await consumer.fetch(max_wait_ms=1_000)) or len(numbers) < 2_800:
-                numbers += [int(record.value or b"") for record in records]
-        return numbers
-
-    return asyncio.run(read())
