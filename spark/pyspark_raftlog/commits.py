@@ -104,7 +104,8 @@ async def end(cluster: Cluster, work: Work, members: Sequence[SetMember], *, com
     """Commit `members` and abort all else of the set, or abort everything.
 
     Raises:
-        RaftlogError: nothing was committed; UnknownOutcomeError: or everything was.
+        RaftlogError: nothing was committed.
+        RetriableError: no answer in time: nothing was committed, or everything.
     """
     asked = EndSetBody(
         run=work.run, number=work.number, members=tuple(members), committed=committed, passing=work.passing
