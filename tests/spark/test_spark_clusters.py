@@ -34,6 +34,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(tmp_path / "local"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # It would take the well-known port 6066.
     }
 
 
