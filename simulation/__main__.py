@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -28,6 +29,8 @@ DEFAULT_SEEDS = {"quorum": 1_000, "cluster": 100}
 MEMORY = Path("/dev/shm")  # noqa: S108  (each run makes a folder of its own there)
 """Worlds live in memory, where there is such a place: their disks are simulated anyhow."""
 BUILD = Path("build") / "sim"
+LINE_EVERY = 100
+"""Where no terminal shows a bar: schedules between two lines of progress."""
 Outcome = tuple[int, Any, str]
 """A seed, and its figures, or what it broke."""
 
@@ -44,10 +47,19 @@ def play(world: str, seed: int, tell: Callable[[str], None] | None = None, **par
 
 
 def play_all(world: str, seeds: range) -> Iterator[Outcome]:
-    """Run many, on every core, or in JOBS processes."""
-    with ProcessPoolExecutor(int(os.environ.get("JOBS") or 0) or None) as pool:
+    """Run many, on every core, or in JOBS processes; Ctrl-C ends it with what has been played."""
+    console = Console(stderr=True)
+    with ProcessPoolExecutor(
+        int(os.environ.get("JOBS") or 0) or None, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    ) as pool:
         outcomes = pool.map(partial(play, world), seeds, chunksize=5)
-        yield from track(outcomes, description="schedules", total=len(seeds), console=Console(stderr=True))
+        try:
+            for outcome in track(outcomes, description="schedules", total=len(seeds), console=console):
+                yield outcome
+                if not console.is_terminal and (outcome[0] + 1) % LINE_EVERY == 0:
+                    _tell(f"{outcome[0] + 1:,} of {len(seeds):,} schedules")
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def play_one(world: str, seed: int) -> Iterator[Outcome]:
@@ -85,6 +97,7 @@ def report_on(outcomes: Iterator[Outcome]) -> dict[str, Any]:
         schedules += 1
         if history is None:
             broken.append({"seed": seed, "violation": violation})
+            _tell(f"seed {seed}: {violation}")
             continue
         trace = history.trace
         sums.update({name: figure for name, figure in asdict(history).items() if name != "trace"})
@@ -107,6 +120,8 @@ def main() -> int:
         sys.exit(f"WORLD: expected quorum or cluster, received {world!r}")
     seeds = range(int(os.environ.get("SEEDS") or DEFAULT_SEEDS[world]))
     report = report_on(play_one(world, int(one)) if one else play_all(world, seeds))
+    if not one and report["schedules"] < len(seeds):
+        report["asked"] = len(seeds)
     BUILD.mkdir(parents=True, exist_ok=True)
     line = orjson.dumps(report)
     (BUILD / "report.json").write_bytes(line + b"\n")

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from math import ceil
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
 from raftlog.client.alone import OwnAssignment
@@ -362,7 +363,7 @@ class Consumer:
             await group.care()
             if self._reader.ready:
                 return None
-            left_ms = max(0, int(1000 * (deadline - loop.time())))
+            left_ms = max(0, ceil(1000 * (deadline - loop.time())))  # Rounded down, the last one would be a busy wait.
             chunk = await self._reader.next_chunk(left_ms)
             if not group.must_rebalance and (chunk is not None or loop.time() >= deadline):
                 return chunk

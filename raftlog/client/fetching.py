@@ -105,6 +105,7 @@ class Fetcher:
             await self._start_fetches()
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
+                await asyncio.sleep(0)  # Those who fetch run too, beside somebody who polls without waiting.
                 return
             try:
                 # Not longer than this at once: a leader may have become known meanwhile.
