@@ -130,10 +130,10 @@ class Nemesis:
 
     async def heal(self) -> None:
         """Undo every fault. Does not wait until killed nodes are ready: see `until_ready`."""
-        await asyncio.to_thread(self._cluster.links.heal)
-        for name in self._paused:
+        for name in self._paused:  # First: a proxy keeps a link's toxic until it could hand over what it held.
             if name not in self._killed:
                 await asyncio.to_thread(self._cluster.nodes.resume, name)
+        await asyncio.to_thread(self._cluster.links.heal)
         await self._cluster.start(*self._killed)
         self._note(f"healed: resumed {self._paused}, restarted {self._killed}")
         self._paused, self._killed = [], []

@@ -129,10 +129,10 @@ class Site:
 
     async def heal(self) -> None:
         """Undo everything. Nodes that were ended run again then, but are perhaps not ready: see `until_well`."""
-        await asyncio.to_thread(self.links.heal)
-        for name in self._paused:
+        for name in self._paused:  # First: a proxy keeps a link's toxic until it could hand over what it held.
             if self.cluster.nodes.pid(name) is not None:
                 await asyncio.to_thread(self.cluster.nodes.resume, name)
+        await asyncio.to_thread(self.links.heal)
         if self.cluster.shim:
             for name in self._shimmed:
                 self.cluster.shim.clear(name)
