@@ -14,7 +14,9 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from raftlog.partition.storage.files import read_json, write_json
@@ -25,6 +27,8 @@ DATA = f"{DISK}/data"
 """A node's data folder; not the mount point itself, which holds `lost+found`."""
 DISK_BYTES = 256 << 20
 FILLER = "filler"
+BUSY_S = 5.0
+"""How long a disk may be in use once its node has ended."""
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
 
@@ -75,10 +79,19 @@ class Disk:
         self._mounted = True
 
     def unmount(self) -> None:
-        """Unmount it if it is mounted; its loop device goes with it."""
-        if self._mounted:
-            _run("umount", str(self.mount_point))
-            self._mounted = False
+        """Unmount it if it is mounted; its loop device goes with it.
+
+        The kernel may let go of a killed process' last file a moment after the process is gone.
+        """
+        deadline = time.monotonic() + BUSY_S
+        while self._mounted:
+            try:
+                _run("umount", str(self.mount_point))
+                self._mounted = False
+            except DiskError as error:
+                if "busy" not in str(error) or time.monotonic() > deadline:
+                    raise DiskError(f"{error}; used by {_users_of(self.mount_point) or 'nobody'}") from error
+                time.sleep(0.05)
 
     def cut_power(self) -> None:
         """Drop what is not on the disk, and unmount it. Whoever used it must be gone or meets EIO."""
@@ -155,6 +168,16 @@ class Disks:
                 failed.append(str(error))
         if failed:
             raise DiskError("; ".join(failed))
+
+
+def _users_of(mount_point: Path) -> list[str]:
+    """Return what is open below a mount point, with the ids of the processes."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if (target := link.readlink()).is_relative_to(mount_point):
+                found.append(f"{link}: {target}")
+    return found
 
 
 def _run(*command: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from raftlog.errors import RaftlogError
 TOPIC = "chaos"
 READ_WITHIN_S = 120.0
 FULL_READS = 2
-FAILURES = (BrokenPromiseError, ClusterError, DiskError, LinkError, RaftlogError, TimeoutError)
+FAILURES = (BrokenPromiseError, ClusterError, DiskError, LinkError, RaftlogError, OSError)
 MAX_HISTORY = 200_000
 """Operations whose history is kept as a file."""
 
@@ -96,18 +96,20 @@ async def _run(
     watch = Watch(cluster, TOPIC, history)
     site = Site(cluster, workload, watch, TOPIC)
     dice = random.Random(options.seed)
-    failed: Exception | None = None
+    failed: list[Exception] = []
     try:
         async with watch, workload:
             run = Run(cluster, workload, watch, site, history, TOPIC, options, dice, figures)
             await scenario.story(run)
     except FAILURES as error:
-        failed = error  # What is in the logs tells more.
-    with suppress(*FAILURES):
-        await site.heal()
-    await _finish(cluster, history)
-    if failed is not None:
-        raise failed
+        failed.append(error)  # What is in the logs tells more.
+    for rest in (site.heal, partial(_finish, cluster, history)):
+        try:
+            await rest()
+        except FAILURES as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]  # The others come of it.
 
 
 async def _finish(cluster: ChaosCluster, history: History) -> None:

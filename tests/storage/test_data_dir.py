@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from raftlog.errors import ConfigError, ErrorCode, StorageError
+from raftlog.errors import ConfigError, DiskFullError, ErrorCode, StorageError
+from raftlog.partition.storage import data_dir
 from raftlog.partition.storage.data_dir import DataDir
 
 
@@ -105,6 +106,24 @@ def test_an_unclean_end_is_remembered_until_it_is_settled(tmp_path: Path):
     settled = run_again(folder)
     assert not settled.unclean
     settled.close()
+
+
+@pytest.mark.parametrize("note", [DataDir.settle_unclean, DataDir.mark_clean])
+def test_a_full_disk_ends_no_broker_for_a_note_that_saves_work(tmp_path: Path, monkeypatch, note):
+    """Seed 153 of the simulated cluster: a broker that came back from a power loss onto a full disk ended."""
+    folder = tmp_path / "d"
+    run_again(folder).close()
+    back = run_again(folder, reboot=True)
+
+    def full(path: Path, value: object) -> None:
+        raise DiskFullError(f"cannot write {path}: No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(data_dir, "write_json", full)
+        note(back)
+    back.close()
+
+    assert run_again(folder).unclean
 
 
 def test_a_folder_has_an_identity_that_goes_with_its_records(tmp_path: Path):

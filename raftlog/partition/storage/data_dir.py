@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -11,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from raftlog.errors import ConfigError, ErrorCode
+from raftlog.errors import ConfigError, DiskFullError, ErrorCode
 from raftlog.model import TopicId
 from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, storage_error, write_json
 
+_log = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
 QUARANTINED = ".quarantined-"
@@ -81,13 +83,20 @@ class DataDir:
 
     def mark_clean(self) -> None:
         """Note that everything here is synced, and that nothing is written any more."""
-        self._note_run(clean=True)
+        self._note_what_may_be_forgotten(clean=True)
 
     def settle_unclean(self) -> None:
         """Note that whoever had to know of an unclean end knows it."""
         if self.unclean:
             self.unclean = False
-            self._note_run(clean=False)
+            self._note_what_may_be_forgotten(clean=False)
+
+    def _note_what_may_be_forgotten(self, *, clean: bool) -> None:
+        """Note what only saves work: without it the next start takes more for lost than is. A full disk is no end."""
+        try:
+            self._note_run(clean=clean)
+        except DiskFullError as error:
+            _log.warning("%s; the next start will take this one for unclean", error)
 
     def _note_run(self, *, clean: bool) -> None:
         write_json(self.path / _RUN_FILE, {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean})
