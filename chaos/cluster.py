@@ -138,8 +138,7 @@ class ChaosCluster:
     def _end(self, name: str, sig: signal.Signals) -> None:
         with suppress(ClusterError):  # It has ended by itself meanwhile, or it does not end: then it is killed.
             self.nodes.kill(name, sig)
-            return
-        with suppress(ClusterError):
+        if self.nodes.pid(name) is not None:
             self.nodes.kill(name)
 
     async def start(self, *names: str) -> None:

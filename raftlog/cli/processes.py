@@ -38,8 +38,15 @@ class ProcessIdentity:
 
     @property
     def state(self) -> ProcessState:
+        """Tell whether it runs.
+
+        One whose first thread is a zombie is not gone while another one waits for its disk: it still holds every port
+        and every file.
+        """
         stat = _read_stat(self.pid)
-        if stat is None or int(stat[19]) != self.start_ticks or stat[0] in "ZX":
+        if stat is None or int(stat[19]) != self.start_ticks:
+            return "gone"
+        if stat[0] == "X" or (stat[0] == "Z" and int(stat[17]) <= 1):
             return "gone"
         return "paused" if stat[0] in "Tt" else "running"
 
@@ -59,11 +66,7 @@ class ProcessIdentity:
             return True
 
     def wait_gone(self, timeout_s: float) -> bool:
-        """Wait until the process has ended; return False if it still runs after `timeout_s`.
-
-        A process whose first thread is a zombie may have another one that waits for its disk, and still holds every
-        port. Only the pidfd knows when the last one has ended.
-        """
+        """Wait until the last thread of the process has ended; return False if one is left after `timeout_s`."""
         with self._pidfd() as pidfd:
             if pidfd is None:
                 return True

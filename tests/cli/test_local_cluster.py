@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,7 @@ def test_a_damaged_state_file_is_refused(tmp_path: Path, text: str):
 
 _PARENT = """
 import sys
+import time
 from pathlib import Path
 from raftlog.cli.local_cluster import LocalCluster
 cluster = LocalCluster(Path(sys.argv[1]), controllers=1, brokers=1, port=0, detach=sys.argv[2] == "detach",
@@ -269,3 +271,30 @@ def test_a_reused_pid_is_not_ours(tmp_path: Path):
     assert stranger.state == "gone"
     assert stranger.send(signal.SIGKILL) is False
     assert stranger.wait_gone(5) is True
+
+
+def test_a_process_is_not_gone_before_its_last_thread_is():
+    """One that is killed while a thread waits for its disk looks like a zombie, and still holds its ports and files."""
+    first_thread_ends = (
+        "import ctypes, platform, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[platform.machine()], 0)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", first_thread_ends])
+    try:
+        process = ProcessIdentity.of(child.pid)
+        assert process is not None
+        zombie = Path(f"/proc/{child.pid}/stat")
+        deadline = time.monotonic() + 10
+        while ") Z " not in zombie.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+        assert process.state == "running"
+        assert process.wait_gone(0.1) is False
+        assert process.send(signal.SIGKILL) is True
+        assert process.wait_gone(10) is True
+        assert process.state == "gone"
+    finally:
+        child.kill()
+        child.wait()
