@@ -14,6 +14,7 @@ import raftlog
 from chaos.cluster import ChaosCluster
 from chaos.disks import Disk
 from chaos.links import Links
+from chaos.scrub import read_every_replica
 from chaos.shim import FAILING_SYNC, ShimFaults
 from chaos.topology import CLIENT
 from chaos.watch import Watch
@@ -166,9 +167,23 @@ class Site:
         except TimeoutError:
             raise BrokenPromiseError(f"not every partition acknowledged within {ACCEPTED_WITHIN_S:g} s") from None
         await self.until_in_sync()
+        if self._damaged:
+            await self._find_damage()
         self._damaged.clear()
         self.may_end.clear()
         return round(seconds * 1000)
+
+    async def _find_damage(self) -> None:
+        """Have every replica read where it is: damage that nobody reads would be there when the next one comes."""
+        problems = ["not read yet"]
+        try:
+            async with asyncio.timeout(IN_SYNC_WITHIN_S):
+                while problems := await read_every_replica(self.cluster, self.topic):
+                    self.workload.history.note(f"found: {'; '.join(problems)}")
+                    await asyncio.sleep(POLL_S)
+                    await self.until_in_sync()
+        except TimeoutError:
+            raise BrokenPromiseError(f"not healed within {IN_SYNC_WITHIN_S:g} s: {'; '.join(problems)}") from None
 
     async def until_in_sync(self) -> None:
         """Wait until every replica is in sync."""

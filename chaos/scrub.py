@@ -1,0 +1,52 @@
+"""Lets every broker read its own copies to the end: damage on a disk is found when it is read, and not before."""
+
+from __future__ import annotations
+
+from chaos.cluster import ChaosCluster
+from raftlog.errors import RaftlogError
+from raftlog.model import Address
+from raftlog.record.batch import iter_batches
+from raftlog.transport import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse
+
+PIECE_BYTES = 4 << 20
+TIMEOUT_MS = 5_000
+WAIT_MS = 500
+"""For more than a follower knows to be committed."""
+
+
+async def read_every_replica(cluster: ChaosCluster, topic: str) -> list[str]:
+    """Read every replica through its broker; return what was wrong. A broker fetches anew what it finds damaged."""
+    problems = []
+    info = await cluster.describe(topic)
+    async with HttpSession() as session:
+        for state in info.partitions:
+            end = 0  # As the leader, which is first, knows it: what followers know comes a little later.
+            for broker in sorted(state.replicas, key=lambda replica: replica != state.leader):
+                address = cluster.nodes.node(f"broker-{broker}").public
+                assert isinstance(address, Address)
+                try:
+                    end = max(end, await _read_to(end, session, address, topic, state.partition))
+                except RaftlogError as error:
+                    problems.append(f"{topic}-{state.partition} on broker-{broker}: {error}")
+    return problems
+
+
+async def _read_to(end: int, session: HttpSession, address: Address, topic: str, partition: int) -> int:
+    """Read from the beginning to `end` at least; return up to where was read."""
+    offset = 0
+    while True:
+        asked = FetchPartition(topic=topic, partition=partition, offset=offset, max_bytes=PIECE_BYTES, any_replica=True)
+        request = FetchRequest(partitions=(asked,), max_wait_ms=WAIT_MS)
+        response, data = await session.call_frame(
+            FetchResponse, "POST", address, paths.FETCH, timeout_ms=TIMEOUT_MS, message=request
+        )
+        (result,) = response.partitions
+        if result.error is not None:
+            raise result.error.to_error()
+        for header, _ in iter_batches(data):
+            offset = header.next_offset
+        end = end or result.high_watermark
+        if offset >= end:
+            return offset
