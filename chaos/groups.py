@@ -170,7 +170,7 @@ class _Run:
                     await cluster.kill(victim)
                 drawn = await nemesis.round()
                 if victim is not None:
-                    await asyncio.to_thread(cluster.nodes.start_node, victim)
+                    await cluster.start(victim)
                 await disturbing
                 await nemesis.until_ready(READY_WITHIN_S)  # With two of three brokers gone nothing is committed.
                 self.caught_up_ms.append(await self._until_caught_up(group, load))
