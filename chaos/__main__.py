@@ -43,6 +43,7 @@ def main() -> int:
     if unknown := [name for name in names if name not in RUNNERS]:
         sys.stderr.write(f"no scenario is named {unknown[0]!r}; scenarios: {', '.join(RUNNERS)}\n")
         return 2
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has it ignored by what runs in the background.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     capabilities = probe(BUILD / "probe")
     for warning in capabilities.warnings:
