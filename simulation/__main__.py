@@ -1,4 +1,4 @@
-"""`make sim [WORLD=quorum|cluster] [SEEDS=n] [SEED=s]`: many schedules, or one and what happens in it.
+"""`make sim [WORLD=quorum|cluster] [SEEDS=n|a-b] [SEED=s]`: many schedules, or one and what happens in it.
 
 With WORLD=cluster, SEED=s SHRINK=1 looks for the smallest part of a schedule that still fails, and KEEP=numbers
 DURATION=seconds replays a part of one. The last line is one JSON object.
@@ -6,15 +6,15 @@ DURATION=seconds replays a part of one. The last line is one JSON object.
 
 from __future__ import annotations
 
-import importlib
 import logging
+import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -25,39 +25,37 @@ import orjson
 from rich.console import Console
 from rich.progress import track
 
+from simulation.play import MEMORY, Outcome, play
+
 DEFAULT_SEEDS = {"quorum": 1_000, "cluster": 100}
-MEMORY = Path("/dev/shm")  # noqa: S108  (each run makes a folder of its own there)
-"""Worlds live in memory, where there is such a place: their disks are simulated anyhow."""
 BUILD = Path("build") / "sim"
+CHUNK = 5
+CHUNKS_PER_PROCESS = 4
+"""A world that ends in the middle of everything leaves something behind: after a hundred, half the time went there."""
 LINE_EVERY = 100
 """Where no terminal shows a bar: schedules between two lines of progress."""
-Outcome = tuple[int, Any, str]
-"""A seed, and its figures, or what it broke."""
-
-
-def play(world: str, seed: int, tell: Callable[[str], None] | None = None, **part: Any) -> Outcome:
-    """Run one schedule, or a part of it, in whichever process this is."""
-    simulate = importlib.import_module("simulation.raft" if world == "quorum" else "simulation.cluster").simulate
-    logging.disable(logging.CRITICAL)
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        try:
-            return seed, simulate(seed, Path(folder) / "world", tell=tell, **part), ""
-        except Exception as error:  # noqa: BLE001  (whatever ends a schedule early is to be looked at)
-            return seed, None, f"{type(error).__name__}: {error}"
 
 
 def play_all(world: str, seeds: range) -> Iterator[Outcome]:
     """Run many, on every core, or in JOBS processes; Ctrl-C ends it with what has been played."""
     console = Console(stderr=True)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["simulation.raft" if world == "quorum" else "simulation.cluster"])
     with ProcessPoolExecutor(
-        int(os.environ.get("JOBS") or 0) or None, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+        int(os.environ.get("JOBS") or 0) or None,
+        context,
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+        max_tasks_per_child=CHUNKS_PER_PROCESS,
     ) as pool:
-        outcomes = pool.map(partial(play, world), seeds, chunksize=5)
+        outcomes = pool.map(partial(play, world), seeds, chunksize=CHUNK)
         try:
-            for outcome in track(outcomes, description="schedules", total=len(seeds), console=console):
+            for number, outcome in enumerate(
+                track(outcomes, description="schedules", total=len(seeds), console=console), 1
+            ):
                 yield outcome
-                if not console.is_terminal and (outcome[0] + 1) % LINE_EVERY == 0:
-                    _tell(f"{outcome[0] + 1:,} of {len(seeds):,} schedules")
+                if not console.is_terminal and number % LINE_EVERY == 0:
+                    _tell(f"{number:,} of {len(seeds):,} schedules")
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -118,7 +116,10 @@ def main() -> int:
     one, world = os.environ.get("SEED", ""), os.environ.get("WORLD") or "quorum"
     if world not in DEFAULT_SEEDS:
         sys.exit(f"WORLD: expected quorum or cluster, received {world!r}")
-    seeds = range(int(os.environ.get("SEEDS") or DEFAULT_SEEDS[world]))
+    first, _, end = (os.environ.get("SEEDS") or f"0-{DEFAULT_SEEDS[world]}").rpartition("-")
+    seeds = range(int(first or 0), int(end))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has it ignored by what runs in the background.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     report = report_on(play_one(world, int(one)) if one else play_all(world, seeds))
     if not one and report["schedules"] < len(seeds):
         report["asked"] = len(seeds)

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster_mutants import MUTANTS, TOLD_BY, broken_by
 from scenarios import STORIES, play
 
-from simulation.__main__ import MEMORY
+from simulation.play import MEMORY
 from simulation.cluster import simulate
 from simulation.cluster.watch import BrokenPromiseError
 
