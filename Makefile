@@ -66,7 +66,7 @@ chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", S
 chaos-mutants: install ## Break a rule in every node of a real cluster, and see a chaos scenario turn red (ONLY="name name").
 	@PYTHONPATH=. $(UNSHARE) $(BIN)/python tests/chaos/mutants.py $(ONLY)
 
-sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n of them, or one SEED=s; SHRINK=1 makes it smaller).
+sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n or a-b of them, or one SEED=s; SHRINK=1 makes it smaller).
 	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) SHRINK=$(SHRINK) KEEP=$(KEEP) DURATION=$(DURATION) $(BIN)/python -m simulation
 
 mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most; ONLY="name name").

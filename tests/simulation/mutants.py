@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster_mutants import MUTANTS, TOLD_BY, broken_by
 from scenarios import STORIES, play
 
-from simulation.play import MEMORY
 from simulation.cluster import simulate
 from simulation.cluster.watch import BrokenPromiseError
+from simulation.play import MEMORY
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
