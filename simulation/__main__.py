@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -41,14 +40,14 @@ def play_all(world: str, seeds: range) -> Iterator[Outcome]:
     console = Console(stderr=True)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["simulation.raft" if world == "quorum" else "simulation.cluster"])
-    with ProcessPoolExecutor(
+    # Not ProcessPoolExecutor: replacing its processes can leave it without any (python/cpython#115634).
+    with context.Pool(
         int(os.environ.get("JOBS") or 0) or None,
-        context,
         initializer=signal.signal,
         initargs=(signal.SIGINT, signal.SIG_IGN),
-        max_tasks_per_child=CHUNKS_PER_PROCESS,
+        maxtasksperchild=CHUNKS_PER_PROCESS,
     ) as pool:
-        outcomes = pool.map(partial(play, world), seeds, chunksize=CHUNK)
+        outcomes = pool.imap(partial(play, world), seeds, chunksize=CHUNK)
         try:
             for number, outcome in enumerate(
                 track(outcomes, description="schedules", total=len(seeds), console=console), 1
@@ -57,7 +56,7 @@ def play_all(world: str, seeds: range) -> Iterator[Outcome]:
                 if not console.is_terminal and number % LINE_EVERY == 0:
                     _tell(f"{number:,} of {len(seeds):,} schedules")
         except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
+            return
 
 
 def play_one(world: str, seed: int) -> Iterator[Outcome]:

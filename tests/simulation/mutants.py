@@ -13,9 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import orjson
@@ -86,8 +86,8 @@ def _runs(most_seeds: int, folder: Path) -> Iterator[tuple[str, Callable[[], obj
 
 
 def search_all(most_seeds: int, names: list[str]) -> Iterator[Search]:
-    with ProcessPoolExecutor(int(os.environ.get("JOBS") or 0) or None, max_tasks_per_child=1) as pool:
-        searches = pool.map(partial(search, most_seeds), names)
+    with get_context("spawn").Pool(int(os.environ.get("JOBS") or 0) or None, maxtasksperchild=1) as pool:
+        searches = pool.imap(partial(search, most_seeds), names)
         yield from track(searches, "mutants", len(names), console=Console(stderr=True))
 
 
