@@ -30,7 +30,7 @@ def measured(load: Load, *, value_bytes: int) -> dict[str, Any]:
     seconds = load.seconds
     return {
         "records": load.records,
-        "seconds": round(seconds, 3),
+        "seconds": round(seconds, 6),
         "records_per_s": round(load.records / seconds) if seconds > 0 else 0,
         "mb_per_s": round(value_bytes / seconds / 1e6, 3) if seconds > 0 else 0.0,
         **percentiles(load.latencies),
