@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from raftlog import record
@@ -22,28 +22,25 @@ class Chunk:
     asked for: they cost many times what the bytes do, in memory and in the garbage collector's time.
 
     Args:
-        last: the header of the last batch.
+        batches: at least one.
         aborted: what a reader of committed records leaves out.
     """
 
     def __init__(
         self,
         partition: TopicPartition,
-        data: bytes | memoryview,
+        batches: Sequence[tuple[BatchHeader, memoryview]],
         position: Offset,
-        last: BatchHeader,
         aborted: AbortedBatches,
     ) -> None:
         self.partition = partition
-        self.size = len(data)
+        self.size = sum(header.batch_length for header, _ in batches)
         self.position = position
         """Of the next record."""
         self.leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
         """Of the last batch that was read from; -1: of none yet."""
-        self._last = last
-        self._batches: Iterator[tuple[BatchHeader, memoryview]] = record.readable_batches(
-            record.iter_batches(data), aborted, from_offset=position
-        )
+        self._last = batches[-1][0]
+        self._batches = record.readable_batches(batches, aborted, from_offset=position)
         self._next: tuple[BatchHeader, memoryview] | None = next(self._batches, None)
         """The first batch that was not opened."""
         self._rows: pa.RecordBatch | None = None

@@ -214,12 +214,13 @@ class Fetcher:
         if not part:
             return
         try:
-            *_, (last, _) = record.iter_batches(part)
+            batches = list(record.iter_batches(part))
         except CorruptBatchError as error:
             self.failures.append(Failure(partition, error))
             return
         aborted = record.AbortedBatches(result.aborted)
-        self.chunks.append(Chunk(partition, part, position.offset, last, aborted))
+        last = batches[-1][0]
+        self.chunks.append(Chunk(partition, batches, position.offset, aborted))
         position.offset, position.last_epoch = last.next_offset, last.leader_epoch
 
     def _prefer(self, position: _Position, broker_id: int) -> None:

@@ -20,8 +20,7 @@ def batch(base_offset: int, count: int, *, epoch: int = 0, **producer: int) -> b
 
 def chunk(*batches: bytes, position: int = 0, aborted: AbortedBatches | None = None) -> Chunk:
     data = b"".join(batches)
-    *_, (last, _) = iter_batches(data)
-    return Chunk(P0, data, position, last, aborted or AbortedBatches())
+    return Chunk(P0, list(iter_batches(data)), position, aborted or AbortedBatches())
 
 
 def offsets(found: Chunk, count: int) -> list[int]:
