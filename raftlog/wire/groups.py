@@ -68,6 +68,8 @@ class GroupHeartbeatRequest:
     """What it reads, or may begin to read before it has the answer."""
     max_wait_ms: int = 0
     """The answer may wait this long for news; a member that is still giving partitions up says 0."""
+    number: int = 0
+    """Grows with each heartbeat that says what the member owns: one that the network held back is refused. 0: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

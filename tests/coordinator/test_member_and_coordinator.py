@@ -7,6 +7,7 @@ from group_support import GROUP, FakeTopics, Shard
 
 from raftlog.client.core.membership import Membership, Wishes
 from raftlog.coordinator.group.membership import decide_heartbeat
+from raftlog.errors import ErrorCode, FencedError
 from raftlog.wire.groups import GroupHeartbeatRequest, GroupHeartbeatResponse, flat
 
 
@@ -57,3 +58,40 @@ def test_what_a_member_has_not_begun_to_read_goes_to_others_once_it_knows():
     assert first.owned == second.owned == frozenset()
     assert flat(decide(shard, second.request()).assignment) == second.target
     assert len(second.target) == 2
+
+
+def test_a_heartbeat_that_the_network_held_back_releases_nothing():
+    """It was sent before its member was given, in the same epoch, what another one had released."""
+    shard, first, second = Shard(FakeTopics(t=4)), member("a"), member("b")
+    beat(shard, first)
+    first.acquired(first.target)
+    beat(shard, second)
+    late = second.request()
+    assert flat(late.owned or ()) == frozenset()
+    beat(shard, first)
+    first.released(first.owned - first.target)
+    beat(shard, first)
+    beat(shard, second)
+    second.acquired(second.target)
+    assert late.member_epoch == second.epoch
+    assert len(second.owned) == 2
+
+    third = member("c")
+    beat(shard, third)
+    with pytest.raises(FencedError, match=r"heartbeat 2 of member b of group .* comes after heartbeat 3") as caught:
+        decide(shard, late)
+    assert caught.value.code is ErrorCode.STALE_MEMBER_EPOCH
+    for _ in range(3):
+        beat(shard, third)
+
+    assert not third.target & (first.owned | second.owned)
+
+
+def test_a_heartbeat_without_a_number_and_a_repeated_one_are_taken():
+    shard, one = Shard(FakeTopics(t=4)), member("a")
+    beat(shard, one)
+    asked = one.request()
+    one.request()
+
+    assert flat(decide(shard, asked).assignment) == flat(decide(shard, asked).assignment) == one.target
+    assert one.sign_of_life() == GroupHeartbeatRequest(member_id="a", member_epoch=one.epoch)

@@ -58,6 +58,8 @@ class Membership:
     interval_ms: int = FIRST_INTERVAL_MS
     error: RaftlogError | None = None
     """Why it is lost, or has failed."""
+    sent: int = 0
+    """How many heartbeats."""
 
     @property
     def reconciling(self) -> bool:
@@ -67,6 +69,7 @@ class Membership:
     def request(self) -> GroupHeartbeatRequest:
         """Return the next heartbeat. It may wait for news, unless the member has something to do first."""
         joining: dict[str, Any] = {}
+        self.sent += 1
         if self.phase == "joining":
             joining = {
                 "topics": self.wishes.topics,
@@ -84,6 +87,7 @@ class Membership:
             # What it was told to take, too: it may begin to read that while this is under way.
             owned=by_topic(self.owned | self.target),
             max_wait_ms=self.interval_ms if self.phase == "member" and not self.reconciling else 0,
+            number=self.sent,
             **joining,
         )
 

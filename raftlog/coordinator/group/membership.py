@@ -45,11 +45,12 @@ def decide_heartbeat(
 
     Raises:
         FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID: it must give everything up and join
-            anew (the last one: stop).
+            anew (the last one: stop). STALE_MEMBER_EPOCH: it has been heard of since it sent this; nothing was done.
         InvalidRequestError: GROUP_MAX_SIZE_REACHED, UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR,
             INVALID_REGULAR_EXPRESSION, INVALID_GROUP_ID, INVALID_REQUEST.
     """
     _require_sound(group_id, request, settings)
+    heard = _require_newest(state, group_id, request)
     draft = Draft(state.groups.get(group_id) or Group(group_id))
     if request.member_epoch < 0:
         return _leave(state, draft, now, request, topics)
@@ -68,7 +69,7 @@ def decide_heartbeat(
         current = next_current(draft.group, request.member_id, current, owned)
         draft.set_current(request.member_id, current)
     member = draft.group.members[request.member_id]
-    _let_live(state, now, member, current)
+    _let_live(state, now, member, current, heard)
     interval_ms = min(settings.heartbeat_interval_ms, member.session_timeout_ms // 3)
     response = GroupHeartbeatResponse(
         member_id=request.member_id,
@@ -85,7 +86,23 @@ def is_news(request: GroupHeartbeatRequest, response: GroupHeartbeatResponse) ->
     return response.member_epoch != request.member_epoch or flat(response.assignment) != owned
 
 
-def _let_live(state: GroupsState, now: Now, member: MemberChanged, current: Current) -> None:
+def _require_newest(state: GroupsState, group_id: str, request: GroupHeartbeatRequest) -> int:
+    """Refuse what the network held back: it would release partitions that were given since. Return the newest number.
+
+    In one epoch a member may be given partitions that others have released; that is when a late word does harm.
+    """
+    session = state.sessions.get((group_id, request.member_id))
+    heard = 0 if session is None else session.heard
+    if 0 < request.number < heard:
+        raise FencedError(
+            f"heartbeat {request.number} of member {request.member_id} of group {group_id!r} comes after heartbeat "
+            f"{heard}: nothing was done",
+            code=ErrorCode.STALE_MEMBER_EPOCH,
+        )
+    return max(heard, request.number)
+
+
+def _let_live(state: GroupsState, now: Now, member: MemberChanged, current: Current, heard: int) -> None:
     """Begin the session anew; and the time that a member has for giving up, when it is first told to."""
     known = state.sessions.get((member.group_id, member.member_id))
     revoke_by_ms = None
@@ -93,7 +110,7 @@ def _let_live(state: GroupsState, now: Now, member: MemberChanged, current: Curr
         revoke_by_ms = known.revoke_by_ms if known else None
         revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms if revoke_by_ms is None else revoke_by_ms
     ends_at_ms = now.monotonic_ms + member.session_timeout_ms
-    state.sessions[member.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms)
+    state.sessions[member.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms, heard)
 
 
 def _join(draft: Draft, request: GroupHeartbeatRequest, settings: GroupConfig) -> None:

@@ -169,6 +169,8 @@ class Session:
 
     ends_at_ms: int
     revoke_by_ms: int | None = None
+    heard: int = 0
+    """The number of its newest heartbeat."""
 
 
 @dataclass(slots=True)
