@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,22 @@ async def test_a_deleted_topic_answers_who_waits_and_its_folder_goes(tmp_path: P
         for broker in world.brokers:
             assert list((tmp_path / str(broker) / "partitions").iterdir()) == []
             assert list(world.brokers[broker].manager.replicas) == []
+
+
+async def test_a_folder_that_cannot_be_deleted_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Seed 591 of the simulated cluster: the broker ended, whatever its other disks held."""
+
+    def fail(_: Path) -> None:
+        raise OSError(errno.EIO, "the device is gone")
+
+    async with World(tmp_path) as world:
+        await world.produce("x")
+        with monkeypatch.context() as patched:
+            patched.setattr("shutil.rmtree", fail)
+            await world.brokers[1].manager.apply([], world.registrations(), complete=True)
+
+        assert list(world.brokers[1].manager.replicas) == []
+        assert len(list((tmp_path / "1" / "partitions").iterdir())) == 1
 
 
 async def test_a_partition_that_cannot_be_opened_says_why_and_the_others_serve(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,25 @@ def test_an_unclean_end_is_remembered_until_it_is_settled(tmp_path: Path):
     settled = run_again(folder)
     assert not settled.unclean
     settled.close()
+
+
+def test_a_partition_that_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch):
+    opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    folder = opened.partition_folder("t", 0, "f" * 32)
+    folder.mkdir()
+
+    def fail(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(data_dir.shutil, "rmtree", fail)
+        with pytest.raises(StorageError, match=r"cannot delete .*t-0-f+: Input/output error"):
+            opened.delete_partition(folder)
+    opened.close()
+
+    again = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    assert list(again.partitions.iterdir()) == []
+    again.close()
 
 
 @pytest.mark.parametrize("note", [DataDir.settle_unclean, DataDir.mark_clean])

@@ -119,12 +119,18 @@ class DataDir:
         """Remove a partition's folder, and what was put aside of it.
 
         A crash in between leaves a folder that the next start removes.
+
+        Raises:
+            StorageError: the disk refused.
         """
         doomed = folder.with_name(folder.name + DELETED_SUFFIX)
-        os.rename(folder, doomed)
-        fsync_dir(self.partitions)
-        for gone in (doomed, *_quarantined(folder)):
-            shutil.rmtree(gone)
+        try:
+            os.rename(folder, doomed)
+            fsync_dir(self.partitions)
+            for gone in (doomed, *_quarantined(folder)):
+                shutil.rmtree(gone)
+        except OSError as error:
+            raise storage_error(error, f"cannot delete {folder}") from error
 
     def release(self, folder: Path) -> None:
         """Learn that a log is closed: here every log has its place."""
