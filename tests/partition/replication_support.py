@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import pandas as pd  # noqa: F401  (pyarrow loads it at first use: half a second in which every follower is silent)
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
