@@ -64,7 +64,7 @@ chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", S
 	@DURATION=$(DURATION) HOURS=$(HOURS) SEED=$(SEED) KILLS=$(KILLS) $(UNSHARE) $(BIN)/python -m chaos $(SCENARIO)
 
 chaos-mutants: install ## Break a rule in every node of a real cluster, and see a chaos scenario turn red (ONLY="name name").
-	@PYTHONPATH=. $(UNSHARE) $(BIN)/python tests/chaos/mutants.py $(ONLY)
+	@PYTHONPATH=. $(UNSHARE) $(BIN)/python tests/chaos/chaos_mutants.py $(ONLY)
 
 sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n or a-b of them, or one SEED=s; SHRINK=1 makes it smaller).
 	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) SHRINK=$(SHRINK) KEEP=$(KEEP) DURATION=$(DURATION) $(BIN)/python -m simulation

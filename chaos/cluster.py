@@ -136,10 +136,12 @@ class ChaosCluster:
         return (time.monotonic() - started) * 1_000
 
     def _end(self, name: str, sig: signal.Signals) -> None:
-        with suppress(ClusterError):  # It has ended by itself meanwhile, or it does not end: then it is killed.
-            self.nodes.kill(name, sig)
-        if self.nodes.pid(name) is not None:
-            self.nodes.kill(name)
+        for each in (sig, signal.SIGKILL):
+            with suppress(ClusterError):  # It has ended by itself meanwhile, or it does not end: then it is killed.
+                self.nodes.kill(name, each)
+            if self.nodes.pid(name) is None:
+                return
+        raise ClusterError(f"{name} does not end, whatever it is sent")
 
     async def start(self, *names: str) -> None:
         """Start nodes that do not run; their ports accept again when they listen. Does not wait until they are ready.

@@ -14,7 +14,6 @@ import shutil
 import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -27,8 +26,6 @@ DATA = f"{DISK}/data"
 """A node's data folder; not the mount point itself, which holds `lost+found`."""
 DISK_BYTES = 256 << 20
 FILLER = "filler"
-BUSY_S = 5.0
-"""How long a disk may be in use once its node has ended."""
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
 
@@ -79,19 +76,14 @@ class Disk:
         self._mounted = True
 
     def unmount(self) -> None:
-        """Unmount it if it is mounted; its loop device goes with it.
-
-        The kernel may let go of a killed process' last file a moment after the process is gone.
-        """
-        deadline = time.monotonic() + BUSY_S
-        while self._mounted:
-            try:
-                _run("umount", str(self.mount_point))
-                self._mounted = False
-            except DiskError as error:
-                if "busy" not in str(error) or time.monotonic() > deadline:
-                    raise DiskError(f"{error}; used by {_users_of(self.mount_point) or 'nobody'}") from error
-                time.sleep(0.05)
+        """Unmount it if it is mounted; its loop device goes with it."""
+        if not self._mounted:
+            return
+        try:
+            _run("umount", str(self.mount_point))
+        except DiskError as error:
+            raise DiskError(f"{error}; used by {_users_of(self.mount_point) or 'nobody'}") from error
+        self._mounted = False
 
     def cut_power(self) -> None:
         """Drop what is not on the disk, and unmount it. Whoever used it must be gone or meets EIO."""

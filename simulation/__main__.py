@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -28,35 +31,42 @@ from simulation.play import MEMORY, Outcome, play
 
 DEFAULT_SEEDS = {"quorum": 1_000, "cluster": 100}
 BUILD = Path("build") / "sim"
-CHUNK = 5
-CHUNKS_PER_PROCESS = 4
-"""A world that ends in the middle of everything leaves something behind: after a hundred, half the time went there."""
+PER_PROCESS = {"quorum": 500, "cluster": 20}
+"""A cluster that ends amid everything leaves something behind: after a hundred, half the time went there."""
 LINE_EVERY = 100
 """Where no terminal shows a bar: schedules between two lines of progress."""
 
 
 def play_all(world: str, seeds: range) -> Iterator[Outcome]:
     """Run many, on every core, or in JOBS processes; Ctrl-C ends it with what has been played."""
-    console = Console(stderr=True)
+    console, processes = Console(stderr=True), int(os.environ.get("JOBS") or 0) or os.cpu_count() or 1
+    outcomes = track(
+        _in_fresh_processes(world, seeds, processes), description="schedules", total=len(seeds), console=console
+    )
+    with suppress(KeyboardInterrupt):
+        for number, outcome in enumerate(outcomes, 1):
+            yield outcome
+            if not console.is_terminal and number % LINE_EVERY == 0:
+                _tell(f"{number:,} of {len(seeds):,} schedules")
+
+
+def _in_fresh_processes(world: str, seeds: range, processes: int) -> Iterator[Outcome]:
+    """Play them in order, `PER_PROCESS` of them in each process.
+
+    A pool for each round of processes: one that replaces them while it works can be left without any
+    (python/cpython#115634), or wait for ever for what a process that died was to answer.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["simulation.raft" if world == "quorum" else "simulation.cluster"])
-    # Not ProcessPoolExecutor: replacing its processes can leave it without any (python/cpython#115634).
-    with context.Pool(
-        int(os.environ.get("JOBS") or 0) or None,
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
-        maxtasksperchild=CHUNKS_PER_PROCESS,
-    ) as pool:
-        outcomes = pool.imap(partial(play, world), seeds, chunksize=CHUNK)
-        try:
-            for number, outcome in enumerate(
-                track(outcomes, description="schedules", total=len(seeds), console=console), 1
-            ):
-                yield outcome
-                if not console.is_terminal and number % LINE_EVERY == 0:
-                    _tell(f"{number:,} of {len(seeds):,} schedules")
-        except KeyboardInterrupt:
-            return
+    at_once = processes * PER_PROCESS[world]
+    for first in range(seeds.start, seeds.stop, at_once):
+        with ProcessPoolExecutor(
+            processes, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+        ) as pool:
+            try:
+                yield from pool.map(partial(play, world), range(first, min(first + at_once, seeds.stop)))
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 def play_one(world: str, seed: int) -> Iterator[Outcome]:
@@ -115,13 +125,16 @@ def main() -> int:
     one, world = os.environ.get("SEED", ""), os.environ.get("WORLD") or "quorum"
     if world not in DEFAULT_SEEDS:
         sys.exit(f"WORLD: expected quorum or cluster, received {world!r}")
-    first, _, end = (os.environ.get("SEEDS") or f"0-{DEFAULT_SEEDS[world]}").rpartition("-")
+    asked = os.environ.get("SEEDS") or str(DEFAULT_SEEDS[world])
+    if not re.fullmatch(r"(\d+-)?\d+", asked):
+        sys.exit(f"SEEDS: expected a number of seeds, or a first one and an end as in 200-400, received {asked!r}")
+    first, _, end = asked.rpartition("-")
     seeds = range(int(first or 0), int(end))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has it ignored by what runs in the background.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     report = report_on(play_one(world, int(one)) if one else play_all(world, seeds))
     if not one and report["schedules"] < len(seeds):
-        report["asked"] = len(seeds)
+        report |= {"ok": False, "asked": len(seeds)}
     BUILD.mkdir(parents=True, exist_ok=True)
     line = orjson.dumps(report)
     (BUILD / "report.json").write_bytes(line + b"\n")

@@ -34,7 +34,7 @@ from raftlog.broker.routes.transactions import TransactionRoutes
 from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
 from raftlog.coordinator.transaction.core import TransactionSettings
 from raftlog.coordinator.transaction.service import TransactionService
-from raftlog.errors import ConfigError, RaftlogError
+from raftlog.errors import ConfigError, RaftlogError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
 from raftlog.partition.cleaning import CleanerSettings
@@ -185,6 +185,9 @@ class BrokerNode:
         """End the broker with `work`: without metadata or heartbeats it would serve what is no longer so."""
         try:
             await work
+        except StorageError as error:
+            self.lifecycle.refuse(error)
+            raise
         except Exception as error:  # whatever it is, going on would be worse
             self.lifecycle.refuse(RaftlogError(f"broker {self._config.node_id} cannot go on: {error!r}"))
             raise

@@ -140,7 +140,7 @@ class Admin(GroupAdmin):
             NotFoundError: there is no such topic or partition.
         """
         if partitions is None:
-            partitions = [info.partition for info in (await self._connection.topic(topic)).partitions]
+            partitions = [info.partition for info in (await self.describe_topic(topic)).partitions]
         asked = [TopicPartition(topic, partition) for partition in partitions]
         return list(await asyncio.gather(*(ask_offset(self._connection, each, at, isolation) for each in asked)))
 

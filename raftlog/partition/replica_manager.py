@@ -359,10 +359,7 @@ class ReplicaManager:
         for stored in self._data_dir.list_partitions():
             if TopicIdPartition(stored.topic_id, stored.partition) not in wanted:
                 _log.info("deleting %s: nobody assigns it here any more", stored.folder.name)
-                try:
-                    self._data_dir.delete_partition(stored.folder)
-                except StorageError as error:  # One bad disk of several is no reason to end.
-                    _log.error("%s stays until the next start: %s", stored.folder.name, error.message)
+                self._data_dir.delete_partition(stored.folder)
 
 
 def _advice(error: StorageError) -> str:

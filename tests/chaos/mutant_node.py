@@ -1,4 +1,4 @@
-"""Runs a node in which the rule that MUTANT names is broken: what `mutants.py` has a scenario start as its nodes."""
+"""Runs a node in which the rule that MUTANT names is broken: what `chaos_mutants.py` has scenarios start as nodes."""
 
 import os
 import sys

@@ -235,7 +235,6 @@ def test_a_damaged_state_file_is_refused(tmp_path: Path, text: str):
 
 _PARENT = """
 import sys
-import time
 from pathlib import Path
 from raftlog.cli.local_cluster import LocalCluster
 cluster = LocalCluster(Path(sys.argv[1]), controllers=1, brokers=1, port=0, detach=sys.argv[2] == "detach",

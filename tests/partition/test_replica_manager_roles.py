@@ -80,8 +80,7 @@ async def test_a_deleted_topic_answers_who_waits_and_its_folder_goes(tmp_path: P
             assert list(world.brokers[broker].manager.replicas) == []
 
 
-async def test_a_folder_that_cannot_be_deleted_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Seed 591 of the simulated cluster: the broker ended, whatever its other disks held."""
+async def test_a_folder_that_cannot_be_removed_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def fail(_: Path) -> None:
         raise OSError(errno.EIO, "the device is gone")

@@ -13,9 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import orjson
@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parent))
+from alone import alone
 from cluster_mutants import MUTANTS, TOLD_BY, broken_by
 from scenarios import STORIES, play
 
@@ -86,15 +87,17 @@ def _runs(most_seeds: int, folder: Path) -> Iterator[tuple[str, Callable[[], obj
 
 
 def search_all(most_seeds: int, names: list[str]) -> Iterator[Search]:
-    with get_context("spawn").Pool(int(os.environ.get("JOBS") or 0) or None, maxtasksperchild=1) as pool:
-        searches = pool.imap(partial(search, most_seeds), names)
+    with ThreadPoolExecutor(int(os.environ.get("JOBS") or 0) or os.cpu_count()) as pool:
+        searches = pool.map(partial(alone, search, most_seeds), names)
         yield from track(searches, "mutants", len(names), console=Console(stderr=True))
 
 
 def main() -> int:
-    most = int(os.environ.get("SEEDS") or MOST_SEEDS)
+    most, names = int(os.environ.get("SEEDS") or MOST_SEEDS), sys.argv[1:] or list(MUTANTS)
+    if unknown := set(names) - set(MUTANTS):
+        sys.exit(f"no mutant is named {min(unknown)!r}; mutants: {', '.join(MUTANTS)}")
     searches = []
-    for done in search_all(most, sys.argv[1:] or list(MUTANTS)):
+    for done in search_all(most, names):
         how = f"{done.found_by}: {done.broken[:150]}" if done.found_by else "SURVIVES"
         sys.stderr.write(f"{done.name}: {how} ({done.runs} runs, {done.seconds:.0f} s)\n")
         searches.append(done)

@@ -110,7 +110,24 @@ def test_an_unclean_end_is_remembered_until_it_is_settled(tmp_path: Path):
     settled.close()
 
 
-def test_a_partition_that_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize("refused", ["rename", "sync"])
+def test_a_name_that_the_disk_does_not_forget_is_said(tmp_path: Path, monkeypatch, refused: str):
+    opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    folder = opened.partition_folder("t", 0, "f" * 32)
+    folder.mkdir()
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((data_dir.os, "rename") if refused == "rename" else (data_dir, "fsync_dir")), fail)
+        with pytest.raises(StorageError, match=r"cannot delete .*t-0-f+: Input/output error"):
+            opened.delete_partition(folder)
+    opened.close()
+
+
+def test_what_cannot_be_removed_goes_at_the_next_start(tmp_path: Path, monkeypatch):
+    """Seed 591 of the simulated cluster: a broker ended whose disk failed just then."""
     opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
     folder = opened.partition_folder("t", 0, "f" * 32)
     folder.mkdir()
@@ -120,8 +137,9 @@ def test_a_partition_that_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch)
 
     with monkeypatch.context() as patched:
         patched.setattr(data_dir.shutil, "rmtree", fail)
-        with pytest.raises(StorageError, match=r"cannot delete .*t-0-f+: Input/output error"):
-            opened.delete_partition(folder)
+        opened.delete_partition(folder)
+    assert list(opened.list_partitions()) == []
+    assert len(list(opened.partitions.iterdir())) == 1
     opened.close()
 
     again = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)

@@ -121,16 +121,16 @@ class DataDir:
         A crash in between leaves a folder that the next start removes.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk refused to forget its name. A sync that failed is never tried again.
         """
         doomed = folder.with_name(folder.name + DELETED_SUFFIX)
         try:
             os.rename(folder, doomed)
             fsync_dir(self.partitions)
-            for gone in (doomed, *_quarantined(folder)):
-                shutil.rmtree(gone)
         except OSError as error:
             raise storage_error(error, f"cannot delete {folder}") from error
+        for gone in (doomed, *_quarantined(folder)):
+            _remove(gone)
 
     def release(self, folder: Path) -> None:
         """Learn that a log is closed: here every log has its place."""
@@ -146,7 +146,15 @@ class DataDir:
 
     def _remove_deleted(self) -> None:
         for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
-            shutil.rmtree(folder)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove what nobody reads any more: what cannot be, stays, at most until the next start, and ends no broker."""
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        _log.error("%s", storage_error(error, f"cannot delete {folder}, which nobody reads any more"))
 
 
 def quarantine(folder: Path) -> Path:
