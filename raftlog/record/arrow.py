@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from itertools import repeat
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
@@ -24,6 +23,7 @@ from raftlog.record.batch import (
     verify_payload_crc,
     write_header,
 )
+from raftlog.record.compute import pc
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches, readable_batches
 from raftlog.record.model import Compression, Headers, NewRecord, Record, RecordColumns
 

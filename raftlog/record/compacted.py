@@ -8,7 +8,6 @@ every offset of a log lies in exactly one batch, whatever was removed: a missing
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from raftlog.model import (
     NO_PRODUCER_EPOCH,
@@ -29,6 +28,7 @@ from raftlog.record.batch import (
     stamp,
     write_header,
 )
+from raftlog.record.compute import pc
 from raftlog.record.model import Compression
 
 MAX_OFFSET_DELTA = 2**32 - 1

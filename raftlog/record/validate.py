@@ -14,7 +14,6 @@ import struct
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
 from raftlog.model import NO_PRODUCER_ID
@@ -27,6 +26,7 @@ from raftlog.record.batch import (
     parse_header,
     verify_payload_crc,
 )
+from raftlog.record.compute import pc
 
 _NODES = 7
 """timestamp, key, value, headers, its struct, and the struct's two fields."""

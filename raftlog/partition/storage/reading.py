@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow.compute as pc
-
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.arrow import to_arrow_with_offsets
 from raftlog.record.batch import verify_payload_crc
+from raftlog.record.compute import pc
 
 
 def read_batches(segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset) -> bytes:
