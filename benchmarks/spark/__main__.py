@@ -10,18 +10,26 @@ import argparse
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from benchmarks.report import Bound, Figure, conclude, console, repeat
 from benchmarks.spark.memory import WorkerMemory
-from benchmarks.spark.stores import JARS, PARTITIONS, KafkaStore, ParquetStore, RaftlogStore, Store, make_records
+from benchmarks.spark.stores import (
+    PARTITIONS,
+    KafkaStore,
+    ParquetStore,
+    RaftlogStore,
+    Store,
+    make_records,
+    session_settings,
+    timed,
+)
 
 BUILD = Path("build") / "bench"
 QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -64,19 +72,8 @@ def main() -> int:
 def start_session(folder: Path) -> SparkSession:
     """Start a local Spark on two cores."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.log.level": "ERROR",
-        "spark.jars": ",".join(str(jar) for jar in sorted(JARS.glob("*.jar"))),
-    }
     builder = SparkSession.builder.master("local[2]").appName("raftlog benchmark")
-    for name, value in settings.items():
+    for name, value in session_settings(folder).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -93,13 +90,6 @@ def measure(spark: SparkSession, stores: list[Store], records: int, rounds: int)
     figures += stream_figures(spark, stores, records, rounds)
     raftlog = next((store for store in stores if isinstance(store, RaftlogStore)), None)
     return figures if raftlog is None else [*figures, *memory_figures(spark, raftlog, records)]
-
-
-def timed(work: Callable[[], object]) -> float:
-    """Return how many seconds something takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
 
 
 def batch_figures(spark: SparkSession, stores: list[Store], query: str, records: int, rounds: int) -> list[Figure]:
@@ -125,17 +115,14 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
 def stream_figures(spark: SparkSession, stores: list[Store], records: int, rounds: int) -> list[Figure]:
     """Read everything as a stream of ten batches into nothing."""
     times: Times = {store.name: [] for store in stores}
-    for _ in repeat(rounds, "stream"):
-        for store in stores:
-            frame = store.read_stream(spark, records // 10)
-            times[store.name].append(timed(partial(drain, frame)))
+    with ExitStack() as stack:
+        streams = {store.name: stack.enter_context(store.streaming(spark, records // 10)) for store in stores}
+        for number in repeat(rounds + 1, "stream"):
+            for name, drain in streams.items():
+                seconds = drain()
+                if number:  # The first one warms up.
+                    times[name].append(seconds)
     return [*speeds("stream", times, records), *ratios("stream", times, {("raftlog", "kafka"): 2.0})]
-
-
-def drain(frame: DataFrame) -> None:
-    """Run a stream to its end, without keeping anything."""
-    query = frame.writeStream.format("noop").trigger(availableNow=True).start()
-    query.awaitTermination()
 
 
 def speeds(query: str, times: Times, records: int) -> list[Figure]:

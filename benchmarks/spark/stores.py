@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import subprocess
+import sys
+import time
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +23,31 @@ from raftlog.cli.local_cluster import LocalCluster
 TOPIC, PARTITIONS, VALUE_BYTES = "records", 6, 100
 COLUMNS = {"key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint"}
 JARS = Path(".tools").absolute() / "spark-kafka"
+SPARK_OF_SOURCE = Path(".tools").absolute() / "spark-4.0.0"
+"""Of the same version as `kafka-source-pom.xml` names."""
 _POM = Path(__file__).with_name("kafka-source-pom.xml")
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return how many seconds something takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def session_settings(folder: Path) -> dict[str, str]:
+    """Return the settings of every Spark that is measured."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        "spark.jars": ",".join(str(jar) for jar in sorted(JARS.glob("*.jar"))),
+    }
 
 
 def make_records(spark: SparkSession, count: int) -> DataFrame:
@@ -54,9 +84,17 @@ class Store(ABC):
     def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:
         """Return the records; `columns` names those that the query needs, where the system wants that said."""
 
-    @abstractmethod
+    @contextmanager
+    def streaming(self, spark: SparkSession, per_batch: int) -> Iterator[Callable[[], float]]:
+        """Make what reads everything as a stream of batches, about so large, and returns how many seconds it took."""
+        frame = self.read_stream(spark, per_batch)
+        yield lambda: timed(
+            lambda: frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+        )
+
     def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:
         """Return the records as a stream of about so many at once."""
+        raise NotImplementedError
 
 
 class RaftlogStore(Store):
@@ -97,7 +135,7 @@ class KafkaStore(Store):
             peer = importlib.import_module("benchmarks.peers.kafka").Kafka
         except ImportError:
             return "benchmarks/peers/ is not there"
-        return peer.missing() or fetch_jars()
+        return peer.missing() or fetch_jars() or fetch_spark()
 
     def start(self) -> AbstractContextManager[Any]:
         peer = importlib.import_module("benchmarks.peers.kafka").Kafka
@@ -129,9 +167,19 @@ class KafkaStore(Store):
     def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:  # noqa: ARG002
         return spark.read.format("kafka").options(**self._options(), subscribe=TOPIC).load()
 
-    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:
-        options = self._options() | {"subscribe": TOPIC, "startingOffsets": "earliest"}
-        return spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=per_batch).load()
+    @contextmanager
+    def streaming(self, spark: SparkSession, per_batch: int) -> Iterator[Callable[[], float]]:  # noqa: ARG002
+        """By the Spark that its source was made for, which a program of its own runs: see there."""
+        program = [str(SPARK_OF_SOURCE / "bin" / "python"), str(Path(__file__).with_name("kafka_stream.py"))]
+        settings = json.dumps(session_settings(self.folder / "kafka-stream"))
+        given = [self._options()["kafka.bootstrap.servers"], TOPIC, str(per_batch), settings]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+        with subprocess.Popen(
+            [*program, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            assert process.stdin is not None
+            yield partial(_ask_for_seconds, process)
+            process.stdin.close()
 
 
 class ParquetStore(Store):
@@ -163,9 +211,36 @@ class ParquetStore(Store):
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "parquet"))
 
 
+def _ask_for_seconds(process: subprocess.Popen[str]) -> float:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("again\n")
+    process.stdin.flush()
+    for line in process.stdout:
+        if line.startswith("seconds "):
+            return float(line.split()[1])
+    raise RuntimeError(f"Kafka's stream ended with {process.wait()}; its log is above")
+
+
 class _Nothing(AbstractContextManager[None]):
     def __exit__(self, *_: object) -> None:
         """Files need no server."""
+
+
+def fetch_spark() -> str | None:
+    """Install the Spark that its Kafka source was made for, once; return why that failed, or None."""
+    if (SPARK_OF_SOURCE / "installed").exists():
+        return None
+    python, version = SPARK_OF_SOURCE / "bin" / "python", SPARK_OF_SOURCE.name.removeprefix("spark-")
+    for command in (
+        [sys.executable, "-m", "venv", str(SPARK_OF_SOURCE)],
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"pyspark=={version}"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1_200, check=False)
+        if done.returncode:
+            return f"Spark {version} could not be installed: {done.stderr[-500:]}"
+    (SPARK_OF_SOURCE / "installed").touch()
+    return None
 
 
 def fetch_jars() -> str | None:
