@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from raftlog import record, transport
@@ -118,7 +119,7 @@ class Fetcher:
         """Ask each leader that is not being asked for the partitions that have nothing ready."""
         await self.connection.refresh(sorted({partition.topic for partition in self.positions}))
         ready = {chunk.partition for chunk in self.chunks}
-        wanted: dict[Address, list[TopicPartition]] = defaultdict(list)
+        wanted: dict[Address, dict[TopicPartition, _Position]] = defaultdict(dict)
         for partition, position in self.positions.items():
             if self._was_recreated(partition, position):
                 continue
@@ -126,9 +127,9 @@ class Fetcher:
             if address is None:
                 self.connection.forget_leader_of([partition.topic])
             elif partition not in ready and partition not in self.paused and address not in self._asked:
-                wanted[address].append(partition)
-        for address, partitions in wanted.items():
-            self._asked[address] = self._tasks.spawn(self._ask(address, partitions), name=f"fetch from {address}")
+                wanted[address][partition] = position
+        for address, asked in wanted.items():
+            self._asked[address] = self._tasks.spawn(self._ask(address, asked), name=f"fetch from {address}")
 
     def _replica(self, position: _Position) -> Address | None:
         """Return the follower to read, as long as the leader's word for it holds."""
@@ -157,8 +158,8 @@ class Fetcher:
         position.decided_until = asyncio.get_running_loop().time() + REPLICA_AVOIDED_S
         return True
 
-    async def _ask(self, address: Address, partitions: list[TopicPartition]) -> None:
-        asked = {partition: self.positions[partition] for partition in partitions}
+    async def _ask(self, address: Address, asked: Mapping[TopicPartition, _Position]) -> None:
+        """Fetch from one leader. Any of the partitions may have been forgotten since, even before this begins."""
         request = FetchRequest(
             partitions=tuple(self._part(partition, position) for partition, position in asked.items()),
             max_wait_ms=self.max_wait_ms,
