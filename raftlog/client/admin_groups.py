@@ -9,7 +9,7 @@ from typing import Any
 from raftlog.client.admin_security import SecurityAdmin
 from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.starts import Start, ask_offset
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
@@ -65,13 +65,23 @@ class GroupAdmin(SecurityAdmin):
         return {TopicPartition(item.topic, item.partition): item.offset for item in answer.offsets if item.offset >= 0}
 
     async def group_lag(self, group_id: str) -> dict[TopicPartition, int]:
-        """Return how many offsets a group has still to read, of each partition that it has committed an offset of."""
+        """Return how many offsets a group has still to read, of each partition that it has committed an offset of.
+
+        Without those of topics that have been deleted since, whose offsets go a little later.
+        """
         offsets = await self.group_offsets(group_id)
-        ends = await asyncio.gather(*(ask_offset(self._connection, partition, "latest") for partition in offsets))
+        ends = await asyncio.gather(*map(self._end_of, offsets))
         return {
-            partition: max(0, end.offset - offset)
+            partition: max(0, end - offset)
             for (partition, offset), end in zip(offsets.items(), ends, strict=True)
+            if end is not None
         }
+
+    async def _end_of(self, partition: TopicPartition) -> Offset | None:
+        try:
+            return (await ask_offset(self._connection, partition, "latest")).offset
+        except NotFoundError:
+            return None
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], Offset]) -> None:
         """Let a group without members go on elsewhere.
@@ -119,7 +129,8 @@ class GroupAdmin(SecurityAdmin):
         chosen = list(before) if partitions is None else [TopicPartition(*partition) for partition in partitions]
         if to is None and (unknown := [partition for partition in chosen if partition not in before]):
             raise InvalidRequestError(f"group {group_id!r} has committed no offset of {unknown[0]} to shift")
-        answers = await asyncio.gather(*(ask_offset(self._connection, p, to or "latest") for p in chosen))
+        at = "latest" if to is None else to
+        answers = await asyncio.gather(*(ask_offset(self._connection, partition, at) for partition in chosen))
         after = {}
         for partition, answer in zip(chosen, answers, strict=True):
             base = before[partition] if to is None else answer.offset

@@ -102,6 +102,8 @@ class Consumer:
     ) -> None:
         if not topics and pattern is None:
             raise ConfigError("topics: expected at least one, received none")
+        if odd := next((topic for topic in topics if not isinstance(topic, str)), None):
+            raise ConfigError(f"topics: expected names, one argument each, received {odd!r}")
         if isolation not in get_args(Isolation):
             raise ConfigError(f"isolation: expected read_committed or read_uncommitted, received {isolation!r}")
         if group_id is None and (pattern is not None or group_instance_id is not None):
@@ -109,6 +111,10 @@ class Consumer:
         if group_id is not None and partitions is not None:
             raise ConfigError("partitions: not with a group_id, whose coordinator assigns them")
         _require_reset(auto_offset_reset)
+        if on_out_of_range not in get_args(OutOfRange):
+            raise ConfigError(
+                f"on_out_of_range: expected one of {', '.join(get_args(OutOfRange))}, received {on_out_of_range!r}"
+            )
         require_at_least(0, fetch_max_wait_ms=fetch_max_wait_ms, fetch_min_bytes=fetch_min_bytes)
         require_at_least(1, fetch_max_bytes=fetch_max_bytes, partition_max_bytes=partition_max_bytes)
         require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
@@ -158,6 +164,7 @@ class Consumer:
                 ),
             )
         self._started = self._closed = self._busy = False
+        self._starting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         try:
@@ -213,6 +220,7 @@ class Consumer:
             CorruptBatchError: a checksum is wrong.
             RaftlogError: the membership has failed for good.
         """
+        require_at_least(0, max_wait_ms=max_wait_ms, **({} if max_records is None else {"max_records": max_records}))
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         with self._polling():
             while True:
@@ -288,10 +296,12 @@ class Consumer:
         return GroupMetadata(group.group_id, group.membership.member_id, group.membership.epoch)
 
     async def seek_to_committed(self) -> None:
-        """Go on from what the group has committed: what was returned since is returned again."""
+        """Go on from what the group has committed: what was returned since is returned again, to whoever has it then.
+
+        A member that the group has dropped joins it anew with the next call for records.
+        """
         await self._ensure_started()
-        group = self._require_group()
-        self._reader.begin(*await group.starting_offsets(frozenset(self.assignment)))
+        await self._require_group().rewind(frozenset(self.assignment))
 
     async def commit(self, offsets: OffsetsToCommit | None = None) -> None:
         """Commit what was returned so far, or these offsets (of the next record to read); return once it is safe.
@@ -341,12 +351,12 @@ class Consumer:
 
     async def _ensure_started(self) -> None:
         self._require_open()
-        if not self._started:
-            if self._group is not None:
-                await self._group.start()
-            else:
-                await self._alone.begin(self._start)
-            self._started = True
+        if self._started:
+            return
+        async with self._starting:
+            if not self._started:
+                await (self._alone.begin(self._start) if self._group is None else self._group.start())
+                self._started = True
 
     async def _next_chunk(self, max_wait_ms: int) -> Chunk | None:
         await self._ensure_started()

@@ -59,18 +59,22 @@ class GroupMember:
             RaftlogError: it does not want this member.
         """
         self._polled_at = asyncio.get_running_loop().time()
-        self._tasks.spawn(self._run(), name="heartbeats")
+        heartbeats = self._tasks.spawn(self._run(), name="heartbeats")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 while self.membership.phase == "joining":
                     await self.changed()
-        except TimeoutError:
+            self.raise_failure()
+        except BaseException as error:
+            heartbeats.cancel()  # Who tries again begins them again; two would take each other for a zombie.
+            await asyncio.wait([heartbeats])
+            if not isinstance(error, TimeoutError):
+                raise
             why = self._refusal.message if self._refusal is not None else "it does not answer"
             raise RetriableError(
                 f"cannot join group {self.link.key!r} within {timeout_ms} ms: {why}",
                 code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             ) from self._refusal
-        self.raise_failure()
 
     async def close(self, *, for_good: bool = False) -> None:
         """Stop the heartbeats, and tell the coordinator; if it cannot be told, the session ends by itself."""

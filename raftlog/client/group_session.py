@@ -47,6 +47,8 @@ EPOCH_WAIT_S = 1.0
 RETRY_S = 0.1
 MAX_WAITING = 1_000
 """Commits in the background."""
+LAST_COMMITS_S = 5.0
+"""How long a consumer that is closed waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,8 @@ class GroupSession:
         self._commit_due_s = 0.0
         self._automatic: asyncio.Task[None] | None = None
         """The last commit that nobody has asked for."""
-        self._waiting = 0
+        self._soon: set[asyncio.Task[None]] = set()
+        """Commits that were asked for, in the background."""
         self._tasks = Tasks("group commits")
 
     async def start(self) -> None:
@@ -106,6 +109,8 @@ class GroupSession:
                 await self._commit_quietly(self.positions(self.membership.owned))
             if self.membership.phase == "member" and self.membership.owned:
                 await _call(self._options.on_revoked, self.membership.owned)
+            if self._soon:
+                await asyncio.wait(self._soon, timeout=LAST_COMMITS_S)
         finally:
             await self._tasks.close()
             await self.member.close()
@@ -198,15 +203,12 @@ class GroupSession:
         Raises:
             OverloadedError: too many of them wait already.
         """
-        if self._waiting >= MAX_WAITING:
-            raise OverloadedError(f"{self._waiting} commits are under way; await some of them")
-        self._waiting += 1
+        if len(self._soon) >= MAX_WAITING:
+            raise OverloadedError(f"{len(self._soon)} commits are under way; await some of them")
         task = self._tasks.spawn(self.commit(offsets), name="commit", awaited=True)
-        task.add_done_callback(self._commit_done)
+        self._soon.add(task)
+        task.add_done_callback(self._soon.discard)
         return task
-
-    def _commit_done(self, _: asyncio.Task[None]) -> None:
-        self._waiting -= 1
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> list[CommittedOffset]:
         """Return the group's offsets of some partitions, once no open transaction is about to change them."""
@@ -313,6 +315,18 @@ class GroupSession:
             self.counters.rebalances += 1
             await _call(self._options.on_assigned, still)
             self.member.hasten()
+
+    async def rewind(self, partitions: frozenset[TopicPartition]) -> None:
+        """Go on from what the group has committed; who is no member any more does when it has joined anew."""
+        self.member.raise_failure()
+        if self.membership.phase != "member":
+            return
+        try:
+            self._reader.begin(*await self.starting_offsets(partitions))
+        except FencedError as error:
+            if error.code not in FENCED:
+                raise
+            self.membership.lose(error)
 
     async def starting_offsets(
         self, partitions: frozenset[TopicPartition]

@@ -84,6 +84,7 @@ class Routing(Generic[H]):
     async def close(self) -> None:
         """Stop asking."""
         await self._tasks.close()
+        self._asking.clear()  # One that was cancelled before it began has not done so.
         self.discard(RetriableError("the producer was closed before the record was sent; it is not in the log"))
 
     async def _ask_until_known(self, topic: str) -> None:
@@ -106,7 +107,7 @@ class Routing(Generic[H]):
                 else:
                     self._route_all(topic)
         finally:
-            del self._asking[topic]
+            self._asking.pop(topic, None)
 
     def _route_all(self, topic: str) -> None:
         for unrouted in self._waiting.pop(topic):

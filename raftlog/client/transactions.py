@@ -37,7 +37,7 @@ from raftlog.wire.transactions import (
 
 T = TypeVar("T")
 ATTEMPT_TIMEOUT_MS = 5_000
-State: TypeAlias = Literal["new", "ready", "in transaction", "failed", "ending", "fenced"]
+State: TypeAlias = Literal["new", "beginning", "ready", "in transaction", "failed", "ending", "fenced"]
 _FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 _log = logging.getLogger(__name__)
 
@@ -132,11 +132,20 @@ class TransactionManager:
         if self.state not in ("new", "ready"):
             raise RuntimeError(f"a producer has one transaction at a time, and its state is {self.state!r}")
         if self.state == "new":
-            body = InitTransactionsBody(timeout_ms=self._transaction_timeout_ms)
-            self._producer = await self._ask(TransactionalProducer, paths.INIT_TRANSACTIONS, body)
+            await self._init()
         assert self._producer is not None
         self._sending.begin_epoch(self._producer)
         self.state, self._failure, self._has_offsets = "in transaction", None, False
+
+    async def _init(self) -> None:
+        """Get an identity, which ends whatever was left open under this id; meanwhile nobody else begins."""
+        self.state = "beginning"
+        try:
+            body = InitTransactionsBody(timeout_ms=self._transaction_timeout_ms)
+            self._producer = await self._ask(TransactionalProducer, paths.INIT_TRANSACTIONS, body)
+        finally:
+            if self.state == "beginning":  # Not fenced.
+                self.state = "new"
 
     async def send_offsets(self, offsets: OffsetsToCommit, group: GroupMetadata) -> None:
         """Have a group's offsets count if the transaction does; see `Transaction.send_offsets`."""

@@ -125,6 +125,11 @@ async def test_send_many_takes_all_values_or_none():
         (lambda: Admin(""), "bootstrap: expected at least one URL"),
         (lambda: Consumer(DOWN, "t", fetch_max_bytes=0), "fetch_max_bytes: expected a whole number, at least 1"),
         (lambda: Consumer(DOWN, "t", auto_offset_reset="first"), "auto_offset_reset: expected earliest, latest, none"),
+        (
+            lambda: Consumer(DOWN, "t", on_out_of_range="none"),
+            "on_out_of_range: expected one of error, earliest",
+        ),
+        (lambda: Consumer(DOWN, ["t"]), r"topics: expected names, one argument each, received \['t'\]"),
     ],
 )
 @pytest.mark.usefixtures("nothing_is_left")
@@ -174,6 +179,50 @@ async def test_a_send_that_is_cancelled_leaves_a_producer_that_works():
 
 
 @pytest.mark.usefixtures("nothing_is_left")
+async def test_a_producer_that_is_closed_before_it_has_begun_to_ask_is_closed():
+    producer = Producer(DOWN)
+    delivery = producer.send_nowait("topic", b"x")
+    await producer.close(flush=False)
+    async with asyncio.timeout(10):
+        await producer.close()
+    with pytest.raises(RetriableError, match="it is not in the log"):
+        await delivery
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+async def test_a_transaction_begins_once():
+    async with silent_server() as url:
+        producer = Producer(url, transactional_id="t", delivery_timeout_ms=60_000)
+        first = asyncio.create_task(producer.transaction().__aenter__())
+        await asyncio.sleep(0.01)
+        with pytest.raises(RuntimeError, match="one transaction at a time, and its state is 'beginning'"):
+            await producer.transaction().__aenter__()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.create_task(producer.transaction().__aenter__())
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        second.cancel()
+        await producer.close(flush=False)
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+async def test_a_member_whose_start_is_cancelled_leaves_no_heartbeats():
+    async with silent_server() as url:
+        consumer = Consumer(url, "topic", group_id="g", request_timeout_ms=60_000)
+        for _ in range(2):
+            reading = asyncio.create_task(consumer.fetch())
+            await asyncio.sleep(0.01)
+            assert [task for task in asyncio.all_tasks() if task.get_name() == "group member:heartbeats"]
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            assert not [task for task in asyncio.all_tasks() if task.get_name() == "group member:heartbeats"]
+        await consumer.close()
+
+
+@pytest.mark.usefixtures("nothing_is_left")
 async def test_a_consumer_whose_task_is_cancelled_can_be_used_by_another():
     async with silent_server() as url:
         consumer = Consumer(url, "topic", request_timeout_ms=60_000)
@@ -188,6 +237,8 @@ async def test_a_consumer_whose_task_is_cancelled_can_be_used_by_another():
         await asyncio.sleep(0.01)
         assert not another.done()
         another.cancel()
+        with pytest.raises(ConfigError, match="max_records: expected a whole number, at least 0, received -1"):
+            await consumer.fetch(max_records=-1)
         await consumer.close()
         await consumer.close()
     with pytest.raises(InvalidRequestError, match="this consumer is closed; make another one"):

@@ -263,6 +263,34 @@ async def test_commits_of_a_member_that_the_group_went_on_without_are_refused(ur
             assert fenced.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+async def test_a_member_that_was_dropped_goes_back_when_it_has_joined_anew(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 4, partitions=1)
+    options = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    async with Consumer(url, topic_name, **options) as consumer:
+        assert await numbers(consumer, 4) == [0, 1, 2, 3]
+        await consumer.commit({(topic_name, 0): 1})
+        assert consumer._group is not None
+        await consumer._group.member._say_farewell(for_good=True)  # As when it was silent for too long.
+        async with asyncio.timeout(20):
+            await consumer.seek_to_committed()
+        assert await numbers(consumer, 3) == [1, 2, 3]
+
+
+async def test_commits_in_the_background_are_done_before_the_end(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 4, partitions=1)
+    options = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    async with Consumer(url, topic_name, **options) as consumer:
+        await numbers(consumer, 4)
+        for offset in (1, 2, 3):
+            consumer.commit_nowait({(topic_name, 0): offset})
+    async with Admin(url) as admin:
+        assert await admin.group_offsets(group) == {TopicPartition(topic_name, 0): 3}
+        assert await admin.reset_group_offsets(group, to=0) == {TopicPartition(topic_name, 0): 0}
+        assert await admin.group_lag(group) == {TopicPartition(topic_name, 0): 4}
+        await admin.delete_topic(topic_name)
+        assert await admin.group_lag(group) == {}
+
+
 async def test_a_commit_whose_answer_was_lost_and_that_is_refused_later_may_count(
     url: str, topic_name: str, group: str, shared_cluster: LocalCluster
 ):
