@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from raftlog.cli.remote import admin, bootstrap_option, local_option
-from raftlog.cli.shared import json_option, plural, print_json, print_table, run
+from raftlog.cli.shared import json_option, plural, print_done, print_json, print_table, run
 from raftlog.model import Acl, AclOperation, AclResource
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,7 +58,8 @@ def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: str | None
 @command.command("create")
 @rule_options(required=True)
 @bootstrap_option
-def create(bootstrap: list[str], **rule: Any) -> None:
+@json_option
+def create(bootstrap: list[str], as_json: bool, **rule: Any) -> None:
     """Put an access rule in force."""
 
     async def work() -> None:
@@ -66,7 +67,7 @@ def create(bootstrap: list[str], **rule: Any) -> None:
             await client.create_acls([Acl(**rule)])
 
     run(work())
-    click.echo("in force")
+    print_done("in force", as_json, created=rule)
 
 
 @command.command("delete")

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import click
 
 from raftlog.cli.remote import admin, bootstrap_option, local_option
-from raftlog.cli.shared import json_option, print_json, print_table, run
+from raftlog.cli.shared import json_option, print_done, print_json, print_table, run
 from raftlog.wire.admin import LogDirsResponse, StoredReplica, UnusableReplica
 from raftlog.wire.metadata import ClusterInfo
 
@@ -95,7 +95,8 @@ def _only(broker: LogDirsResponse, topics: Sequence[str]) -> LogDirsResponse:
 @command.command("unregister-broker")
 @click.argument("broker", type=click.IntRange(min=0))
 @bootstrap_option
-def unregister_broker(broker: int, bootstrap: list[str]) -> None:
+@json_option
+def unregister_broker(broker: int, bootstrap: list[str], as_json: bool) -> None:
     """Forget BROKER, which has stopped for good and has no replicas any more."""
 
     async def work() -> None:
@@ -103,4 +104,4 @@ def unregister_broker(broker: int, bootstrap: list[str]) -> None:
             await client.unregister_broker(broker)
 
     run(work())
-    click.echo(f"broker {broker}: unregistered")
+    print_done(f"broker {broker}: unregistered", as_json, unregistered=broker)

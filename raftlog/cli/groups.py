@@ -150,13 +150,17 @@ async def _reset(
 @command.command("delete")
 @click.argument("groups", nargs=-1, required=True, shell_complete=complete_groups)
 @bootstrap_option
-def delete(groups: Sequence[str], bootstrap: list[str]) -> None:
+@json_option
+def delete(groups: Sequence[str], bootstrap: list[str], as_json: bool) -> None:
     """Delete GROUPS that have no members, with their offsets."""
 
     async def work() -> None:
         async with admin(bootstrap) as client:
             for group in groups:
                 await client.delete_group(group)
-                click.echo(f"deleted {group}")
+                if not as_json:
+                    click.echo(f"deleted {group}")
 
     run(work())
+    if as_json:
+        print_json({"deleted": groups})

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from raftlog.cli.remote import admin, bootstrap_option, changes, configs_option, local_option
-from raftlog.cli.shared import json_option, print_json, print_table, run
+from raftlog.cli.shared import json_option, print_done, print_json, print_table, run
 from raftlog.model import Quota
 from raftlog.wire.metadata import ConfigValue
 
@@ -46,8 +46,14 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
 @configs_option
 @click.option("--unset", "removed", multiple=True, metavar="NAME", help="Repeatable.")
 @bootstrap_option
+@json_option
 def alter(
-    user: str, client_id: str, configs: Mapping[str, ConfigValue], removed: Sequence[str], bootstrap: list[str]
+    user: str,
+    client_id: str,
+    configs: Mapping[str, ConfigValue],
+    removed: Sequence[str],
+    bootstrap: list[str],
+    as_json: bool,
 ) -> None:
     """Change limits: producer_byte_rate, consumer_byte_rate (bytes a second), request_rate (a second)."""
     try:
@@ -60,4 +66,4 @@ def alter(
             await client.alter_quota(limits, user=user, client_id=client_id)
 
     run(work())
-    click.echo("done")
+    print_done("done", as_json, user=user, client_id=client_id, limits=limits)

@@ -58,6 +58,14 @@ def print_json(document: object) -> None:
     click.echo(orjson.dumps(document, default=to_plain, option=orjson.OPT_INDENT_2).decode())
 
 
+def print_done(line: str, as_json: bool, **what: object) -> None:
+    """Print that something was done: one line, or what it was as a document."""
+    if as_json:
+        print_json(what)
+    else:
+        click.echo(line)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
     """Print aligned columns, never cut; on a terminal with a rule, in a pipe bare, so that awk and grep work.
 

@@ -17,7 +17,7 @@ from raftlog.cli.remote import (
     local_option,
     partitions_argument,
 )
-from raftlog.cli.shared import json_option, plural, print_json, print_table, run
+from raftlog.cli.shared import json_option, plural, print_done, print_json, print_table, run
 from raftlog.cli.times import a_time_or_an_end
 from raftlog.cli.topic_moves import elect_leaders, ids, reassign
 from raftlog.client.starts import Start
@@ -158,7 +158,8 @@ def alter(
 @command.command("delete")
 @click.argument("name", shell_complete=complete_topics)
 @bootstrap_option
-def delete(name: str, bootstrap: list[str]) -> None:
+@json_option
+def delete(name: str, bootstrap: list[str], as_json: bool) -> None:
     """Delete the topic NAME and all its records."""
 
     async def work() -> None:
@@ -166,7 +167,7 @@ def delete(name: str, bootstrap: list[str]) -> None:
             await client.delete_topic(name)
 
     run(work())
-    click.echo(f"{name}: deleted")
+    print_done(f"{name}: deleted", as_json, deleted=name)
 
 
 @command.command("offsets")

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from raftlog.cli.remote import admin, bootstrap_option, local_option
-from raftlog.cli.shared import json_option, print_json, print_table, run
+from raftlog.cli.shared import json_option, print_done, print_json, print_table, run
 from raftlog.wire.admin import UserInfo
 
 
@@ -39,7 +39,8 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
 @click.argument("user")
 @click.option("--password", help="Better not: other users of this machine can see it.")
 @bootstrap_option
-def put(user: str, password: str | None, bootstrap: list[str]) -> None:
+@json_option
+def put(user: str, password: str | None, bootstrap: list[str], as_json: bool) -> None:
     """Create USER, or give USER another password: asked for, or the first line of standard input."""
     secret = password if password is not None else _read_password()
 
@@ -48,13 +49,14 @@ def put(user: str, password: str | None, bootstrap: list[str]) -> None:
             await client.put_user(user, secret)
 
     run(work())
-    click.echo(f"{user}: stored")
+    print_done(f"{user}: stored", as_json, stored=user)
 
 
 @command.command("delete")
 @click.argument("user")
 @bootstrap_option
-def delete(user: str, bootstrap: list[str]) -> None:
+@json_option
+def delete(user: str, bootstrap: list[str], as_json: bool) -> None:
     """Delete USER."""
 
     async def work() -> None:
@@ -62,7 +64,7 @@ def delete(user: str, bootstrap: list[str]) -> None:
             await client.delete_user(user)
 
     run(work())
-    click.echo(f"{user}: deleted")
+    print_done(f"{user}: deleted", as_json, deleted=user)
 
 
 def _read_password() -> str:

@@ -87,6 +87,7 @@ def test_users_rules_quotas_and_settings(raftlog, topic_name: str):
     assert raftlog("users", "put", "eve", stdin="long enough\n").stdout == "eve: stored\n"
     assert "eve" in raftlog("users", "list").stdout
     assert "at least 8 characters, received 5" in raftlog("users", "put", "eve", stdin="short\n", code=1).stderr
+    assert json.loads(raftlog("users", "put", "eve", "--json", stdin="long enough\n").stdout) == {"stored": "eve"}
     assert raftlog("users", "delete", "eve").stdout == "eve: deleted\n"
 
     rule = ["--principal", "eve", "--operation", "read", "--resource-type", "topic", "--resource-name", topic_name]
