@@ -187,6 +187,8 @@ class ReplicaManager:
                 self._apply_to_open(wanted)
             if complete:
                 await asyncio.to_thread(self._delete_unassigned, frozenset(wanted))
+                if all(isinstance(error, DamagedDataError) for error in self.offline.values()):
+                    await asyncio.to_thread(self._data_dir.settle_power_loss)
         self.isr.hint()
 
     def limit_reassignments(self, bytes_per_second: int) -> None:

@@ -110,6 +110,20 @@ def test_an_unclean_end_is_remembered_until_it_is_settled(tmp_path: Path):
     settled.close()
 
 
+def test_lost_power_is_remembered_until_every_log_was_opened(tmp_path: Path):
+    """A process that dies after it has told the controllers, and before it has cut what is torn, leaves that."""
+    folder = tmp_path / "d"
+    run_again(folder).close()
+    told = run_again(folder, reboot=True)
+    told.settle_unclean()
+    told.close()
+    opening = run_again(folder)
+    assert (opening.unclean, opening.power_lost) == (False, True)
+    opening.settle_power_loss()
+    opening.close()
+    assert not run_again(folder).power_lost
+
+
 @pytest.mark.parametrize("refused", ["rename", "sync"])
 def test_a_name_that_the_disk_does_not_forget_is_said(tmp_path: Path, monkeypatch, refused: str):
     opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)

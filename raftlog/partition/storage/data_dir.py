@@ -40,13 +40,15 @@ class StoredPartition:
 class DataDir:
     """An open, locked data folder. Close it to let another process have it."""
 
-    def __init__(self, path: Path, lock: int, *, storage_id: str = "", unclean: bool = False) -> None:
+    def __init__(
+        self, path: Path, lock: int, *, storage_id: str = "", unclean: bool = False, power_lost: bool = False
+    ) -> None:
         self.path = path
         self.partitions = path / "partitions"
         self.storage_id = storage_id
         """Drawn when the folder was made: another folder has another one."""
-        self.power_lost = unclean
-        """As `unclean`, but for the whole run: logs are opened with that in mind."""
+        self.power_lost = power_lost
+        """As `unclean`, but until every log was opened with that in mind: writes may be missing in any of them."""
         self.unclean = unclean
         """The machine went down since this folder was last closed cleanly: what was not synced may be gone."""
         self._lock = lock
@@ -66,7 +68,8 @@ class DataDir:
             raise storage_error(error, f"cannot use {path} as data folder") from error
         try:
             storage_id = _claim(path, cluster_id, node_id)
-            opened = cls(path, lock, storage_id=storage_id, unclean=_is_unclean(path))
+            unclean, power_lost = _last_end(path)
+            opened = cls(path, lock, storage_id=storage_id, unclean=unclean, power_lost=power_lost)
             opened._note_run(clean=False)
             make_dir(opened.partitions)
             opened._remove_deleted()
@@ -91,6 +94,12 @@ class DataDir:
             self.unclean = False
             self._note_what_may_be_forgotten(clean=False)
 
+    def settle_power_loss(self) -> None:
+        """Note that every log was opened, and cut where writes are missing: from now on nothing else is unsound."""
+        if self.power_lost:
+            self.power_lost = False
+            self._note_what_may_be_forgotten(clean=False)
+
     def _note_what_may_be_forgotten(self, *, clean: bool) -> None:
         """Note what only saves work: without it the next start takes more for lost than is. A full disk is no end."""
         try:
@@ -99,7 +108,8 @@ class DataDir:
             _log.warning("%s; the next start will take this one for unclean", error)
 
     def _note_run(self, *, clean: bool) -> None:
-        write_json(self.path / _RUN_FILE, {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean})
+        run = {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean, "power_lost": self.power_lost}
+        write_json(self.path / _RUN_FILE, run)
 
     def close(self) -> None:
         """Release the lock."""
@@ -224,15 +234,17 @@ def boot_id() -> str:
         return uuid.uuid4().hex
 
 
-def _is_unclean(path: Path) -> bool:
-    """Tell whether the machine has gone down since this folder was in use.
+def _last_end(path: Path) -> tuple[bool, bool]:
+    """Tell whether the machine has gone down since this folder was in use: unreported, and not in view of every log.
 
     A process that is killed loses nothing that it has written: the system still has it.
     """
     last = read_json(path / _RUN_FILE)
     if last is None:
-        return False
-    return bool(last.get("unclean_before")) or not (last.get("clean") or last.get("boot_id") == boot_id())
+        return False, False
+    went_down = not (last.get("clean") or last.get("boot_id") == boot_id())
+    unclean = went_down or bool(last.get("unclean_before"))
+    return unclean, unclean or bool(last.get("power_lost"))
 
 
 def _claim(path: Path, cluster_id: str, node_id: int) -> str:

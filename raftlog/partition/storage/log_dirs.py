@@ -38,6 +38,7 @@ class NodeFolders(Protocol):
     @property
     def quarantined(self) -> int: ...
     def settle_unclean(self) -> None: ...
+    def settle_power_loss(self) -> None: ...
     def mark_clean(self) -> None: ...
     def close(self) -> None: ...
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path: ...
@@ -113,6 +114,11 @@ class LogDirs:
         """Note that whoever had to know of an unclean end knows it."""
         for folder in self._all:
             folder.settle_unclean()
+
+    def settle_power_loss(self) -> None:
+        """Note that every log was opened, and cut where writes are missing."""
+        for folder in self._all:
+            folder.settle_power_loss()
 
     def mark_clean(self) -> None:
         """Note that everything here is synced, and that nothing is written any more."""
