@@ -19,6 +19,9 @@ from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, stor
 _log = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
+CUTTING_SUFFIX = ".cutting"
+CUT_SUFFIX = ".cut"
+"""What `raftlog storage cut` keeps of a log, while it is copied, and when it is whole."""
 QUARANTINED = ".quarantined-"
 MAX_QUARANTINED = 2
 """Damaged logs of one partition that are kept; the oldest goes first."""
@@ -73,6 +76,7 @@ class DataDir:
             opened._note_run(clean=False)
             make_dir(opened.partitions)
             opened._remove_deleted()
+            opened._finish_cuts()
         except BaseException:
             os.close(lock)
             raise
@@ -157,6 +161,33 @@ class DataDir:
     def _remove_deleted(self) -> None:
         for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
             _remove(folder)
+
+    def _finish_cuts(self) -> None:
+        for folder in self.partitions.glob(f"*{CUTTING_SUFFIX}"):
+            _remove(folder)
+        try:
+            for folder in self.partitions.glob(f"*{CUT_SUFFIX}"):
+                finish_cut(folder)
+        except OSError as error:
+            raise storage_error(error, f"cannot finish cutting logs in {self.partitions}") from error
+
+
+def finish_cut(whole: Path) -> None:
+    """Mend a `raftlog storage cut` that did not end: with the damaged log aside it goes on, else nothing happened.
+
+    Raises:
+        OSError: from the system.
+    """
+    folder = whole.with_suffix("")
+    if not whole.exists():
+        return
+    if folder.exists() and os.listdir(folder):
+        _log.warning("%s was not cut: what would be left of it is removed", folder)
+        shutil.rmtree(whole)
+        return
+    _log.warning("%s: a cut that did not end is finished; the damaged log lies beside it", folder)
+    os.rename(whole, folder)
+    fsync_dir(folder.parent)
 
 
 def _remove(folder: Path) -> None:
