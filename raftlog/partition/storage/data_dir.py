@@ -19,6 +19,7 @@ from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, stor
 _log = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
+STRAY_SUFFIX = ".stray"
 CUTTING_SUFFIX = ".cutting"
 CUT_SUFFIX = ".cut"
 """What `raftlog storage cut` keeps of a log, while it is copied, and when it is whole."""
@@ -145,6 +146,34 @@ class DataDir:
             raise storage_error(error, f"cannot delete {folder}") from error
         for gone in (doomed, *_quarantined(folder)):
             _remove(gone)
+
+    def set_stray(self, folder: Path) -> Path:
+        """Rename the folder of a partition that nobody knows, so that nobody opens it; return what it is now.
+
+        Raises:
+            StorageError: the disk refused to forget its name. A sync that failed is never tried again.
+        """
+        aside = folder.with_name(folder.name + STRAY_SUFFIX)
+        if aside.exists():
+            _remove(aside)
+        try:
+            os.rename(folder, aside)
+            fsync_dir(self.partitions)
+        except OSError as error:
+            raise storage_error(error, f"cannot rename {folder}") from error
+        return aside
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether folders wait for `remove_strays`."""
+        return any(self.partitions.glob(f"*{STRAY_SUFFIX}"))
+
+    def remove_strays(self) -> None:
+        """Delete what `set_stray` has renamed, in this run or an earlier one, and what was put aside of it."""
+        for stray in sorted(self.partitions.glob(f"*{STRAY_SUFFIX}")):
+            folder = stray.with_suffix("")
+            for gone in (stray, *(() if folder.exists() else _quarantined(folder))):
+                _remove(gone)
 
     def release(self, folder: Path) -> None:
         """Learn that a log is closed: here every log has its place."""

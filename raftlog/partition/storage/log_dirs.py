@@ -44,6 +44,10 @@ class NodeFolders(Protocol):
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path: ...
     def list_partitions(self) -> Iterator[StoredPartition]: ...
     def delete_partition(self, folder: Path) -> None: ...
+    def set_stray(self, folder: Path) -> Path: ...
+    @property
+    def has_strays(self) -> bool: ...
+    def remove_strays(self) -> None: ...
     def release(self, folder: Path) -> None: ...
     def quarantine(self, folder: Path) -> Path: ...
 
@@ -147,6 +151,20 @@ class LogDirs:
         """Remove a partition's folder, and what was put aside of it."""
         self._home[folder.name].delete_partition(folder)
         del self._home[folder.name]
+
+    def set_stray(self, folder: Path) -> Path:
+        """Rename the folder of a partition that nobody knows, on its own disk."""
+        return self._home.pop(folder.name).set_stray(folder)
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether folders wait for `remove_strays`."""
+        return any(log_dir.has_strays for log_dir in self._log_dirs)
+
+    def remove_strays(self) -> None:
+        """Delete what `set_stray` has renamed, in this run or an earlier one."""
+        for log_dir in self._log_dirs:
+            log_dir.remove_strays()
 
     def release(self, folder: Path) -> None:
         """Learn that a log is closed: one that never had a record has no folder, and no place either."""
