@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ from raftlog.errors import ConfigError
 from raftlog.model import TopicId
 from raftlog.partition.storage.data_dir import DataDir, StoredPartition, quarantine
 from raftlog.partition.storage.files import read_json, write_json
+from raftlog.runtime import new_uuid_hex
 
 _log = logging.getLogger(__name__)
 _KNOWN = "log-dirs.json"
@@ -31,6 +31,10 @@ class NodeFolders(Protocol):
     def path(self) -> Path: ...
     @property
     def storage_id(self) -> str: ...
+    @property
+    def incarnation_id(self) -> str: ...
+    @property
+    def previous_incarnations(self) -> tuple[str, ...] | None: ...
     @property
     def unclean(self) -> bool: ...
     @property
@@ -76,15 +80,20 @@ class LogDirs:
             ConfigError: one is in use, belongs to another node, or partitions lie where they would not be found.
             StorageError: one cannot be created or read.
         """
+        incarnation_id = new_uuid_hex()
+
+        def open_one(folder: Path) -> DataDir:
+            return DataDir.open(folder, cluster_id=cluster_id, node_id=node_id, incarnation_id=incarnation_id)
+
         with ExitStack() as opened:
-            data_dir = DataDir.open(path, cluster_id=cluster_id, node_id=node_id)
+            data_dir = open_one(path)
             opened.callback(data_dir.close)
             others = []
             for log_dir in log_dirs:
                 if log_dir.absolute() == path.absolute():
                     others.append(data_dir)
                     continue
-                others.append(DataDir.open(log_dir, cluster_id=cluster_id, node_id=node_id))
+                others.append(open_one(log_dir))
                 opened.callback(others[-1].close)
             others = others or [data_dir]
             _require_reachable(data_dir, others)
@@ -100,6 +109,16 @@ class LogDirs:
     @property
     def storage_id(self) -> str:
         return self._data_dir.storage_id
+
+    @property
+    def incarnation_id(self) -> str:
+        return self._data_dir.incarnation_id
+
+    @property
+    def previous_incarnations(self) -> tuple[str, ...] | None:
+        """Those that every folder knows; one that is new, or of an earlier version, has no say."""
+        told = [folder.previous_incarnations for folder in self._all if folder.previous_incarnations is not None]
+        return tuple(name for name in told[0] if all(name in others for others in told)) if told else None
 
     @property
     def unclean(self) -> bool:
@@ -195,7 +214,7 @@ def _remember(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
             len(missing),
             ", ".join(missing),
         )
-        data_dir.renew_storage_id(uuid.uuid4().hex)
+        data_dir.renew_storage_id(new_uuid_hex())
     if known != present:
         write_json(path, {"version": 1, "storage_ids": present})
 
