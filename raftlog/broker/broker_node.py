@@ -18,6 +18,7 @@ from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.listener import Listener
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
+from raftlog.broker.open_files import affordable_segments
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
@@ -99,7 +100,7 @@ class BrokerNode:
             producer_limits=ProducerLimits(
                 expiration_ms=config.broker.producer_id_expiration_ms, max_producers=config.broker.max_producer_ids
             ),
-            max_open_segments=config.broker.max_open_segments,
+            max_open_segments=affordable_segments(config.broker.max_open_segments),
             cleaner=CleanerSettings(
                 enable=config.broker.log_cleaner_enable,
                 backoff_ms=config.broker.log_cleaner_backoff_ms,

@@ -12,7 +12,6 @@ from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestEr
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.model import BrokerEpoch, Offset, TopicIdPartition
 from raftlog.partition.storage.log_dirs import NodeFolders
-from raftlog.runtime import new_uuid_hex
 from raftlog.version import VERSION
 from raftlog.wire.controller import HeartbeatRequest, OfflineReplica, RegisterBrokerRequest
 
@@ -51,7 +50,6 @@ class BrokerLifecycle:
         self._on_registered = on_registered
         self._data_dir = data_dir
         self._offline = offline
-        self._incarnation_id = new_uuid_hex()
         self._wants_shutdown = False
         self._may_stop = asyncio.Event()
         self._sooner = asyncio.Event()
@@ -92,13 +90,14 @@ class BrokerLifecycle:
         request = RegisterBrokerRequest(
             cluster_id=self._config.cluster_id,
             broker_id=self._config.node_id,
-            incarnation_id=self._incarnation_id,
+            incarnation_id=self._data_dir.incarnation_id,
             public=self._config.public,
             internal=self._config.internal,
             rack=self._config.rack,
             version=VERSION,
             storage_id=self._data_dir.storage_id,
             unclean=self._data_dir.unclean,
+            previous_incarnations=self._data_dir.previous_incarnations,
             max_feature_level=FEATURE_LEVEL,
         )
         said = ""

@@ -8,6 +8,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from raftlog.broker.open_files import raise_limit
 from raftlog.config import NodeConfig
 from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
 from raftlog.runtime import loop_factory
@@ -38,6 +39,7 @@ def keep_pyarrow_small() -> None:
 def run_node(config: NodeConfig) -> None:
     """Run one node in the foreground; see `serve`."""
     keep_pyarrow_small()
+    raise_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(serve(config))
 

@@ -23,6 +23,7 @@ from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.damage import Damage
 from raftlog.partition.storage.checked import FileRange, SoundBatches
+from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.log import PartitionLog
 
 _log = logging.getLogger(__name__)
@@ -197,7 +198,7 @@ class ReadableReplica:
         try:
             yield
         except StorageError as error:
-            if isinstance(error.__cause__, CorruptBatchError):
+            if is_damage(error.__cause__):
                 self.note_damage(self.log.log_start_offset, error.message)
             raise
 
@@ -218,9 +219,11 @@ class ReadableReplica:
         end = self.visible_end_offset(isolation)
         try:
             found = self.log.offset_for_timestamp(timestamp_us, limit_offset=end)
-        except CorruptBatchError as error:
-            self.note_damage(self.log.log_start_offset, error.message)
-            raise self._damaged(self.log.log_start_offset, error.message) from error
+        except (CorruptBatchError, OSError) as error:
+            if not is_damage(error):
+                raise StorageError(f"{self.assignment.topic_partition} cannot be searched: {error}") from error
+            self.note_damage(self.log.log_start_offset, str(error))
+            raise self._damaged(self.log.log_start_offset, str(error)) from error
         return self.end_offset(isolation) if found is None else found
 
     def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
@@ -231,6 +234,11 @@ class ReadableReplica:
         return StaleRouteError(
             f"{message}; another replica will lead in a moment", code=ErrorCode.LEADER_NOT_AVAILABLE, details=details
         )
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Tell whether a log was found damaged: a checksum is wrong, or the disk cannot read what was written."""
+    return isinstance(error, CorruptBatchError) or is_unreadable(error)
 
 
 def in_memory(data: bytes | FileRange) -> bytes:

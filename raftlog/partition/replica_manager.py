@@ -34,6 +34,7 @@ from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
 from raftlog.partition.storage.producer_snapshots import recover_producers
+from raftlog.partition.strays import Strays
 from raftlog.partition.upkeep import Upkeep, sync_and_checkpoint
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
@@ -91,6 +92,7 @@ class ReplicaManager:
             tasks=self._tasks,
         )
         self._applying = asyncio.Lock()
+        self._strays = Strays(data_dir, self._tasks)
         self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
         self._cleaner_settings = cleaner or CleanerSettings()
         self.cleaner = LogCleaner(
@@ -169,11 +171,13 @@ class ReplicaManager:
         """Take in metadata: every partition that has a replica here, and every broker.
 
         Args:
-            complete: the metadata is known to be up to date, so logs that nobody assigns here any more are deleted.
+            complete: the metadata is known to be up to date, so logs that nobody assigns here any more are deleted
+                (see `strays`).
         """
         async with self._applying:
             self._brokers = brokers
             wanted = {assignment.key: assignment for assignment in assignments}
+            self._strays.note_assigned(wanted.keys())
             for key in [key for key in self._replicas if key not in wanted]:
                 self._drop(key)
             self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
@@ -186,7 +190,9 @@ class ReplicaManager:
                 await asyncio.gather(*(self._open(assignment) for assignment in new))
                 self._apply_to_open(wanted)
             if complete:
-                await asyncio.to_thread(self._delete_unassigned, frozenset(wanted))
+                await self._strays.remove(wanted.keys())
+                if all(isinstance(error, DamagedDataError) for error in self.offline.values()):
+                    await asyncio.to_thread(self._data_dir.settle_power_loss)
         self.isr.hint()
 
     def limit_reassignments(self, bytes_per_second: int) -> None:
@@ -354,12 +360,6 @@ class ReplicaManager:
 
     def _direct_fetchers(self) -> None:
         self._fetchers.direct(self._replicas.values(), self._brokers)
-
-    def _delete_unassigned(self, wanted: frozenset[TopicIdPartition]) -> None:
-        for stored in self._data_dir.list_partitions():
-            if TopicIdPartition(stored.topic_id, stored.partition) not in wanted:
-                _log.info("deleting %s: nobody assigns it here any more", stored.folder.name)
-                self._data_dir.delete_partition(stored.folder)
 
 
 def _advice(error: StorageError) -> str:

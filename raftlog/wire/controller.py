@@ -35,6 +35,8 @@ class RegisterBrokerRequest:
     """Drawn when the data folder was made."""
     unclean: bool = False
     """The machine went down without a clean shutdown: what was not synced may be gone."""
+    previous_incarnations: tuple[str, ...] | None = None
+    """Of this folder, those that may have registered last; None: it does not know. Another one had another folder."""
     min_feature_level: int = 1
     max_feature_level: int = 1
 

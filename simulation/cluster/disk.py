@@ -2,7 +2,8 @@
 
 A file keeps what it held at its last fsync, and of what was written since any part, torn at any byte. A folder keeps
 the names that it had at its last fsync; each later creation, rename or removal is kept or not, one by one. Files that
-were removed or replaced, but whose old name a folder still owes, wait in a morgue.
+were removed or replaced, but whose old name a folder still owes, wait in a morgue. A process that is killed loses
+nothing that it has written; of the write that it is killed in, the beginning is there.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Disks:
     def rot(self, host: str, suffix: str, dice: random.Random) -> str | None:
         """Flip one bit in one of a machine's files; return which.
 
-        The end of a log is spared: damage there cannot be told from a write that a crash has cut off.
+        The end of a log is spared: after a loss of power, damage there cannot be told from a write that was torn.
         """
         disk = self.by_host[host]
         spared = SPARED_BYTES if suffix == ".log" else 0
@@ -226,6 +227,8 @@ class Disks:
         return int(REAL["write"](descriptor, data))
 
     def _pwrite(self, descriptor: int, data: Any, offset: int) -> int:
+        if self._is_killed_now():
+            REAL["pwrite"](descriptor, memoryview(data)[: self._dice.randint(0, len(data))], offset)
         disk = self._burn()
         if disk is not None and disk.full:
             part = self._dice.randint(0, min(len(data), 200))
@@ -233,6 +236,12 @@ class Disks:
                 return int(REAL["pwrite"](descriptor, memoryview(data)[:part], offset))
         self._require_room(disk)
         return int(REAL["pwrite"](descriptor, data, offset))
+
+    def _is_killed_now(self) -> bool:
+        """Tell whether a process is killed amid this write: the system has the beginning of it."""
+        process = CURRENT.get()
+        disk = self.by_host.get(process.host) if process is not None and process.alive else None
+        return disk is not None and disk.fuse == (1, "kill")
 
     def _require_room(self, disk: Disk | None) -> None:
         if disk is not None and disk.full:

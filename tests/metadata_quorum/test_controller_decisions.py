@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from metadata_support import TOPIC_ID, cluster, decided, register, state_of, then, with_partition
@@ -94,6 +95,16 @@ class TestRegistration:
         image = with_partition(cluster(), isr=(1, 2), leader=1)
         image = decided(image, decide_registration(image, ask_to_register(1), cluster_id="c", session_alive=False))
         assert (state_of(image).isr, state_of(image).leader, state_of(image).leader_epoch) == ((2,), 2, 6)
+
+    @pytest.mark.parametrize(
+        ("previous", "eligible"),
+        [(None, (1,)), (("incarnation-1",), (1,)), (("older", "incarnation-1", "failed"), (1,)), (("older",), ())],
+    )
+    def test_an_older_copy_of_a_folder_is_a_lost_disk(self, previous: tuple[str, ...] | None, eligible: tuple):
+        image = with_partition(cluster(), isr=(1,), leader=1)
+        request = replace(ask_to_register(1), previous_incarnations=previous)
+        image = decided(image, decide_registration(image, request, cluster_id="c", session_alive=False))
+        assert (state_of(image).isr, state_of(image).elr, state_of(image).leader) == ((), eligible, NO_LEADER)
 
     def test_even_a_sole_replica_gets_a_new_epoch(self):
         image = with_partition(cluster(), isr=(1,), leader=1)

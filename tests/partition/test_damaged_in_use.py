@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from replication_support import World
 from raftlog.errors import RaftlogError, StorageError
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
 from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.storage import checked
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record import NewRecord, build_batch
 
@@ -112,6 +115,41 @@ async def test_a_log_that_cannot_be_put_aside_is_not_opened_again(tmp_path: Path
         await world.until(lambda: 3 in world.state.isr)
         assert broker.values() == VALUES
         assert (dict(broker.manager.offline), broker.manager.quarantined) == ({}, 1)
+
+
+@pytest.mark.parametrize("refusal", [errno.EIO, errno.EMFILE])
+async def test_what_the_disk_cannot_read_is_damage_and_what_the_process_may_not_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
+):
+    async with World(tmp_path) as world:
+        for value in VALUES:
+            await world.produce(value)
+        replica, size = world.brokers[3].replica, log_file(world, 1).stat().st_size // len(VALUES)
+        await world.until(lambda: replica.log.log_end_offset == len(VALUES))
+        real = os.pread
+
+        def pread(descriptor: int, length: int, position: int) -> bytes:
+            of_it = Path(f"/proc/self/fd/{descriptor}").readlink() == log_file(world, 3)
+            if of_it and position + length > 3 * size:
+                raise OSError(refusal, os.strerror(refusal))
+            return real(descriptor, length, position)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(checked, "WINDOW_BYTES", 3 * size)
+            patched.setattr(os, "pread", pread)
+            if refusal == errno.EMFILE:
+                with pytest.raises(StorageError, match="Too many open files"):
+                    replica.read_sound(3, 1 << 20, limit_offset=len(VALUES))
+                assert replica.damage is None
+                return
+            assert len(replica.read_sound(0, 1 << 20, limit_offset=len(VALUES))) == 3 * size
+            with pytest.raises(RaftlogError, match=r"is damaged on broker 3: .*Input/output error"):
+                replica.read_sound(3, 1 << 20, limit_offset=len(VALUES))
+        await world.until(lambda: bool(world.damage_reports))
+
+        await world.elect(1, (1, 2))
+        await world.until(lambda: 3 in world.state.isr)
+        assert world.brokers[3].values() == VALUES
 
 
 async def test_the_last_one_leads_on_and_keeps_what_it_has(tmp_path: Path):

@@ -11,6 +11,7 @@ from replication_support import Broker, World
 
 from raftlog.errors import RaftlogError, StaleRouteError, StorageError
 from raftlog.model import PartitionAssignment, PartitionState
+from raftlog.partition import strays
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.wire.data import FetchPartition, FetchRequest
 
@@ -78,6 +79,30 @@ async def test_a_deleted_topic_answers_who_waits_and_its_folder_goes(tmp_path: P
         for broker in world.brokers:
             assert list((tmp_path / str(broker) / "partitions").iterdir()) == []
             assert list(world.brokers[broker].manager.replicas) == []
+
+
+async def test_a_stray_is_renamed_at_once_and_deleted_later(tmp_path: Path, monkeypatch, caplog):
+    monkeypatch.setattr(strays, "DELAY_S", 0.05)
+    folder, topic_id = tmp_path / "1" / "partitions", "e" * 32
+    for name in (f"gone-0-{topic_id}", f"gone-0-{topic_id}.quarantined-1", f"old-0-{topic_id}.stray"):
+        (folder / name).mkdir(parents=True)
+    async with World(tmp_path) as world:
+        await world.produce("x")
+        await world.push(complete=True)
+        names = {path.name for path in folder.iterdir()}
+        assert f"gone-0-{topic_id}.stray" in names
+        assert f"gone-0-{topic_id}" not in names
+        assert f"gone-0-{topic_id} is a stray" in caplog.text
+        await world.until(lambda: [path.name for path in folder.iterdir()] == [f"t-0-{world.topic_id}"])
+
+
+async def test_a_stray_outlives_a_broker_that_ends_in_time(tmp_path: Path):
+    folder, name = tmp_path / "1" / "partitions", f"gone-0-{'e' * 32}"
+    (folder / name).mkdir(parents=True)
+    for _ in range(2):
+        async with World(tmp_path) as world:
+            await world.push(complete=True)
+        assert (folder / f"{name}.stray").exists()
 
 
 async def test_a_folder_that_cannot_be_removed_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

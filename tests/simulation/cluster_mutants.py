@@ -336,7 +336,8 @@ def a_replaced_disk_goes_unnoticed(patch: Any) -> None:
 @mutant
 def a_lost_tail_goes_unnoticed(patch: Any) -> None:
     """KIP-966: the machine of a replica with `flush = os` went down, and it stays eligible."""
-    patch(data_dir, "_is_unclean", lambda path: False)
+    last_end = data_dir._last_end
+    patch(data_dir, "_last_end", lambda path: (False, last_end(path)[1]))
 
 
 # Elections.

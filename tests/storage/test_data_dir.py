@@ -110,6 +110,60 @@ def test_an_unclean_end_is_remembered_until_it_is_settled(tmp_path: Path):
     settled.close()
 
 
+def test_a_folder_that_does_not_say_how_its_last_run_ended_was_left_uncleanly(tmp_path: Path):
+    folder = tmp_path / "d"
+    run_again(folder).close()
+    (folder / "run.json").unlink()
+    again = run_again(folder)
+    assert (again.unclean, again.power_lost, again.previous_incarnations) == (True, True, None)
+    again.close()
+
+
+def test_a_folder_knows_which_processes_may_have_registered_last(tmp_path: Path):
+    """The answer to a registration may be lost: all since the last one that was answered may be meant."""
+    first = run_again(tmp_path / "d")
+    assert first.previous_incarnations is None
+    first.settle_unclean()
+    first.close()
+    names = [first.incarnation_id]
+    for _ in range(3):
+        again = run_again(tmp_path / "d")
+        assert again.previous_incarnations == tuple(names)
+        names.append(again.incarnation_id)
+        again.close()
+    told = run_again(tmp_path / "d")
+    told.settle_unclean()
+    told.mark_clean()
+    told.close()
+    assert run_again(tmp_path / "d").previous_incarnations == (told.incarnation_id,)
+
+
+def test_a_process_that_never_registers_forgets_no_earlier_registration(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(data_dir, "MAX_INCARNATIONS", 2)
+    first = run_again(tmp_path / "d")
+    first.settle_unclean()
+    first.close()
+    for _ in range(5):
+        again = run_again(tmp_path / "d")
+        again.close()
+    told = again.previous_incarnations
+    assert (told[0], len(told)) == (first.incarnation_id, 4)
+
+
+def test_lost_power_is_remembered_until_every_log_was_opened(tmp_path: Path):
+    """A process that dies after it has told the controllers, and before it has cut what is torn, leaves that."""
+    folder = tmp_path / "d"
+    run_again(folder).close()
+    told = run_again(folder, reboot=True)
+    told.settle_unclean()
+    told.close()
+    opening = run_again(folder)
+    assert (opening.unclean, opening.power_lost) == (False, True)
+    opening.settle_power_loss()
+    opening.close()
+    assert not run_again(folder).power_lost
+
+
 @pytest.mark.parametrize("refused", ["rename", "sync"])
 def test_a_name_that_the_disk_does_not_forget_is_said(tmp_path: Path, monkeypatch, refused: str):
     opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)

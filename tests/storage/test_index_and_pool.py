@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,25 @@ def test_a_file_with_unsynced_bytes_stays_open(tmp_path: Path):
     values(second)
     assert first._segments[-1].file.descriptor == -1
     assert values(first) == ["0"]
+
+
+def test_a_process_that_has_too_many_files_open_closes_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pool = FilePool(1_000)
+    logs = [open_log(tmp_path / str(number), pool=pool) for number in range(5)]
+    for log in logs:
+        fill(log, 1)
+        log.fsync()
+    logs[0]._segments[-1].file.close()
+    real, refusals = os.open, [errno.EMFILE]
+
+    def crowded(path: object, *arguments: int) -> int:
+        if refusals and pool.open_files > 0:
+            raise OSError(refusals[0], os.strerror(refusals[0]))
+        return real(path, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", crowded)
+    assert values(logs[0]) == ["0"]
+    assert pool.open_files == 1
 
 
 def test_an_idle_log_has_neither_file_nor_index_in_memory(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,20 @@ def test_a_folder_of_another_node_is_refused_and_nothing_stays_locked(tmp_path: 
         opened(tmp_path, "a", "b")
     assert caught.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
     opened(tmp_path, "a").close()
+
+
+def test_an_older_copy_of_one_disk_knows_no_later_process(tmp_path: Path):
+    first = opened(tmp_path, "a", "b")
+    first.settle_unclean()
+    first.close()
+    shutil.copytree(tmp_path / "b", tmp_path / "copy")
+    second = opened(tmp_path, "a", "b")
+    assert second.previous_incarnations == (first.incarnation_id,)
+    second.settle_unclean()
+    second.close()
+    shutil.rmtree(tmp_path / "b")
+    shutil.copytree(tmp_path / "copy", tmp_path / "b")
+    assert second.incarnation_id not in (opened(tmp_path, "a", "b").previous_incarnations or ())
 
 
 def test_an_unclean_end_of_one_disk_is_one_of_the_node(tmp_path: Path):

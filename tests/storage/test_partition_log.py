@@ -13,6 +13,7 @@ from storage_support import batch, fill, open_log, values
 from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, OffsetOutOfRangeError, StorageError
 from raftlog.partition.storage import segment as segment_module
 from raftlog.partition.storage import sync as sync_module
+from raftlog.partition.storage.check import check_partition
 from raftlog.partition.storage.segment import segment_path
 
 
@@ -214,7 +215,24 @@ def test_a_flipped_bit_is_no_torn_tail_if_sound_batches_follow(tmp_path: Path, b
     assert path.stat().st_size == len(before)
     flip(path, size + byte)
     flip(path, 2 * size + byte)
-    assert values(open_log(tmp_path / "p", power_lost=power_lost)) == ["0", "1"]
+    assert values(open_log(tmp_path / "p", power_lost=True)) == ["0", "1"]
+
+
+@pytest.mark.parametrize("byte", [3, 20, 70, 300])
+def test_a_flipped_bit_in_the_last_batch_is_no_torn_tail_unless_power_was_lost(tmp_path: Path, byte: int):
+    """A process that is killed leaves the beginning of a write, whose bytes are right."""
+    log = open_log(tmp_path / "p")
+    fill(log, 3)
+    log.close()
+    path, size = segment_path(tmp_path / "p", 0), len(batch(0, "0".ljust(10)))
+    flip(path, 2 * size + byte)
+
+    with pytest.raises(DamagedDataError, match="damaged at offset 2, and the file does not end there") as caught:
+        open_log(tmp_path / "p")
+
+    assert caught.value.details == {"damaged_at": 2}
+    assert path.stat().st_size == 3 * size
+    assert [finding.severity for finding in check_partition(tmp_path / "p")] == ["damage"]
 
 
 def test_a_flipped_bit_is_found_when_only_a_later_segment_is_sound(tmp_path: Path):

@@ -52,9 +52,16 @@ def decide_registration(
             code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
         )
     # The process that had these leaderships is gone, even if nobody has noticed yet: a leader epoch is never led twice.
-    lost_disk = known is not None and known.storage_id not in ("", request.storage_id)
+    lost_disk = known is not None and _is_other_disk(known, request)
     changes = take_out(image, request.broker_id, lost_disk=lost_disk, lost_unsynced=request.unclean)
     return Decision((*changes, _registration(request)), None)
+
+
+def _is_other_disk(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
+    """Tell whether a broker comes back without what its last process held: on a new folder, or an older copy of it."""
+    if known.storage_id not in ("", request.storage_id):
+        return True
+    return request.previous_incarnations is not None and known.incarnation_id not in request.previous_incarnations
 
 
 def _registration(request: RegisterBrokerRequest, broker_epoch: BrokerEpoch = -1) -> RegisterBroker:

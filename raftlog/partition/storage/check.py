@@ -21,7 +21,7 @@ from raftlog.partition.storage.index import decode_index, read_facts
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX
 from raftlog.partition.storage.producer_snapshots import decode_producers
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.scanning import Read, scan_batches, sound_batch_after
+from raftlog.partition.storage.scanning import Read, ends_amid_batch, scan_batches, sound_batch_after
 from raftlog.partition.storage.segment import SUFFIX, segment_path
 from raftlog.partition.storage.swap import CLEANED_SUFFIX
 from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
@@ -115,17 +115,18 @@ class _PartitionCheck:
             if base != self._end and not (size == 0 or base < self._checkpoint.log_start_offset):
                 self.damage(path, f"starts at offset {base}, the segment before it ends at {self._end}")
                 self._end = base
-            position = 0
+            sound_bytes = 0
             try:
                 for position, header in scan_batches(read, 0, size, verify=True, name=path.name):
                     positions[position] = header.base_offset
                     self._check_batch(path, header)
                     if header.is_control:
                         aborted.append(entry_of(header, parse_marker(header, read(header.batch_length, position))))
-                    self._end = header.next_offset
+                    sound_bytes, self._end = position + header.batch_length, header.next_offset
                     self._on_bytes(header.batch_length)
             except CorruptBatchError as error:
-                self._unsound(path, read, size, error.message, is_last=is_last)
+                torn = is_last and ends_amid_batch(read, sound_bytes, size)
+                self._unsound(path, read, size, error.message, torn=torn)
         self._check_index(path, positions, size)
         self._check_aborted(path, [entry for entry in aborted if entry is not None])
 
@@ -138,9 +139,9 @@ class _PartitionCheck:
         if (told := self._epochs.epoch_at(first)) != header.leader_epoch:
             self.damage(path, f"offset {first} is of epoch {header.leader_epoch}, leader-epochs.json says {told}")
 
-    def _unsound(self, path: Path, read: Read, size: int, why: str, *, is_last: bool) -> None:
+    def _unsound(self, path: Path, read: Read, size: int, why: str, *, torn: bool) -> None:
         sound = sound_batch_after(read, 0, size, min_offset=self._end)
-        if self._end < self._checkpoint.recovery_point or sound is not None or not is_last:
+        if self._end < self._checkpoint.recovery_point or sound is not None or not torn:
             self.damage(path, f"is damaged at offset {self._end}: {why}")
         else:
             self.note(path, f"has a torn tail after offset {self._end}, which the next start cuts: {why}")

@@ -16,6 +16,7 @@ import google_crc32c
 import pyarrow as pa
 
 from raftlog.model import Offset
+from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.scanning import Read
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import HEADER_BYTES, MAGIC
@@ -153,7 +154,7 @@ class _Walk:
             self._load(self.position)
         window, at = self._window, self.position - self._window_at
         if len(window) - at < HEADER_BYTES:
-            self.problem = f"the file ends amid the batch at byte {self.position}"
+            self.problem = self.problem or f"the file ends amid the batch at byte {self.position}"
             return None
         base_offset, length, crc, magic, payload_crc, last_delta = _HEADER.unpack_from(window, at)
         checked = window[at : at + _CRC_AT] + window[at + _AFTER_CRC : at + HEADER_BYTES]
@@ -200,7 +201,7 @@ class _Walk:
             if start >= self._window_at + len(self._window):
                 self._load(start)
             if not self._window:
-                self.problem = f"the file ends at byte {start}, amid a batch"
+                self.problem = self.problem or f"the file ends at byte {start}, amid a batch"
                 return
             first, last = start - self._window_at, min(stop - self._window_at, len(self._window))
             whole = (first, last) == (0, len(self._window))
@@ -208,5 +209,10 @@ class _Walk:
             start = self._window_at + last
 
     def _load(self, position: int) -> None:
-        self._window = self._read(min(WINDOW_BYTES, self._end - position), position)
-        self._window_at = position
+        self._window_at, self._window = position, b""
+        try:
+            self._window = self._read(min(WINDOW_BYTES, self._end - position), position)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            self.problem = f"the disk cannot read byte {position} and what follows: {error.strerror}"

@@ -1,4 +1,8 @@
-"""Giving up what follows the damage in a log, because an operator says so. The damaged log is kept beside."""
+"""Giving up what follows the damage in a log, because an operator says so. The damaged log is kept beside.
+
+What is kept is copied to `*.cutting`, which becomes `*.cut` when it is whole and synced. Then the damaged log is put
+aside, and the copy takes its place. A crash in between is mended by `finish_cut`, when the data folder is opened.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.storage.check import reading
 from raftlog.partition.storage.checkpoint import Checkpoint
-from raftlog.partition.storage.data_dir import quarantine
+from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, finish_cut, quarantine
 from raftlog.partition.storage.epochs import FILE_NAME as EPOCHS
 from raftlog.partition.storage.files import fsync_dir, storage_error, write_fully, write_json
 from raftlog.partition.storage.recovery import segment_bases
@@ -26,18 +30,22 @@ def cut_at_damage(folder: Path) -> tuple[Offset, Path]:
     Epochs and checkpoint are made anew from the batches that are kept.
 
     Raises:
-        StorageError: the disk refused, or no segment is left; the log is as it was.
+        StorageError: the disk refused, or no segment is left; the log is as it was, or the next start finishes this.
     """
-    beside = folder.with_name(folder.name + ".cut")
+    beside = folder.with_name(folder.name + CUTTING_SUFFIX)
+    whole = folder.with_name(folder.name + CUT_SUFFIX)
     try:
+        finish_cut(whole)
         shutil.rmtree(beside, ignore_errors=True)
         os.mkdir(beside)
         start, end, epochs = _copy_sound_part(folder, beside)
         write_json(beside / EPOCHS, {"version": 1, "epochs": epochs})
         Checkpoint(log_start_offset=start, recovery_point=end, high_watermark=end).save(beside)
         fsync_dir(beside)
+        os.rename(beside, whole)
+        fsync_dir(folder.parent)
         aside = quarantine(folder)
-        os.rename(beside, folder)
+        os.rename(whole, folder)
         fsync_dir(folder.parent)
     except OSError as error:
         raise storage_error(error, f"cannot cut {folder}") from error

@@ -15,13 +15,21 @@ from pathlib import Path
 from raftlog.errors import ConfigError, DiskFullError, ErrorCode
 from raftlog.model import TopicId
 from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, storage_error, write_json
+from raftlog.runtime import new_uuid_hex
 
 _log = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 DELETED_SUFFIX = ".deleted"
+STRAY_SUFFIX = ".stray"
+CUTTING_SUFFIX = ".cutting"
+CUT_SUFFIX = ".cut"
+"""What `raftlog storage cut` keeps of a log, while it is copied, and when it is whole."""
 QUARANTINED = ".quarantined-"
 MAX_QUARANTINED = 2
 """Damaged logs of one partition that are kept; the oldest goes first."""
+MAX_INCARNATIONS = 100
+"""Processes after the last one that knows that it was registered: an answer may be lost. Older ones are forgotten."""
+_META_FILE = "meta.json"
 _RUN_FILE = "run.json"
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 _PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>\d+)-(?P<topic_id>[0-9a-f]{32})$")
@@ -37,23 +45,41 @@ class StoredPartition:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True)
+class LastEnd:
+    """What `run.json` says of the run before."""
+
+    unclean: bool = False
+    power_lost: bool = False
+    incarnations: tuple[str, ...] | None = None
+
+
 class DataDir:
     """An open, locked data folder. Close it to let another process have it."""
 
-    def __init__(self, path: Path, lock: int, *, storage_id: str = "", unclean: bool = False) -> None:
+    def __init__(self, path: Path, lock: int, *, storage_id: str, incarnation_id: str, last: LastEnd) -> None:
         self.path = path
         self.partitions = path / "partitions"
         self.storage_id = storage_id
         """Drawn when the folder was made: another folder has another one."""
-        self.power_lost = unclean
-        """As `unclean`, but for the whole run: logs are opened with that in mind."""
-        self.unclean = unclean
+        self.incarnation_id = incarnation_id
+        """Of the process that has opened it; noted here before anybody else hears of it."""
+        self.previous_incarnations = last.incarnations
+        """Those that may have registered last; None for a new folder, or one of a version that did not note them."""
+        self.power_lost = last.power_lost
+        """As `unclean`, but until every log was opened with that in mind: writes may be missing in any of them."""
+        self.unclean = last.unclean
         """The machine went down since this folder was last closed cleanly: what was not synced may be gone."""
         self._lock = lock
+        earlier = last.incarnations or ()
+        self._incarnations = [*earlier[:1], *earlier[1:][-MAX_INCARNATIONS:], incarnation_id]
 
     @classmethod
-    def open(cls, path: Path, *, cluster_id: str, node_id: int) -> DataDir:
+    def open(cls, path: Path, *, cluster_id: str, node_id: int, incarnation_id: str = "") -> DataDir:
         """Open a data folder, creating it when it is missing or empty.
+
+        Args:
+            incarnation_id: what this process calls itself; drawn if it is not given.
 
         Raises:
             ConfigError: another process has it, or it belongs to another cluster or node.
@@ -65,11 +91,14 @@ class DataDir:
         except OSError as error:
             raise storage_error(error, f"cannot use {path} as data folder") from error
         try:
+            new = not (path / _META_FILE).exists()
             storage_id = _claim(path, cluster_id, node_id)
-            opened = cls(path, lock, storage_id=storage_id, unclean=_is_unclean(path))
+            last = LastEnd() if new else _last_end(path)
+            opened = cls(path, lock, storage_id=storage_id, incarnation_id=incarnation_id or new_uuid_hex(), last=last)
             opened._note_run(clean=False)
             make_dir(opened.partitions)
             opened._remove_deleted()
+            opened._finish_cuts()
         except BaseException:
             os.close(lock)
             raise
@@ -77,8 +106,8 @@ class DataDir:
 
     def renew_storage_id(self, storage_id: str) -> None:
         """Become, durably, a folder that has lost what it held, as others see it."""
-        meta = read_json(self.path / "meta.json") or {}
-        write_json(self.path / "meta.json", {**meta, "storage_id": storage_id})
+        meta = read_json(self.path / _META_FILE) or {}
+        write_json(self.path / _META_FILE, {**meta, "storage_id": storage_id})
         self.storage_id = storage_id
 
     def mark_clean(self) -> None:
@@ -86,9 +115,16 @@ class DataDir:
         self._note_what_may_be_forgotten(clean=True)
 
     def settle_unclean(self) -> None:
-        """Note that whoever had to know of an unclean end knows it."""
-        if self.unclean:
+        """Note that whoever had to know of an unclean end knows it, and which process this folder belongs to."""
+        if self.unclean or len(self._incarnations) > 1:
             self.unclean = False
+            self._incarnations = [self.incarnation_id]
+            self._note_what_may_be_forgotten(clean=False)
+
+    def settle_power_loss(self) -> None:
+        """Note that every log was opened, and cut where writes are missing: from now on nothing else is unsound."""
+        if self.power_lost:
+            self.power_lost = False
             self._note_what_may_be_forgotten(clean=False)
 
     def _note_what_may_be_forgotten(self, *, clean: bool) -> None:
@@ -99,7 +135,8 @@ class DataDir:
             _log.warning("%s; the next start will take this one for unclean", error)
 
     def _note_run(self, *, clean: bool) -> None:
-        write_json(self.path / _RUN_FILE, {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean})
+        run = {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean, "power_lost": self.power_lost}
+        write_json(self.path / _RUN_FILE, {**run, "incarnations": self._incarnations})
 
     def close(self) -> None:
         """Release the lock."""
@@ -132,6 +169,34 @@ class DataDir:
         for gone in (doomed, *_quarantined(folder)):
             _remove(gone)
 
+    def set_stray(self, folder: Path) -> Path:
+        """Rename the folder of a partition that nobody knows, so that nobody opens it; return what it is now.
+
+        Raises:
+            StorageError: the disk refused to forget its name. A sync that failed is never tried again.
+        """
+        aside = folder.with_name(folder.name + STRAY_SUFFIX)
+        if aside.exists():
+            _remove(aside)
+        try:
+            os.rename(folder, aside)
+            fsync_dir(self.partitions)
+        except OSError as error:
+            raise storage_error(error, f"cannot rename {folder}") from error
+        return aside
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether folders wait for `remove_strays`."""
+        return any(self.partitions.glob(f"*{STRAY_SUFFIX}"))
+
+    def remove_strays(self) -> None:
+        """Delete what `set_stray` has renamed, in this run or an earlier one, and what was put aside of it."""
+        for stray in sorted(self.partitions.glob(f"*{STRAY_SUFFIX}")):
+            folder = stray.with_suffix("")
+            for gone in (stray, *(() if folder.exists() else _quarantined(folder))):
+                _remove(gone)
+
     def release(self, folder: Path) -> None:
         """Learn that a log is closed: here every log has its place."""
 
@@ -147,6 +212,33 @@ class DataDir:
     def _remove_deleted(self) -> None:
         for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
             _remove(folder)
+
+    def _finish_cuts(self) -> None:
+        for folder in self.partitions.glob(f"*{CUTTING_SUFFIX}"):
+            _remove(folder)
+        try:
+            for folder in self.partitions.glob(f"*{CUT_SUFFIX}"):
+                finish_cut(folder)
+        except OSError as error:
+            raise storage_error(error, f"cannot finish cutting logs in {self.partitions}") from error
+
+
+def finish_cut(whole: Path) -> None:
+    """Mend a `raftlog storage cut` that did not end: with the damaged log aside it goes on, else nothing happened.
+
+    Raises:
+        OSError: from the system.
+    """
+    folder = whole.with_suffix("")
+    if not whole.exists():
+        return
+    if folder.exists() and os.listdir(folder):
+        _log.warning("%s was not cut: what would be left of it is removed", folder)
+        shutil.rmtree(whole)
+        return
+    _log.warning("%s: a cut that did not end is finished; the damaged log lies beside it", folder)
+    os.rename(whole, folder)
+    fsync_dir(folder.parent)
 
 
 def _remove(folder: Path) -> None:
@@ -224,24 +316,28 @@ def boot_id() -> str:
         return uuid.uuid4().hex
 
 
-def _is_unclean(path: Path) -> bool:
-    """Tell whether the machine has gone down since this folder was in use.
+def _last_end(path: Path) -> LastEnd:
+    """Tell how the last run ended. One that left no word was unclean: the file is written before anything else.
 
     A process that is killed loses nothing that it has written: the system still has it.
     """
     last = read_json(path / _RUN_FILE)
     if last is None:
-        return False
-    return bool(last.get("unclean_before")) or not (last.get("clean") or last.get("boot_id") == boot_id())
+        return LastEnd(unclean=True, power_lost=True)
+    went_down = not (last.get("clean") or last.get("boot_id") == boot_id())
+    unclean = went_down or bool(last.get("unclean_before"))
+    noted = last.get("incarnations")
+    incarnations = None if noted is None else tuple(map(str, noted))
+    return LastEnd(unclean, unclean or bool(last.get("power_lost")), incarnations)
 
 
 def _claim(path: Path, cluster_id: str, node_id: int) -> str:
-    meta = read_json(path / "meta.json")
+    meta = read_json(path / _META_FILE)
     if meta is None or "storage_id" not in meta:
         fresh = {"version": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id}
         meta = {**(meta or fresh), "storage_id": uuid.uuid4().hex}
         _require_own(path, meta, cluster_id, node_id)
-        write_json(path / "meta.json", meta)
+        write_json(path / _META_FILE, meta)
     _require_own(path, meta, cluster_id, node_id)
     return str(meta["storage_id"])
 

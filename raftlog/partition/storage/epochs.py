@@ -2,18 +2,26 @@
 
 An epoch is durable here before the first batch of that epoch is appended, so that no batch is ever of an unknown epoch.
 A leader that writes nothing leaves nothing here: an entry at the log's end, whose append failed, does not count.
+
+Without its epochs a log would send followers back to its start: what is missing is built again from the batches, which
+name theirs. What they contradict is damage.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from raftlog.errors import DamagedDataError
+from raftlog.errors import CorruptBatchError, DamagedDataError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
-from raftlog.partition.storage.files import read_json, write_json
+from raftlog.partition.storage.files import read_json, storage_error, write_json
+from raftlog.partition.storage.segment import Segment
+from raftlog.record.batch import BatchHeader
 
+_log = logging.getLogger(__name__)
 FILE_NAME = "leader-epochs.json"
 
 
@@ -65,6 +73,28 @@ class EpochTable:
         position = bisect_right(self._entries, offset, key=lambda entry: entry[1])
         return self._entries[position - 1][0] if position else NO_LEADER_EPOCH
 
+    def complete(self, batches: Iterable[BatchHeader], log_start_offset: Offset) -> None:
+        """Build the table again, durably, from every batch of the log.
+
+        Raises:
+            DamagedDataError: it says what the batches contradict; it is as it was.
+            StorageError: the disk refused.
+        """
+        built = list[tuple[LeaderEpoch, Offset]]()
+        for header in batches:
+            if not built or header.leader_epoch != built[-1][0]:
+                built.append((header.leader_epoch, max(header.base_offset, log_start_offset)))
+        if built and self._contradicts(built):
+            raise DamagedDataError(f"{self._path} says {self._entries}, the batches say {built}")
+        _log.warning("%s lacked epochs: %s; built again from the log: %s", self._path, self._entries, built)
+        self._replace(built)
+
+    def _contradicts(self, built: list[tuple[LeaderEpoch, Offset]]) -> bool:
+        grows = all(earlier[0] < later[0] for earlier, later in pairwise(built))
+        inside = [entry for entry in self._entries if entry[1] > built[0][1]]
+        first = self.epoch_at(built[0][1])
+        return not grows or first not in (NO_LEADER_EPOCH, built[0][0]) or not set(inside) <= set(built)
+
     def truncate_from(self, offset: Offset) -> None:
         """Forget, durably, epochs that start at or after `offset`: the log now ends there."""
         kept = [entry for entry in self._entries if entry[1] < offset]
@@ -85,3 +115,31 @@ class EpochTable:
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
         write_json(self._path, {"version": 1, "epochs": entries})
         self._entries = entries
+
+
+def require_epochs(table: EpochTable, segments: Sequence[Segment], log_start_offset: Offset) -> None:
+    """See to it that a log knows the epochs that its first and last records are of: a table is lost whole, or is old.
+
+    Raises:
+        DamagedDataError: table and log contradict each other, or the log is damaged.
+        StorageError: the disk refused.
+    """
+    try:
+        last = _last_batch(segments)
+        if last is None or last.next_offset <= log_start_offset:
+            return
+        if table.epoch_at(log_start_offset) == NO_LEADER_EPOCH or table.epoch_at(last.last_offset) != last.leader_epoch:
+            headers = (header for segment in segments for _, header in segment.headers(log_start_offset))
+            table.complete((header for header in headers if header.next_offset > log_start_offset), log_start_offset)
+    except CorruptBatchError as error:
+        raise DamagedDataError(f"{segments[0].path.parent} is damaged: {error.message}") from error
+    except OSError as error:
+        raise storage_error(error, f"cannot read {segments[0].path.parent}") from error
+
+
+def _last_batch(segments: Sequence[Segment]) -> BatchHeader | None:
+    last = next((segment for segment in reversed(segments) if segment.size), None)
+    found = None
+    for _, header in last.headers(last.next_offset - 1) if last is not None else ():
+        found = header
+    return found

@@ -16,6 +16,8 @@ import orjson
 from raftlog.errors import DamagedDataError, DiskFullError, StorageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_UNREADABLE = {errno.EIO, errno.ENODATA, errno.EUCLEAN, errno.EBADMSG}
+"""What devices and file systems say of a place that they cannot read, or whose checksum is wrong."""
 _CHECKSUM = "crc32c"
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 NEW_SUFFIX = ".new"
@@ -25,6 +27,11 @@ def storage_error(error: OSError, what: str) -> StorageError:
     """Return the error to raise for a failed system call: `DiskFullError` if room is all that is missing."""
     family = DiskFullError if error.errno in _FULL else StorageError
     return family(f"{what}: {error.strerror or error}")
+
+
+def is_unreadable(error: BaseException | None) -> bool:
+    """Tell whether a read failed because the disk does not hold any more what was written."""
+    return isinstance(error, OSError) and error.errno in _UNREADABLE
 
 
 def fsync_dir(folder: Path) -> None:

@@ -15,7 +15,7 @@ from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
 from raftlog.partition.storage.checked import SoundBatches, find_sound
-from raftlog.partition.storage.files import storage_error
+from raftlog.partition.storage.files import is_unreadable, storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
@@ -111,7 +111,7 @@ class PartitionLog(SegmentedLog):
             raise StorageError(f"{self.folder} cannot be read at offset {offset}: {error}") from error
 
     def find_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> SoundBatches:
-        """Like `read`, for batches whose checksums are right, up to the first one whose are not.
+        """Like `read`, for batches whose checksums are right, up to the first one that is damaged or unreadable.
 
         Raises:
             OffsetOutOfRangeError: `offset` is below the log start or above the log end.
@@ -122,10 +122,11 @@ class PartitionLog(SegmentedLog):
             return SoundBatches()
         try:
             return find_sound(self._segment_of(offset), offset, max_bytes, limit_offset)
-        except CorruptBatchError as error:
-            return SoundBatches(problem=f"{self.folder} cannot be read at offset {offset}: {error}")
-        except OSError as error:
-            raise StorageError(f"{self.folder} cannot be read at offset {offset}: {error}") from error
+        except (CorruptBatchError, OSError) as error:
+            problem = f"{self.folder} cannot be read at offset {offset}: {error}"
+            if isinstance(error, CorruptBatchError) or is_unreadable(error):
+                return SoundBatches(problem=problem)
+            raise StorageError(problem) from error
 
     def offset_for_timestamp(self, timestamp_us: int, *, limit_offset: Offset) -> Offset | None:
         """Return the first offset below `limit_offset` whose record is at or after a time (us since 1970)."""

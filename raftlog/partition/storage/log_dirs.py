@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ from raftlog.errors import ConfigError
 from raftlog.model import TopicId
 from raftlog.partition.storage.data_dir import DataDir, StoredPartition, quarantine
 from raftlog.partition.storage.files import read_json, write_json
+from raftlog.runtime import new_uuid_hex
 
 _log = logging.getLogger(__name__)
 _KNOWN = "log-dirs.json"
@@ -32,17 +32,26 @@ class NodeFolders(Protocol):
     @property
     def storage_id(self) -> str: ...
     @property
+    def incarnation_id(self) -> str: ...
+    @property
+    def previous_incarnations(self) -> tuple[str, ...] | None: ...
+    @property
     def unclean(self) -> bool: ...
     @property
     def power_lost(self) -> bool: ...
     @property
     def quarantined(self) -> int: ...
     def settle_unclean(self) -> None: ...
+    def settle_power_loss(self) -> None: ...
     def mark_clean(self) -> None: ...
     def close(self) -> None: ...
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path: ...
     def list_partitions(self) -> Iterator[StoredPartition]: ...
     def delete_partition(self, folder: Path) -> None: ...
+    def set_stray(self, folder: Path) -> Path: ...
+    @property
+    def has_strays(self) -> bool: ...
+    def remove_strays(self) -> None: ...
     def release(self, folder: Path) -> None: ...
     def quarantine(self, folder: Path) -> Path: ...
 
@@ -71,15 +80,20 @@ class LogDirs:
             ConfigError: one is in use, belongs to another node, or partitions lie where they would not be found.
             StorageError: one cannot be created or read.
         """
+        incarnation_id = new_uuid_hex()
+
+        def open_one(folder: Path) -> DataDir:
+            return DataDir.open(folder, cluster_id=cluster_id, node_id=node_id, incarnation_id=incarnation_id)
+
         with ExitStack() as opened:
-            data_dir = DataDir.open(path, cluster_id=cluster_id, node_id=node_id)
+            data_dir = open_one(path)
             opened.callback(data_dir.close)
             others = []
             for log_dir in log_dirs:
                 if log_dir.absolute() == path.absolute():
                     others.append(data_dir)
                     continue
-                others.append(DataDir.open(log_dir, cluster_id=cluster_id, node_id=node_id))
+                others.append(open_one(log_dir))
                 opened.callback(others[-1].close)
             others = others or [data_dir]
             _require_reachable(data_dir, others)
@@ -95,6 +109,16 @@ class LogDirs:
     @property
     def storage_id(self) -> str:
         return self._data_dir.storage_id
+
+    @property
+    def incarnation_id(self) -> str:
+        return self._data_dir.incarnation_id
+
+    @property
+    def previous_incarnations(self) -> tuple[str, ...] | None:
+        """Those that every folder knows; one that is new, or of an earlier version, has no say."""
+        told = [folder.previous_incarnations for folder in self._all if folder.previous_incarnations is not None]
+        return tuple(name for name in told[0] if all(name in others for others in told)) if told else None
 
     @property
     def unclean(self) -> bool:
@@ -113,6 +137,11 @@ class LogDirs:
         """Note that whoever had to know of an unclean end knows it."""
         for folder in self._all:
             folder.settle_unclean()
+
+    def settle_power_loss(self) -> None:
+        """Note that every log was opened, and cut where writes are missing."""
+        for folder in self._all:
+            folder.settle_power_loss()
 
     def mark_clean(self) -> None:
         """Note that everything here is synced, and that nothing is written any more."""
@@ -141,6 +170,20 @@ class LogDirs:
         """Remove a partition's folder, and what was put aside of it."""
         self._home[folder.name].delete_partition(folder)
         del self._home[folder.name]
+
+    def set_stray(self, folder: Path) -> Path:
+        """Rename the folder of a partition that nobody knows, on its own disk."""
+        return self._home.pop(folder.name).set_stray(folder)
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether folders wait for `remove_strays`."""
+        return any(log_dir.has_strays for log_dir in self._log_dirs)
+
+    def remove_strays(self) -> None:
+        """Delete what `set_stray` has renamed, in this run or an earlier one."""
+        for log_dir in self._log_dirs:
+            log_dir.remove_strays()
 
     def release(self, folder: Path) -> None:
         """Learn that a log is closed: one that never had a record has no folder, and no place either."""
@@ -171,7 +214,7 @@ def _remember(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
             len(missing),
             ", ".join(missing),
         )
-        data_dir.renew_storage_id(uuid.uuid4().hex)
+        data_dir.renew_storage_id(new_uuid_hex())
     if known != present:
         write_json(path, {"version": 1, "storage_ids": present})
 

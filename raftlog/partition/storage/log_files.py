@@ -15,7 +15,7 @@ from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
-from raftlog.partition.storage.epochs import EpochTable
+from raftlog.partition.storage.epochs import EpochTable, require_epochs
 from raftlog.partition.storage.files import fsync_dir, list_names, make_dir, storage_error, unlink_quietly
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.recovery import open_segments
@@ -68,6 +68,12 @@ class LogFiles:
         )
         self.epochs.truncate_from(self.log_end_offset)
         self.epochs.truncate_before(self.log_start_offset)
+        try:
+            require_epochs(self.epochs, self._segments, self.log_start_offset)
+        except StorageError:
+            for segment in self._segments:
+                segment.close()
+            raise
         self._doomed = DelayedDeletes()
         try:
             self._doomed.remove_all(folder)

@@ -6,6 +6,7 @@ is certain to be told.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections import OrderedDict
@@ -38,7 +39,7 @@ class FilePool:
         """
         with self._lock:
             if file.descriptor < 0:
-                file.descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
+                file.descriptor = self._opened(file.path)
                 self._open[id(file)] = file
             else:
                 self._open.move_to_end(id(file))
@@ -62,10 +63,20 @@ class FilePool:
             if not file.users and not file.unsynced:
                 self._close(file)
 
+    def _opened(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+        self._close_some(_LOOK_AT)  # Sockets have taken their room: what can be opened again makes some.
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
     def _close_oldest(self) -> None:
-        excess = len(self._open) - self.limit
-        if excess <= 0:
-            return
+        if (excess := len(self._open) - self.limit) > 0:
+            self._close_some(excess)
+
+    def _close_some(self, excess: int) -> None:
         oldest = [file for file, _ in zip(self._open.values(), range(_LOOK_AT), strict=False)]
         for file in [file for file in oldest if not file.users and not file.unsynced][:excess]:
             self._close(file)

@@ -1,10 +1,10 @@
 """Opening a log after any kind of end: take over what indexes say, scan the rest, cut a torn tail, refuse damage.
 
 Everything below the recovery point was fsynced when the last checkpoint was written. Segments below it are taken as
-their index files describe them, if size and checksums fit; only the rest is scanned. Above it, a crash may have left a
-torn or missing tail, and the log ends at the first batch that is not sound. But when a sound batch follows later, what
-lies between was written before it and is damaged now: that is no torn tail, and cutting it could lose acknowledged
-records. After a power cut alone, such a gap may also be a write that never reached the disk, and then it looks so.
+their index files describe them, if size and checksums fit; only the rest is scanned. Above it, a process that was
+killed may have left the beginning of a write: the log ends before the batch in which the file does. Anything else that
+is not sound was whole once and is damaged now; cutting it could lose acknowledged records. Only after a power cut may
+the last batch be wrong in any way, and a gap before sound ones be a write that never reached the disk, if it looks so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from raftlog.model import Offset
 from raftlog.partition.storage.files import fsync_dir, list_names, storage_error
 from raftlog.partition.storage.index import SegmentFacts, read_facts, read_index
 from raftlog.partition.storage.pool import FilePool
-from raftlog.partition.storage.scanning import sound_batch_after, write_was_lost
+from raftlog.partition.storage.scanning import ends_amid_batch, sound_batch_after, write_was_lost
 from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path, unlink_indexes
 from raftlog.partition.storage.swap import remove_unfinished
 from raftlog.partition.storage.transaction_index import read_aborted
@@ -205,6 +205,12 @@ class _Recovery:
             raise DamagedDataError(
                 f"{segment.path} is damaged at offset {end}, and sound batches follow ({what}): this is no torn "
                 f"write: {error.message}",
+                details={"damaged_at": end},
+            ) from error
+        if not self._power_lost and not ends_amid_batch(segment.file.pread, segment.size, size):
+            raise DamagedDataError(
+                f"{segment.path} is damaged at offset {end}, and the file does not end there: this is no torn write: "
+                f"{error.message}",
                 details={"damaged_at": end},
             ) from error
 

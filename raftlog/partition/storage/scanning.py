@@ -75,19 +75,27 @@ def _sound_batch_at(read: Read, position: int, end: int) -> BatchHeader | None:
     return header
 
 
+def ends_amid_batch(read: Read, position: int, end: int) -> bool:
+    """Tell whether the file ends inside the batch at `position`: all that a killed process can leave of a write."""
+    if end - position < HEADER_BYTES:
+        return True
+    try:
+        return position + parse_header(read(HEADER_BYTES, position)).batch_length > end
+    except CorruptBatchError:
+        return False
+
+
 def write_was_lost(read: Read, position: int, end: int) -> bool:
     """Tell whether the unsound batch at `position` looks like a write that never reached the disk.
 
     A file that ends early, or a whole sector of zeros, is what a power cut leaves. Damage looks otherwise.
     """
-    length = HEADER_BYTES
+    if ends_amid_batch(read, position, end):
+        return True
     try:
         length = parse_header(read(HEADER_BYTES, position)).batch_length
     except CorruptBatchError:
-        if end - position < HEADER_BYTES:
-            return True
-    if position + length > end:
-        return True
+        length = HEADER_BYTES
     sectors_end = position + length + -(position + length) % _SECTOR_BYTES
     batch = read(min(end, sectors_end) - position, position)
     first = -position % _SECTOR_BYTES

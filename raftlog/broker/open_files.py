@@ -1,0 +1,36 @@
+"""How many files a node may have open: sockets and segments share one limit, which shells set low (1,024)."""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+_log = logging.getLogger(__name__)
+_ENOUGH = 1 << 20
+"""More than Linux gives any process by default (`fs.nr_open`); asking for more is refused."""
+
+
+def raise_limit() -> None:
+    """Raise this process's limit of open files as far as the system lets it. One that stays low is no error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        _log.warning("the limit of open files stays at %d: %s", soft, error)
+
+
+def affordable_segments(wanted: int) -> int:
+    """Return how many segment files may be open at once: at most half of all, so that sockets find room."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or wanted <= soft // 2:
+        return wanted
+    _log.warning(
+        "broker.max_open_segments is %d, and this process may open %d files (ulimit -n): it keeps %d segments open",
+        wanted,
+        soft,
+        soft // 2,
+    )
+    return soft // 2

@@ -1,0 +1,71 @@
+"""Folders of partitions that nobody assigns here any more.
+
+Metadata took away what this process has been assigned: its folder is deleted at once. A folder that was found, and of
+which metadata knows nothing, is a stray: a topic that was deleted while the broker was down, or a broker that was sent
+to the wrong cluster. It is renamed, so that nobody opens it, and deleted after `DELAY_S`: an operator can end the
+broker before that, and has lost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Set as AbstractSet
+
+from raftlog.model import TopicIdPartition
+from raftlog.partition.storage.log_dirs import NodeFolders
+from raftlog.runtime import Tasks
+
+_log = logging.getLogger(__name__)
+DELAY_S = 60.0
+
+
+class Strays:
+    """Knows which partitions this process has been assigned, and removes the folders of others."""
+
+    def __init__(self, data_dir: NodeFolders, tasks: Tasks) -> None:
+        self._data_dir = data_dir
+        self._tasks = tasks
+        self._assigned: AbstractSet[TopicIdPartition] = frozenset()
+        self._looked = False
+
+    def note_assigned(self, wanted: AbstractSet[TopicIdPartition]) -> None:
+        """Learn what is assigned here."""
+        self._assigned |= wanted
+
+    async def remove(self, wanted: AbstractSet[TopicIdPartition]) -> None:
+        """Delete or rename the folders of all other partitions.
+
+        Raises:
+            StorageError: the disk refused to forget a name. A sync that failed is never tried again.
+        """
+        left = await asyncio.to_thread(self._remove, wanted)
+        self._assigned = frozenset(wanted)
+        if left:
+            self._tasks.spawn(self._remove_later(), name="strays")
+
+    def _remove(self, wanted: AbstractSet[TopicIdPartition]) -> bool:
+        """Return whether there are strays to remove later."""
+        left, self._looked = not self._looked and self._data_dir.has_strays, True
+        for stored in self._data_dir.list_partitions():
+            key = TopicIdPartition(stored.topic_id, stored.partition)
+            if key in wanted:
+                continue
+            if key in self._assigned:
+                _log.info("deleting %s: nobody assigns it here any more", stored.folder.name)
+                self._data_dir.delete_partition(stored.folder)
+                continue
+            aside = self._data_dir.set_stray(stored.folder)
+            _log.warning(
+                "%s is a stray: no topic has its id, or it has no replica here. It is %s now, and is deleted in %g s; "
+                "if that is wrong, stop this broker, and give the folder its name back",
+                stored.folder,
+                aside.name,
+                DELAY_S,
+            )
+            left = True
+        return left
+
+    async def _remove_later(self) -> None:
+        await asyncio.sleep(DELAY_S)
+        await asyncio.to_thread(self._data_dir.remove_strays)
