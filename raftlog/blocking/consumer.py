@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from raftlog import client
 from raftlog.blocking.facade import Facade
+from raftlog.blocking.stepping import SteppedConsumer, Steps
 from raftlog.client.metrics import ConsumerMetrics
 from raftlog.client.offsets import OffsetAndMetadata
 from raftlog.client.starts import Start
 from raftlog.client.transactions import GroupMetadata
+from raftlog.errors import InvalidRequestError
 from raftlog.model import Offset, TopicPartition
 from raftlog.record import Record
 
@@ -21,20 +23,25 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-ITERATION_WAIT_MS = 60_000
 
 
-class Consumer(Facade[client.Consumer]):
+class Consumer(Facade[SteppedConsumer]):
     """Reads topics; takes the arguments of `raftlog.Consumer`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._readings: set[asyncio.Task[Any]] = set()
         """Calls that wait for records."""
-        super().__init__(client.Consumer, *arguments, **options)
+        self._steps = Steps()
+        super().__init__(SteppedConsumer, *arguments, **options)
 
     def __iter__(self) -> Iterator[Record]:
+        reader, take = self._client.reader, self._steps.take
         while True:
-            yield from self.fetch(max_wait_ms=ITERATION_WAIT_MS)
+            if (record := take(reader)) is not None:
+                yield record
+            else:
+                self._steps.stop()
+                self._wait_for(super()._begin(self._until_closing, self._client.prepare, self._steps))
 
     def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
         """Return the next records; see `raftlog.Consumer.fetch`."""
@@ -111,21 +118,44 @@ class Consumer(Facade[client.Consumer]):
         """Return the high watermark of each partition that is read."""
         return self._run(self._client.end_offsets)
 
-    def _read(self, read: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
-        """Run what waits for records."""
+    def _begin(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> Future[T]:
+        self._steps.begin_other()
+        try:
+            begun = super()._begin(work, *arguments, **options)
+        except BaseException:
+            self._steps.end_other()
+            raise
+        begun.add_done_callback(lambda _: self._steps.end_other())
+        return begun
 
-        async def reading() -> T:
-            task = asyncio.current_task()
-            assert task is not None
-            self._readings.add(task)
-            try:
-                return await read(*arguments, **options)
-            finally:
-                self._readings.discard(task)
+    def _read(self, read: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> T:
+        """Wait for records; they count as returned only if they reach this thread."""
+        taken: list[T] = []
 
-        return self._run(reading)
+        async def take() -> None:
+            taken.append(await read(**options))
+
+        try:
+            self._run(self._until_closing, take)
+            return taken[0]
+        except BaseException:
+            with suppress(InvalidRequestError):  # It is closed.
+                self._begin(self._client.take_back, taken)
+            raise
+
+    async def _until_closing(
+        self, read: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._readings.add(task)
+        try:
+            return await read(*arguments, **options)
+        finally:
+            self._readings.discard(task)
 
     async def _shut(self, reason: tuple[Any, ...]) -> None:
+        self._steps.begin_other()
         for task in self._readings:  # First: they would go on with what is being closed.
             task.cancel()
         await asyncio.gather(*self._readings, return_exceptions=True)
