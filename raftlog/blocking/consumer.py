@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from raftlog.blocking.facade import Facade
 from raftlog.blocking.stepping import SteppedConsumer, Steps
+from raftlog.client.group_session import OnRebalance
 from raftlog.client.metrics import ConsumerMetrics
 from raftlog.client.offsets import OffsetAndMetadata
 from raftlog.client.starts import Start
@@ -26,12 +29,21 @@ T = TypeVar("T")
 
 
 class Consumer(Facade[SteppedConsumer]):
-    """Reads topics; takes the arguments of `raftlog.Consumer`."""
+    """Reads topics; takes the arguments of `raftlog.Consumer`.
+
+    `on_assigned`, `on_revoked` and `on_lost` run in another thread, while the call for records (or `close`) waits for
+    them. They may call this consumer (`commit`, `seek`, `position`), but neither read from it nor close it.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._readings: set[asyncio.Task[Any]] = set()
         """Calls that wait for records."""
+        self._in_callbacks: set[int] = set()
+        """Threads: what they call is awaited by what waits for them."""
         self._steps = Steps()
+        for name in ("on_assigned", "on_revoked", "on_lost"):
+            if options.get(name) is not None:
+                options[name] = self._apart(options[name])
         super().__init__(SteppedConsumer, *arguments, **options)
 
     def __iter__(self) -> Iterator[Record]:
@@ -40,6 +52,7 @@ class Consumer(Facade[SteppedConsumer]):
             if (record := take(reader)) is not None:
                 yield record
             else:
+                self._require_no_callback("read from")
                 self._steps.stop()
                 self._wait_for(super()._begin(self._until_closing, self._client.prepare, self._steps))
 
@@ -130,6 +143,7 @@ class Consumer(Facade[SteppedConsumer]):
 
     def _read(self, read: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> T:
         """Wait for records; they count as returned only if they reach this thread."""
+        self._require_no_callback("read from")
         taken: list[T] = []
 
         async def take() -> None:
@@ -154,9 +168,46 @@ class Consumer(Facade[SteppedConsumer]):
         finally:
             self._readings.discard(task)
 
-    async def _shut(self, reason: tuple[Any, ...]) -> None:
+    async def _end(self, reason: tuple[Any, ...]) -> None:
         self._steps.begin_other()
-        for task in self._readings:  # First: they would go on with what is being closed.
-            task.cancel()
-        await asyncio.gather(*self._readings, return_exceptions=True)
-        await super()._shut(reason)
+        try:
+            for task in self._readings:  # First: they would go on with what is being closed.
+                task.cancel()
+            await asyncio.gather(*self._readings, return_exceptions=True)
+        finally:
+            await super()._end(reason)
+
+    def _apart(self, callback: OnRebalance) -> OnRebalance:
+        """Have a callback run in a thread that may call this consumer, while the loop's thread awaits it."""
+
+        def call(partitions: list[TopicPartition]) -> Awaitable[None] | None:
+            self._in_callbacks.add(threading.get_ident())
+            try:
+                return callback(partitions)
+            finally:
+                self._in_callbacks.discard(threading.get_ident())
+
+        async def call_apart(partitions: list[TopicPartition]) -> None:
+            calling = asyncio.ensure_future(asyncio.to_thread(call, partitions))
+            try:
+                await asyncio.wait([calling])
+            except asyncio.CancelledError:
+                await asyncio.wait([calling])  # No callback begins before the last one has ended.
+                raise
+            if inspect.isawaitable(result := calling.result()):
+                await result
+
+        return call_apart
+
+    def _is_open(self) -> bool:
+        return super()._is_open() or (self._state == "closing" and threading.get_ident() in self._in_callbacks)
+
+    def _close(self, *reason: Any) -> None:
+        self._require_no_callback("close")
+        super()._close(*reason)
+
+    def _require_no_callback(self, what: str) -> None:
+        if threading.get_ident() in self._in_callbacks:
+            raise InvalidRequestError(
+                f"a callback of this consumer cannot {what} it: do so once the callback has ended"
+            )

@@ -81,11 +81,14 @@ class Facade(Generic[C]):
 
     async def _shut(self, reason: tuple[Any, ...]) -> None:
         try:
-            await self._client.__aexit__(*reason)
+            await self._end(reason)
         finally:
             with self._guard:
                 self._state = "closed"
             self._loop.stop()
+
+    async def _end(self, reason: tuple[Any, ...]) -> None:
+        await self._client.__aexit__(*reason)
 
     def _run(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
         """Run a coroutine in the loop's thread and wait; see `_begin`."""
