@@ -143,6 +143,7 @@ class Consumer(Facade[SteppedConsumer]):
 
     def _read(self, read: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> T:
         """Wait for records; they count as returned only if they reach this thread."""
+        self._require_can_wait()
         self._require_no_callback("read from")
         taken: list[T] = []
 

@@ -29,6 +29,8 @@ class Facade(Generic[C]):
         self._state: Literal["open", "closing", "closed"] = "open"
         self._guard = threading.RLock()  # A signal's handler may call while this thread has it.
         """Of the state: nothing is begun in a loop that has ended."""
+        self._shutting = threading.Event()
+        """From then on a cancellation ends the close early, but not before it has begun."""
         self._loop = (loop_factory() or asyncio.new_event_loop)()
         self._thread = threading.Thread(
             target=_serve, args=(self._loop,), name=f"raftlog {type(self).__name__}", daemon=True
@@ -75,11 +77,13 @@ class Facade(Generic[C]):
                 self._state = "closing"
         try:
             if closing is not None:
+                self._shutting.wait()
                 self._wait_for(closing)
         finally:
             self._thread.join()
 
     async def _shut(self, reason: tuple[Any, ...]) -> None:
+        self._shutting.set()
         try:
             await self._end(reason)
         finally:

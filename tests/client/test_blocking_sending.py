@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -125,6 +127,18 @@ def test_nothing_is_without_outcome_when_no_broker_answers(free_ports: Any):
     producer.close()
     assert not wait(sent, timeout=0).not_done
     assert all(each.exception(timeout=0) is not None for each in sent)
+
+
+def test_ctrl_c_ends_a_close_that_waits(free_ports: Any):
+    producer = blocking.Producer(f"http://127.0.0.1:{free_ports(1)[0]}")
+    sent = [producer.send_nowait("topic", b"x") for _ in range(10)]
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    timer.join()
+    assert all(each.exception(timeout=0) is not None for each in sent)
+    producer.close()
 
 
 def test_a_transaction_has_all_that_was_accepted_within(url: str, topic_name: str):
