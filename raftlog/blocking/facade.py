@@ -1,0 +1,149 @@
+"""What the blocking classes share: an event loop in a thread of its own, and how other threads wait for it.
+
+The loop's thread alone uses the async client. Any other thread hands it a coroutine and waits. A facade is open, then
+closing, then closed, and never goes back; whoever waits when it closes is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from types import TracebackType
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
+
+from raftlog import client
+from raftlog.errors import InvalidRequestError
+from raftlog.runtime import loop_factory
+
+C = TypeVar("C", bound="client.Producer | client.Consumer | client.Admin")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Facade(Generic[C]):
+    """One async client and the thread that runs it."""
+
+    def __init__(self, make: type[C], *arguments: Any, **options: Any) -> None:
+        self._state: Literal["open", "closing", "closed"] = "open"
+        self._guard = threading.RLock()  # A signal's handler may call while this thread has it.
+        """Of the state: nothing is begun in a loop that has ended."""
+        self._shutting = threading.Event()
+        """From then on a cancellation ends the close early, but not before it has begun."""
+        self._loop = (loop_factory() or asyncio.new_event_loop)()
+        self._thread = threading.Thread(
+            target=_serve, args=(self._loop,), name=f"raftlog {type(self).__name__}", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._client: C = self._run(self._start, make, arguments, options)
+        except BaseException:
+            self._state = "closed"
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            raise
+
+    @staticmethod
+    async def _start(make: type[C], arguments: tuple[Any, ...], options: dict[str, Any]) -> C:
+        made = make(*arguments, **options)
+        await made.__aenter__()
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(kind, error, trace)
+
+    def close(self) -> None:
+        """Finish what is under way, close every connection, and end the thread.
+
+        What other threads still wait for then ends with an error. Closing again does nothing.
+
+        Raises:
+            RuntimeError: a callback has called it.
+        """
+        self._close(None, None, None)
+
+    def _close(self, *reason: Any) -> None:
+        self._require_can_wait()
+        closing: Future[None] | None = None
+        with self._guard:
+            if self._state == "open":
+                closing = asyncio.run_coroutine_threadsafe(self._shut(reason), self._loop)
+                self._state = "closing"
+        try:
+            if closing is not None:
+                self._shutting.wait()
+                self._wait_for(closing)
+        finally:
+            self._thread.join()
+
+    async def _shut(self, reason: tuple[Any, ...]) -> None:
+        self._shutting.set()
+        try:
+            await self._end(reason)
+        finally:
+            with self._guard:
+                self._state = "closed"
+            self._loop.stop()
+
+    async def _end(self, reason: tuple[Any, ...]) -> None:
+        await self._client.__aexit__(*reason)
+
+    def _run(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
+        """Run a coroutine in the loop's thread and wait; see `_begin`."""
+        return self._wait_for(self._begin(work, *arguments, **options))
+
+    def _ask(self, ask: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Call a function in the loop's thread, where nothing changes meanwhile; see `_begin`."""
+
+        async def answer() -> T:
+            return ask(*arguments, **options)
+
+        return self._run(answer)
+
+    def _begin(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> Future[T]:
+        """Have the loop's thread run a coroutine.
+
+        Raises:
+            RuntimeError: this is the loop's thread; or a producer is closed.
+            InvalidRequestError: a consumer or an admin is closed.
+        """
+        self._require_can_wait()
+        with self._guard:
+            if not self._is_open():
+                raise self._closed_error()
+            return asyncio.run_coroutine_threadsafe(work(*arguments, **options), self._loop)
+
+    def _wait_for(self, work: Future[T]) -> T:
+        try:
+            return work.result()
+        except CancelledError:
+            raise self._closed_error() from None
+        except BaseException:
+            work.cancel()  # It may be Ctrl-C, or what another signal's handler raises: nobody waits any more.
+            raise
+
+    def _is_open(self) -> bool:
+        return self._state == "open"
+
+    def _closed_error(self) -> Exception:
+        return InvalidRequestError(f"this {type(self).__name__.lower()} is closed; make another one")
+
+    def _require_can_wait(self) -> None:
+        if threading.get_ident() == self._thread.ident:
+            raise RuntimeError(
+                f"a callback of this {type(self).__name__.lower()} calls it in the thread that does its work, which "
+                "would wait for itself: have another thread make the call (a queue, an executor), or take the async "
+                "client"
+            )
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; then end every task and thread that it has left, and close it."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()

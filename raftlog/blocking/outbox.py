@@ -1,0 +1,215 @@
+"""The way of records from any thread to a producer that another thread runs: bounded, and in the order they came.
+
+A record is accepted once it is in the queue: then it gets an outcome, whatever happens. The caller waits before that,
+until what was accepted and has no outcome yet leaves room for it. One task in the loop's thread hands the queue over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from raftlog import client
+from raftlog.client.core.partition_queue import record_bytes
+from raftlog.client.deliveries import Delivery, RecordMetadata
+from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError
+from raftlog.record import NewRecord
+
+ROOM_WAIT_S = 0.005
+"""Between two looks whether there is room, while it is taken by what came around the queue (`send_many`)."""
+REST_S = 0.001
+"""After which the task looks again whether there is more: waking the loop for each record would cost more than it."""
+IN_A_ROW = 200
+"""Records that are handed over before the loop's other tasks run."""
+
+
+class QueueingProducer(client.Producer):
+    """The async producer, as the facade runs it."""
+
+    @property
+    def max_block_s(self) -> float:
+        """Return for how long a caller may wait for room."""
+        return self._max_block_ms / 1000
+
+    def has_room_beside(self, queued: int, size: int) -> bool:
+        """Tell, in any thread, whether `size` bytes may be queued when so many are.
+
+        Raises:
+            InvalidRequestError: MESSAGE_TOO_LARGE, they never may.
+        """
+        if size > self._room.buffer_bytes:
+            self._room.require(size)
+        return queued + size <= self._room.buffer_bytes
+
+    def was_not_sent(self, error: RaftlogError) -> None:
+        """Learn that a record was accepted, but could not be queued: a transaction cannot be committed without it."""
+        self._on_failed(error)
+
+
+@dataclass(slots=True)
+class _Queued:
+    topic: str
+    partition: int | None
+    record: NewRecord
+    size: int
+    outcome: Future[RecordMetadata] = field(default_factory=Future)
+    since_s: float = field(default_factory=time.monotonic)
+
+
+_Begin: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+
+
+class Outbox:
+    """Records that were accepted, and are not handed over yet.
+
+    Args:
+        begin: has the loop's thread run a coroutine; raises if the facade is closed.
+        closed_error: makes what callers are told who wait when it closes.
+    """
+
+    def __init__(self, producer: QueueingProducer, begin: _Begin, closed_error: Callable[[], Exception]) -> None:
+        self._producer = producer
+        self._begin = begin
+        self._closed_error = closed_error
+        self._room = threading.Condition()
+        self._size = 0
+        """Bytes of all that was accepted and has no outcome yet."""
+        self._queue: deque[_Queued | asyncio.Future[None]] = deque()
+        """Between the records: marks of those who wait until what came before is handed over."""
+        self._draining = self._closed = False
+        self._hurry = asyncio.Event()
+        """Somebody waits for what was accepted."""
+
+    def put(self, topic: str, partition: int | None, record: NewRecord) -> Future[RecordMetadata]:
+        """Queue a record, from any thread but the loop's; wait while there is no room.
+
+        Raises:
+            OverloadedError: BUFFER_EXHAUSTED, there was none in time; nothing was queued.
+            InvalidRequestError: MESSAGE_TOO_LARGE, there never is.
+            RuntimeError: the producer is closed.
+        """
+        queued = _Queued(topic, partition, record, record_bytes(record))
+        queued.outcome.set_running_or_notify_cancel()  # Nothing takes a record back.
+        with self._room:
+            self._wait_for_room(queued.size)
+            if not self._draining:
+                self._draining = True
+                try:
+                    self._begin(self._drain)
+                except BaseException:
+                    self._draining = False
+                    raise
+            self._queue.append(queued)
+            self._size += queued.size
+        return queued.outcome
+
+    def _wait_for_room(self, size: int) -> None:
+        fits = self._room.wait_for(
+            lambda: self._closed or self._producer.has_room_beside(self._size, size), self._producer.max_block_s
+        )
+        if self._closed:
+            raise self._closed_error()
+        if not fits:
+            raise OverloadedError(
+                f"{self._size} bytes are queued, this record has {size}, and no room was made for it within "
+                f"{self._producer.max_block_s:g} s (max_block_ms); it is not in the log",
+                code=ErrorCode.BUFFER_EXHAUSTED,
+            )
+
+    async def passed(self) -> None:
+        """Return once the producer has all that was accepted until now."""
+        mark: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._room:
+            if not self._draining:
+                return
+            self._queue.append(mark)
+        self._hurry.set()
+        await mark
+
+    def close(self) -> None:
+        """Accept nothing any more; who waits for room is told."""
+        with self._room:
+            self._closed = True
+            self._room.notify_all()
+
+    async def _drain(self) -> None:
+        try:
+            while self._goes_on():
+                await self._hand_over_all()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(REST_S):
+                        await self._hurry.wait()
+        except asyncio.CancelledError:
+            self._refuse_all()
+            raise
+
+    async def _hand_over_all(self) -> None:
+        handed = 0
+        self._hurry.clear()
+        while self._queue:
+            await self._hand_over(self._queue[0])
+            self._queue.popleft()
+            handed += 1
+            if handed % IN_A_ROW == 0:
+                await asyncio.sleep(0)
+
+    def _goes_on(self) -> bool:
+        with self._room:
+            self._draining = bool(self._queue)
+            return self._draining
+
+    async def _hand_over(self, queued: _Queued | asyncio.Future[None]) -> None:
+        if isinstance(queued, asyncio.Future):
+            if not queued.done():
+                queued.set_result(None)
+            return
+        while (refusal := self._send(queued)) is not None:
+            if not isinstance(refusal, OverloadedError):
+                self._settle(queued, refusal)
+                return
+            if time.monotonic() >= queued.since_s + self._producer.max_block_s:
+                self._producer.was_not_sent(refusal)
+                self._settle(queued, refusal)
+                return
+            await asyncio.sleep(ROOM_WAIT_S)
+
+    def _send(self, queued: _Queued) -> Exception | None:
+        """Try to hand a record over; return why it was refused."""
+        value, key, timestamp, headers = queued.record
+        try:
+            delivery = self._producer.send_nowait(
+                queued.topic, value, key=key, headers=headers, partition=queued.partition, timestamp=timestamp
+            )
+        except Exception as error:  # noqa: BLE001  (the caller's, whatever it is)
+            return error
+        delivery.add_done_callback(lambda done: self._on_delivery(queued, done))
+        return None
+
+    def _on_delivery(self, queued: _Queued, delivery: Delivery) -> None:
+        error = delivery.exception()
+        self._settle(queued, delivery.result() if error is None else error)
+
+    def _settle(self, queued: _Queued, outcome: RecordMetadata | BaseException) -> None:
+        with self._room:
+            self._size -= queued.size
+            self._room.notify_all()
+        if isinstance(outcome, BaseException):
+            queued.outcome.set_exception(outcome)
+        else:
+            queued.outcome.set_result(outcome)
+
+    def _refuse_all(self) -> None:
+        """Tell of what cannot be handed over any more."""
+        for queued in self._queue:
+            if isinstance(queued, _Queued):
+                self._settle(
+                    queued, RetriableError("the producer was closed before the record was sent; it is not in the log")
+                )
+        self._queue.clear()
