@@ -71,7 +71,7 @@ async def scenario_6_an_addition_stands_whose_answer_is_lost(script: Script) -> 
     await script.in_sync()
 
 
-@story()
+@story(broker_session_timeout_ms=20_000)
 async def scenario_6_a_second_copy_of_a_change_arrives_when_it_is_no_longer_true(script: Script) -> None:
     """It is a compare-and-swap on the partition epoch: what was asked twice happens once."""
     leader, (one, _) = script.leader(), script.followers()
