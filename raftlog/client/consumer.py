@@ -179,18 +179,15 @@ class Consumer:
         await self._close(commit=error is None)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        reader = self._reader
+        reader, group = self._reader, self._group
         while True:
-            if self._group is None and not reader.ready:
-                for record in await self.fetch(max_wait_ms=ITERATION_WAIT_MS):
-                    yield record
-                continue
             if not reader.ready and (records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS)):
                 reader.keep_ready(records)
-            elif self._group is not None:
+            elif group is not None and (self._busy or self._closed or group.needs_care):
                 with self._polling():  # The application asks for the next record: it is done with the last.
-                    if self._group.needs_care:
-                        await self._group.care()
+                    await group.care()
+            elif group is not None:
+                group.member.note_poll()
             if reader.ready:
                 yield reader.next_ready()
 

@@ -92,6 +92,10 @@ class GroupMember:
     def end_poll(self) -> None:
         """Note that it has got some, and processes them."""
         self._polling -= 1
+        self.note_poll()
+
+    def note_poll(self) -> None:
+        """Note that the application asks for the next record: it is alive."""
         self._polled_at = asyncio.get_running_loop().time()
 
     def hasten(self) -> None:

@@ -185,6 +185,20 @@ async def test_starting_points_and_seeking(url: str, topic_name: str):
         assert isinstance(table, pa.Table)
 
 
+async def test_an_iteration_that_is_left_skips_nothing(url: str, topic_name: str):
+    await create(url, topic_name)
+    async with Producer(url) as producer:
+        await producer.send_many(topic_name, [b"%d" % number for number in range(9)])
+
+    async with Consumer(url, topic_name, start="earliest") as consumer:
+        for expected in (b"0", b"1"):
+            async for record in consumer:
+                assert record.value == expected
+                break
+        assert consumer.position(topic_name, 0) == 2
+        assert [record.value for record in await consumer.fetch()] == [b"%d" % number for number in range(2, 9)]
+
+
 async def test_a_consumer_waits_for_records(url: str, topic_name: str):
     await create(url, topic_name, partitions=2)
     async with Consumer(url, topic_name) as consumer, Producer(url) as producer:
