@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 
 from raftlog.config import ReplicationConfig
 from raftlog.errors import ErrorCode, RaftlogError, StorageError
-from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, LeaderEpoch, Offset, TopicIdPartition
+from raftlog.model import (
+    NO_LEADER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    BrokerRegistration,
+    LeaderEpoch,
+    Offset,
+    TopicIdPartition,
+)
 from raftlog.partition.core.epochs import truncation_offset
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.throttle import Throttle
@@ -22,6 +30,7 @@ from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
 from raftlog.wire.replication import (
+    DivergingEpoch,
     ReplicaFetchPartition,
     ReplicaFetchRequest,
     ReplicaFetchResponse,
@@ -240,13 +249,7 @@ class LeaderFetcher:
         if result.error is not None:
             return self._on_error(replica, result.error.to_error())
         if result.diverging is not None:
-            offset = truncation_offset(
-                replica.log.epochs,
-                log_end_offset=replica.log.log_end_offset,
-                leader_epoch=result.diverging.epoch,
-                leader_end_offset=result.diverging.end_offset,
-            )
-            replica.truncate_to(offset)
+            _cut(replica, result.diverging)
             return True
         if batches:
             replica.append_fetched(batches)
@@ -301,6 +304,21 @@ class LeaderFetcher:
 
 def _now_ms() -> float:
     return asyncio.get_running_loop().time() * 1000
+
+
+def _cut(replica: Replica, diverging: DivergingEpoch) -> None:
+    """Cut a log to where the leader's may agree, and never below where the leader's starts."""
+    if diverging.epoch == NO_LEADER_EPOCH:
+        # The leader knows nothing as old as this: retention took it, or it was never there. Offsets do not begin anew.
+        replica.start_over_at(diverging.end_offset)
+        return
+    offset = truncation_offset(
+        replica.log.epochs,
+        log_end_offset=replica.log.log_end_offset,
+        leader_epoch=diverging.epoch,
+        leader_end_offset=diverging.end_offset,
+    )
+    replica.truncate_to(offset)
 
 
 def _sync(replicas: Sequence[Replica]) -> list[tuple[Replica, StorageError]]:

@@ -63,6 +63,35 @@ async def test_a_tail_that_only_an_isolated_leader_had_leaves_no_byte_behind(tmp
         assert world.brokers[1].values() == ["both", "on 2 and 3"]
 
 
+async def test_a_leader_whose_records_are_all_gone_sends_nobody_back_to_the_start(tmp_path: Path, monkeypatch):
+    """Nor does it know their epochs any more. A follower that began at 0 and was elected would give offsets twice."""
+    offsets, real = [], PartitionLog.reset_to
+
+    def reset_to(self: PartitionLog, offset: int) -> None:
+        offsets.append(offset)
+        real(self, offset)
+
+    async with World(tmp_path) as world:
+        for value in "abc":
+            await world.produce(value)
+        await world.stop(3)
+        log = world.brokers[1].replica.log
+        log.fsync()
+        log.advance_log_start(3, 3)
+        await world.stop(1)
+        await world.start(1)
+        monkeypatch.setattr(PartitionLog, "reset_to", reset_to)
+        await world.push()
+        assert world.brokers[1].replica.log.epochs.entries == ()
+        await world.start(3)
+        await world.elect(1, (1, 2, 3))
+        await world.until(lambda: world.brokers[3].replica.log.log_start_offset == 3)
+
+        assert await world.produce("d") == (3, False)
+        await world.until(lambda: world.brokers[3].replica.log.log_end_offset == 4)
+        assert set(offsets) == {3}
+
+
 async def test_a_deleted_topic_answers_who_waits_and_its_folder_goes(tmp_path: Path):
     async with World(tmp_path) as world:
         await world.produce("x")
