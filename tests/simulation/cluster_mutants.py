@@ -337,7 +337,7 @@ def a_replaced_disk_goes_unnoticed(patch: Any) -> None:
 def a_lost_tail_goes_unnoticed(patch: Any) -> None:
     """KIP-966: the machine of a replica with `flush = os` went down, and it stays eligible."""
     last_end = data_dir._last_end
-    patch(data_dir, "_last_end", lambda path: (False, last_end(path)[1]))
+    patch(data_dir, "_last_end", lambda path: replace(last_end(path), unclean=False))
 
 
 # Elections.
