@@ -112,6 +112,27 @@ async def test_a_send_without_any_answer_is_unknown_and_the_next_one_works(
     assert [record.value for record in await read_all(url, topic_name)] == [b"unknown", b"known"]
 
 
+async def test_a_send_that_is_cancelled_on_its_way_hinders_no_other(
+    url: str, topic_name: str, shared_cluster: LocalCluster
+):
+    info = await create(url, topic_name)
+    async with (
+        unreliable(await leader_of(shared_cluster, info), "/v1/produce") as (proxy, dial),
+        Producer(url, dial=dial, linger_ms=0) as producer,
+    ):
+        proxy.hold = "/v1/produce"
+        sending = asyncio.create_task(producer.send(topic_name, b"cancelled"))
+        await proxy.holding.wait()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        proxy.release.set()
+        later = await producer.send(topic_name, b"later")
+
+    assert later.offset == 1
+    assert [record.value for record in await read_all(url, topic_name)] == [b"cancelled", b"later"]
+
+
 async def test_a_full_buffer_refuses_or_waits(url: str, topic_name: str):
     await create(url, topic_name)
     async with Producer(url, buffer_bytes=10_080, linger_ms=1_000) as producer:
