@@ -6,7 +6,7 @@ import pytest
 from group_support import GROUP, FakeTopics, Member, Shard, settle
 
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
-from raftlog.coordinator.group.membership import is_news
+from raftlog.coordinator.group.membership import decide_heartbeat, is_news
 from raftlog.coordinator.group.offsets import (
     decide_commit,
     decide_end_of_transaction,
@@ -17,6 +17,7 @@ from raftlog.coordinator.group.offsets import (
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.groups import (
+    LEAVE_EPOCH,
     CommitOffset,
     GroupHeartbeatRequest,
     OffsetCommitRequest,
@@ -102,6 +103,18 @@ def test_silence_ends_a_membership():
     assert b.epoch == 0  # It was told, gave everything up, and joins with its next heartbeat.
     settle([a, b])
     assert (len(a.owned), len(b.owned)) == (2, 2)
+
+
+def test_who_leaves_while_nothing_can_be_written_goes_with_its_session():
+    shard = Shard()
+    a, b = Member(shard, "a", wishes={"session_timeout_ms": 6_000}), Member(shard, "b")
+    settle([a, b])
+    request = GroupHeartbeatRequest(member_id="a", member_epoch=LEAVE_EPOCH)
+    refused = decide_heartbeat(shard.state, shard.now, GROUP, request, topics=shard.topics, settings=shard.settings)
+    assert refused.records
+    shard.pass_time(6_000)
+    b.beat()
+    assert b.owned == t(0, 1, 2, 3)
 
 
 def test_who_does_not_give_up_in_time_is_expelled():

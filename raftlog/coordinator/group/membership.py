@@ -233,8 +233,7 @@ def _leave(
         if (session := state.sessions.get((group.group_id, member_id))) is not None:
             session.revoke_by_ms = None
     else:
-        draft.expel([member_id], topics, now.wall_ms)
-        state.sessions.pop((group.group_id, member_id), None)
+        draft.expel([member_id], topics, now.wall_ms)  # Its session goes then: this may still fail to be written.
     answer = GroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0)
     return Decision(draft.records, answer)
 
