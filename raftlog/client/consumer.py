@@ -188,8 +188,10 @@ class Consumer:
                     await group.care()
             elif group is not None:
                 group.member.note_poll()
-            if reader.ready:
+            while reader.ready:
                 yield reader.next_ready()
+                if group is not None:
+                    break  # It has a say between any two records.
 
     async def close(self) -> None:
         """Commit (if that is automatic), leave the group, stop fetching, and close every connection."""

@@ -45,6 +45,7 @@ class PartitionReader:
         self._tables = record.NamedTables()
         self.ready: deque[Record] = deque()
         """What an iteration has not handed out yet: records of one partition, without gaps."""
+        self._ready_of = TopicPartition("", -1)
         self._ready_end: Offset = 0
         self._on_out_of_range = on_out_of_range
 
@@ -137,16 +138,15 @@ class PartitionReader:
             self.epochs[chunk.partition] = chunk.leader_epoch
 
     def keep_ready(self, records: list[Record]) -> None:
-        """Hand records out one by one: a record counts as returned once it is."""
-        first = TopicPartition(records[0].topic, records[0].partition)
+        """Hand records of one partition out one by one: a record counts as returned once it is."""
+        self._ready_of = TopicPartition(records[0].topic, records[0].partition)
         self.ready.extend(records)
-        self._ready_end, self.positions[first] = self.positions[first], records[0].offset
+        self._ready_end, self.positions[self._ready_of] = self.positions[self._ready_of], records[0].offset
 
     def next_ready(self) -> Record:
         """Return the next of the records kept."""
         record = self.ready.popleft()
-        end = record.offset + 1 if self.ready else self._ready_end
-        self.positions[TopicPartition(record.topic, record.partition)] = end
+        self.positions[self._ready_of] = record.offset + 1 if self.ready else self._ready_end
         return record
 
     def take_ready(self, max_records: int | None) -> list[Record]:
