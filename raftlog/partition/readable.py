@@ -194,11 +194,14 @@ class ReadableReplica:
 
     @contextmanager
     def noticing_damage(self) -> Iterator[None]:
-        """Notice when the log cannot be changed because what it holds is damaged."""
+        """Notice when the log cannot be changed because what it holds is damaged.
+
+        EIO is no sign of that here: a sync that failed leaves it behind, too, and ends the broker.
+        """
         try:
             yield
         except StorageError as error:
-            if is_damage(error.__cause__):
+            if isinstance(error.__cause__, CorruptBatchError):
                 self.note_damage(self.log.log_start_offset, error.message)
             raise
 

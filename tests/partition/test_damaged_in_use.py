@@ -15,7 +15,7 @@ from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
 from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.storage import checked
 from raftlog.partition.storage.segment import segment_path
-from raftlog.record import NewRecord, build_batch
+from raftlog.record import NewRecord, build_batch, stamp
 
 VALUES = [str(number) for number in range(5)]
 STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=5, partition_epoch=0)
@@ -163,3 +163,25 @@ async def test_the_last_one_leads_on_and_keeps_what_it_has(tmp_path: Path):
         assert (manager.quarantined, len(manager.damage), dict(manager.offline)) == (0, 1, {})
         batch = build_batch([NewRecord(b"more", timestamp=1)])
         assert (await manager.produce("t", 0, batch, acks=1, timeout_ms=5_000)).base_offset == len(VALUES)
+
+
+async def test_a_sync_that_failed_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Scenario matrix, fsync EIO on all brokers: each called its log damaged, and nobody was left to lead."""
+    async with World(tmp_path) as world:
+        await world.produce(VALUES[0])
+        replica = world.brokers[3].replica
+        await world.until(lambda: replica.log.log_end_offset == 1)
+
+        def fdatasync(_: int) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        batch = bytearray(build_batch([NewRecord(b"1")]))
+        stamp(batch, base_offset=1, leader_epoch=replica.state.leader_epoch)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", fdatasync)
+            replica.log.append(batch)
+            with pytest.raises(StorageError, match="cannot fsync"):
+                replica.log.fsync()
+        with pytest.raises(StorageError, match="cannot fsync"):
+            replica.truncate_to(1)
+        assert replica.damage is None
