@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from metadata_support import TOPIC_ID, cluster, decided, with_partition
 from test_controller_decisions import refused
@@ -9,6 +11,7 @@ from test_controller_decisions import refused
 from raftlog.config import TopicConfig
 from raftlog.errors import ErrorCode
 from raftlog.metadata_quorum.controller.cluster_settings import decide_broker_configs, decide_features, first_records
+from raftlog.metadata_quorum.controller.reassignment import decide_reassignment
 from raftlog.metadata_quorum.controller.security import (
     decide_acl_deletion,
     decide_acls,
@@ -30,6 +33,8 @@ from raftlog.wire.admin import (
     FeaturesBody,
     PutUserRequest,
     QuotaRequest,
+    ReassignmentRequest,
+    ReassignPartition,
 )
 from raftlog.wire.metadata import CreateTopicRequest
 
@@ -71,6 +76,13 @@ class TestTopics:
         assert partitions[0] == self.image.topics[TOPIC_ID].partitions[0]
         assert all(len(partitions[number].replicas) == 3 for number in (1, 2, 3))
         assert refused(lambda: self.alter(image, partitions=3)) is ErrorCode.INVALID_PARTITIONS
+
+    def test_partitions_that_are_added_while_others_move_have_as_many_replicas_as_those_will_have(self):
+        image = with_partition(cluster(range(1, 7)), isr=(1, 2, 3), leader=1)
+        move = ReassignPartition(topic="t", partition=0, replicas=(4, 5))
+        image = decided(image, decide_reassignment(image, ReassignmentRequest(partitions=(move,))))
+        image = decided(image, self.alter(image, partitions=3))
+        assert [len(image.topics[TOPIC_ID].partitions[number].replicas) for number in (1, 2)] == [2, 2]
 
     def test_unknown_topics(self):
         request = AlterTopicRequest(topic="nope")
@@ -160,6 +172,13 @@ class TestSecurity:
         assert decision.response.acls == (WRITE,)
         assert list(decided(image, decision).acls) == [READ]
         assert decide_acl_deletion(image, AclFilter(principal="eve")).records == ()
+
+    @pytest.mark.parametrize("field", ["principal", "resource_name", "host"])
+    def test_no_name_is_longer_than_a_log_entry_should_be(self, field: str):
+        rules = AclsRequest(acls=(replace(READ, **{field: "x" * 256}),))
+        assert refused(lambda: decide_acls(MetadataImage(), rules)) is ErrorCode.INVALID_REQUEST
+        quota = QuotaRequest(user="x" * 256, limits={"request_rate": 1.0})
+        assert refused(lambda: decide_quota(MetadataImage(), quota)) is ErrorCode.INVALID_REQUEST
 
     def test_quotas_change_limit_by_limit(self):
         ask = lambda image, **limits: decide_quota(image, QuotaRequest(user="ann", limits=limits))  # noqa: E731

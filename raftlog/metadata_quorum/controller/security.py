@@ -11,6 +11,8 @@ from raftlog.metadata_quorum.records import ChangeQuota, DeleteAcl, DeleteUser, 
 from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUserRequest, QuotaRequest
 
 MAX_ACLS = 10_000
+MAX_NAME = 255
+"""Characters: longer than any topic's or host's name, short enough for every log entry."""
 QUOTA_LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_rate")
 _NAME = re.compile(r"[\w.@-]{1,128}")
 
@@ -43,6 +45,7 @@ def decide_acls(image: MetadataImage, request: AclsRequest) -> Decision[None]:
     for acl in new:
         if not acl.principal or not acl.resource_name or not acl.host:
             raise InvalidRequestError(f"a rule names a principal, a resource and a host (or *), received {acl}")
+        _require_short(principal=acl.principal, resource_name=acl.resource_name, host=acl.host)
     if len(image.acls) + len(new) > MAX_ACLS:
         raise InvalidRequestError(f"a cluster has at most {MAX_ACLS} rules; it has {len(image.acls)} now")
     return Decision(tuple(PutAcl(acl=acl) for acl in new), None)
@@ -58,6 +61,7 @@ def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
     """Change some limits of one entity."""
     if not request.user and not request.client_id:
         raise InvalidRequestError("a quota is for a user, a client_id or both (* for those without their own)")
+    _require_short(user=request.user, client_id=request.client_id)
     for name, value in request.limits.items():
         if name not in QUOTA_LIMITS:
             raise InvalidRequestError(f"{name}: unknown limit; there are {', '.join(QUOTA_LIMITS)}")
@@ -70,3 +74,11 @@ def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
     if changed:
         records = (ChangeQuota(user=request.user, client_id=request.client_id, limits=changed),)
     return Decision(records, None)
+
+
+def _require_short(**names: str) -> None:
+    for field, name in names.items():
+        if len(name) > MAX_NAME:
+            raise InvalidRequestError(
+                f"{field}: expected at most {MAX_NAME} characters, received {len(name):,}: {name[:50]!r}..."
+            )

@@ -160,7 +160,8 @@ def _with_other_rules(
 def _added_partitions(image: MetadataImage, topic: TopicImage, partitions: int) -> list[ChangePartition]:
     present = len(topic.partitions)
     alive = sum(is_active(image, broker) for broker in image.brokers)
-    factor = len(topic.partitions[0].replicas)
+    first = topic.partitions[0]
+    factor = len(set(first.replicas) - set(first.removing))  # While it moves, those that it leaves are among them.
     _require_counts(partitions, factor, alive)
     if partitions < present:
         raise InvalidRequestError(
