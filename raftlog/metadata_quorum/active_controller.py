@@ -203,16 +203,22 @@ class Controller:
     async def _watch_sessions(self) -> None:
         while True:
             await asyncio.sleep(self._config.session_check_interval_ms / 1000)
-            if not self.is_active:
-                continue
-            now = self._clock.monotonic_ms()
-            for broker in list(self.image.brokers.values()):
-                if broker.fenced:
-                    continue
-                if not self._sessions.alive(broker.broker_id, now):
-                    await self._fence(broker.broker_id, broker.broker_epoch, "its session has expired")
-                elif self._sessions.silent_for(broker.broker_id, now) > SUSPICIOUS_SILENCE_MS:
-                    await self.suspect(broker.broker_id)
+            try:
+                await self._check_sessions()
+            except Exception:  # noqa: BLE001  (a bug; without this task no dead broker would be fenced any more)
+                _log.exception("sessions could not be checked")
+
+    async def _check_sessions(self) -> None:
+        """Fence those whose session has expired; then look for the silent ones, all at once: each may take long."""
+        if not self.is_active:
+            return
+        now, silent = self._clock.monotonic_ms(), []
+        for broker in [broker for broker in self.image.brokers.values() if not broker.fenced]:
+            if not self._sessions.alive(broker.broker_id, now):
+                await self._fence(broker.broker_id, broker.broker_epoch, "its session has expired")
+            elif self._sessions.silent_for(broker.broker_id, now) > SUSPICIOUS_SILENCE_MS:
+                silent.append(broker.broker_id)
+        await asyncio.gather(*map(self.suspect, silent))
 
     async def suspect(self, broker_id: BrokerId) -> None:
         """Look at once whether a broker's process is gone: its connection was lost."""

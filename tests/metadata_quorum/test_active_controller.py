@@ -199,6 +199,28 @@ async def test_a_lost_connection_fences_only_a_process_that_is_gone(bench: Bench
     assert bench.controller.image.brokers[1].fenced
 
 
+async def test_silent_brokers_are_looked_for_all_at_once_and_no_error_ends_that(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    await bench.active()
+    for broker in (1, 2, 3):
+        await bench.join(broker)
+    asked, everybody = [], asyncio.Event()
+
+    async def is_gone(address: Address) -> bool:
+        asked.append(address)
+        if len(asked) == 1:
+            raise KeyError("a bug")
+        if len(asked) >= 4:
+            everybody.set()
+        await everybody.wait()  # Each answers only once all are asked.
+        return True
+
+    monkeypatch.setattr(bench.controller, "_is_gone", is_gone)
+    bench.clock.now_ms = 2_000
+    await bench.until(lambda: all(broker.fenced for broker in bench.controller.image.brokers.values()))
+
+
 async def test_brokers_get_a_snapshot_then_entries_then_wait(bench: Bench):
     await bench.active()
     publisher = bench.controller.publisher
