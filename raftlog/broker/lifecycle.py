@@ -149,6 +149,11 @@ class BrokerLifecycle:
         except TimeoutError:
             return
 
+    @property
+    def ending(self) -> bool:
+        """Whether this broker was told to end, or cannot go on."""
+        return self._wants_shutdown or self.fatal.done()
+
     def refuse(self, error: RaftlogError) -> None:
         """End this broker: its disk has failed, so what it says it holds is not to be trusted (as Kafka does)."""
         if not self.fatal.done():

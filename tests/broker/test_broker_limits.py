@@ -19,7 +19,7 @@ from raftlog.broker.node import serve
 from raftlog.broker.render import negotiate
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.config import BrokerConfig, ListenersConfig, NodeConfig, QuorumConfig, VoterConfig
-from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, RaftlogError, StorageError
 from raftlog.model import Address
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.record import NewRecord, build_batch
@@ -68,6 +68,15 @@ async def test_without_controllers_a_broker_is_alive_but_not_ready(config: NodeC
     assert alive.status == 200
     assert (ready.status, ready.code, ready.headers["Retry-After"]) == (503, "BROKER_NOT_AVAILABLE", "1")
     assert (topics.status, topics.json["error"]["retriable"]) == (503, True)
+
+
+async def test_a_broker_that_ends_says_that_it_is_not_ready(config: NodeConfig):
+    async with running(config) as (node, http):
+        node.lifecycle.refuse(StorageError("cannot fsync"))
+        ready = await http("GET", "/readyz")
+
+    assert ready.status == 503
+    assert "is ending" in ready.json["error"]["message"]
 
 
 async def test_sigterm_ends_a_node_at_once_that_never_found_a_controller(config: NodeConfig):

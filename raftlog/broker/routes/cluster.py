@@ -41,10 +41,11 @@ class ClusterRoutes:
         return json_response({"status": "alive"})
 
     async def readyz(self, _: web.Request) -> web.Response:
-        """Answer 200 once this broker is registered and unfenced."""
+        """Answer 200 from when this broker is registered and unfenced until it begins to end."""
         lifecycle = self._context.lifecycle
-        if lifecycle.broker_epoch < 0 or lifecycle.fenced:
+        if lifecycle.ending or lifecycle.broker_epoch < 0 or lifecycle.fenced:
             state = "not registered with the controllers yet" if lifecycle.broker_epoch < 0 else "fenced"
+            state = "ending" if lifecycle.ending else state
             raise RetriableError(f"broker {self._context.config.node_id} is {state}")
         return json_response({"status": "ready", "broker_id": self._context.config.node_id})
 
