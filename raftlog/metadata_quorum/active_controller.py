@@ -218,7 +218,9 @@ class Controller:
                 await self._fence(broker.broker_id, broker.broker_epoch, "its session has expired")
             elif self._sessions.silent_for(broker.broker_id, now) > SUSPICIOUS_SILENCE_MS:
                 silent.append(broker.broker_id)
-        await asyncio.gather(*map(self.suspect, silent))
+        for error in await asyncio.gather(*map(self.suspect, silent), return_exceptions=True):
+            if isinstance(error, BaseException):  # Once all have ended: none goes on unowned.
+                raise error
 
     async def suspect(self, broker_id: BrokerId) -> None:
         """Look at once whether a broker's process is gone: its connection was lost."""
@@ -226,6 +228,9 @@ class Controller:
         if not self.is_active or broker is None or broker.fenced or self._is_gone is None:
             return
         if await self._is_gone(broker.internal):
+            now_known = self.image.brokers.get(broker_id)
+            if now_known is None or now_known.broker_epoch != broker.broker_epoch:
+                return  # It has come back meanwhile: the new session is not this one's.
             self._sessions.end(broker_id)
             await self._fence(broker_id, broker.broker_epoch, f"nothing listens at {broker.internal} any more")
 
