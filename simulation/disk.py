@@ -1,8 +1,9 @@
 """A disk that keeps what was synced, and of everything else as much as it likes.
 
 Files are real, their durability is simulated: inside `hooked`, the calls that make something durable only note that it
-is. A loss of power then cuts each file down to what was synced plus any part of the rest, torn at any byte, and undoes
-renames whose folder was not synced. A fuse ends a voter at its n-th disk operation from now, or makes that one fail.
+is. A loss of power then cuts each file down to what was synced plus any part of the rest, torn at any byte, or leaves
+sectors of zeros, and undoes renames whose folder was not synced. A fuse ends a voter at its n-th disk operation from
+now, or makes that one fail.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 Fuse = Literal["power", "error"]
+SECTOR_BYTES = 512
+"""A disk writes one whole, or not."""
 
 
 class PowerLossError(BaseException):
@@ -98,7 +101,9 @@ class SimulatedDisk:
         kept = self._random.choice((synced, status.st_size, self._random.randint(synced, status.st_size)))
         os.truncate(path, kept)
         if kept < status.st_size and self._random.random() < 0.2:
-            os.truncate(path, status.st_size)  # The size was noted, the bytes were not: zeros.
+            # The size was noted, whole sectors of bytes were not: zeros.
+            os.truncate(path, max(synced, kept - kept % SECTOR_BYTES))
+            os.truncate(path, status.st_size)
 
     # What the journal and the snapshots call.
 

@@ -93,6 +93,48 @@ def test_damage_before_sound_records_is_refused(tmp_path: Path):
         reopened(tmp_path / "j")
 
 
+def test_a_changed_bit_in_the_last_record_is_no_torn_tail(tmp_path: Path):
+    """It was acknowledged: to cut it would be to forget a command, and with another voter behind, to lose it."""
+    filled(tmp_path / "j").close()
+    whole = (tmp_path / "j").read_bytes()
+    last = 8 + 1 + 16 + len(b"command 5")
+
+    for bit in range(8 * (len(whole) - last), 8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "j").write_bytes(damaged)
+        with pytest.raises(StorageError, match="nothing is missing there"):
+            reopened(tmp_path / "j")
+
+
+@pytest.mark.parametrize("lost", [slice(512, 1024), slice(1024, 1536), slice(1536, None), slice(512, None)])
+def test_a_last_record_of_which_a_sector_never_reached_the_disk_is_cut(tmp_path: Path, lost: slice):
+    journal = filled(tmp_path / "j")
+    whole = (tmp_path / "j").stat().st_size
+    journal.add(b"\xee" * 1600, 6, 3)
+    journal.close()
+    data = bytearray((tmp_path / "j").read_bytes())
+    data[lost] = bytes(len(data[lost]))
+    (tmp_path / "j").write_bytes(data)
+
+    again = reopened(tmp_path / "j")
+
+    assert [entry[1] for entry in again[:]] == [1, 2, 3, 4, 5]
+    assert (tmp_path / "j").stat().st_size == whole
+    again.close()
+
+
+def test_zeros_where_a_record_was_to_be_are_cut(tmp_path: Path):
+    filled(tmp_path / "j").close()
+    with (tmp_path / "j").open("ab") as file:
+        file.write(bytes(3000))
+
+    again = reopened(tmp_path / "j")
+
+    assert [entry[1] for entry in again[:]] == [1, 2, 3, 4, 5]
+    again.close()
+
+
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary(),
     lambda inner: st.lists(inner, max_size=4).map(tuple) | st.dictionaries(st.text(), inner, max_size=4),

@@ -5,14 +5,16 @@
     body   = 'E' index term command | 'T' number of entries kept | 'M' term vote | 'C' commit index | 'S' standing
 
 Everything is buffered until `sync`, which the engine calls before every message it sends: nothing is promised that is
-not on disk. A torn tail (a crash in the middle of a write) is cut; damage with sound records after it is bit rot, and
-is refused, because what follows was acknowledged. Rewriting (after a snapshot) is crash-atomic.
+not on disk. A torn tail is cut: a last record that ends early (a crash in the middle of a write), or lacks a sector (a
+loss of power in the middle of one). What is unsound otherwise was whole once, and is refused: it, or what follows it,
+was acknowledged. Rewriting (after a snapshot) is crash-atomic.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,9 @@ from raftlog.metadata_quorum.raft.rejoin import Standing
 
 MAGIC = b"RLRAFT01"
 MAX_RECORD_BYTES = 64 << 20
+_SECTOR_BYTES = 512
+_NEVER_ZERO_BYTES = 8
+"""A small number ends in seven zeros at most: fewer than this are no sign of a write that was lost."""
 _FRAME = struct.Struct("<II")
 _ENTRY = struct.Struct("<QQ")
 _TERM = struct.Struct("<Q")
@@ -213,7 +218,7 @@ def sound_records(path: Path) -> tuple[list[bytes], int, int]:
     """Return the bodies of a journal's sound records, where they end, and how long the file is. Changes nothing.
 
     Raises:
-        StorageError: it is no journal, or damaged before a sound record.
+        StorageError: it is no journal, or damaged; a torn tail is no damage.
     """
     data = path.read_bytes()
     if not data.startswith(MAGIC):
@@ -222,12 +227,34 @@ def sound_records(path: Path) -> tuple[list[bytes], int, int]:
     while (body := _body_at(data, at)) is not None:
         bodies.append(body)
         at += _FRAME.size + len(body)
-    if at < len(data) and (later := _sound_record_after(data, at)) is not None:
+    if at < len(data):
+        if (later := _sound_record_after(data, at)) is not None:
+            what = f"a sound record follows at byte {later}"
+        elif not _is_torn(data[at:], at):
+            what = "nothing is missing there"
+        else:
+            return bodies, at, len(data)
         raise StorageError(
-            f"{path} is damaged at byte {at}, and a sound record follows at byte {later}: this is no torn "
-            "write. Restore the file, or remove this controller's data folder and let it join again as new"
+            f"{path} is damaged at byte {at}, and {what}: this is no torn write. Restore the file, or remove this "
+            "controller's data folder and let it join again as new"
         )
     return bodies, at, len(data)
+
+
+def _is_torn(tail: bytes, at: int) -> bool:
+    """Tell whether what follows the last sound record, at byte `at`, is a write that did not wholly reach the disk.
+
+    It ends before the end that it announces, or a sector of it is zeros still. A changed bit looks otherwise.
+    """
+    if len(tail) < _FRAME.size:
+        return True
+    length, crc = map(int, _FRAME.unpack_from(tail))
+    body = tail[_FRAME.size :]
+    if len(body) < length <= MAX_RECORD_BYTES:
+        return int(google_crc32c.value(body)) != crc  # Else all of it is there, and the length was changed.
+    cuts = [0, *range(-at % _SECTOR_BYTES or _SECTOR_BYTES, len(tail), _SECTOR_BYTES), len(tail)]
+    parts = [tail[start:stop] for start, stop in pairwise(cuts)]
+    return not any(parts[-1]) or any(len(part) >= _NEVER_ZERO_BYTES and not any(part) for part in parts)
 
 
 def _record(body: bytes) -> bytes:
@@ -238,9 +265,11 @@ def _body_at(data: bytes, at: int) -> bytes | None:
     if at + _FRAME.size > len(data):
         return None
     length, crc = _FRAME.unpack_from(data, at)
-    body = data[at + _FRAME.size : at + _FRAME.size + length]
-    sound = 0 < length <= MAX_RECORD_BYTES and len(body) == length and body[:1] in b"ETMCS"
-    return body if sound and google_crc32c.value(body) == crc else None
+    start = at + _FRAME.size
+    if not 0 < length <= min(MAX_RECORD_BYTES, len(data) - start) or data[start] not in b"ETMCS":
+        return None
+    body = data[start : start + length]
+    return body if google_crc32c.value(body) == crc else None
 
 
 def _sound_record_after(data: bytes, at: int) -> int | None:

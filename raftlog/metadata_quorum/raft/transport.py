@@ -166,6 +166,9 @@ class RaftTransport(Transport):  # type: ignore[misc]
             _log.warning("refused a connection: %s", error)
         except (OSError, asyncio.IncompleteReadError, TimeoutError, MessageFormatError) as error:
             _log.debug("connection to %s ended: %r", name or "a stranger", error)
+        except Exception:  # noqa: BLE001
+            # A voter of another version, or a bug. The next connection may do better; none would be worse.
+            _log.exception("a message from %s could not be handled, so the connection is closed", name)
         finally:
             if peer is not None and self._peers.get(name) is peer:
                 self._drop(name, peer)
