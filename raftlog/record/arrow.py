@@ -151,7 +151,7 @@ def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Of
         return _with_own_offsets(header, rows, from_offset)
     skip = max(0, from_offset - header.base_offset)
     offsets = _count_from(header.base_offset + skip, rows.num_rows - skip)
-    return pa.record_batch([offsets, *rows.slice(skip).columns], schema=READ_SCHEMA)
+    return pa.record_batch([offsets, *(rows.slice(skip) if skip else rows).columns], schema=READ_SCHEMA)
 
 
 def _with_own_offsets(header: BatchHeader, rows: pa.RecordBatch, from_offset: Offset) -> pa.RecordBatch:
@@ -185,15 +185,26 @@ def read_records(
     return records
 
 
-_counting = pa.Array.from_buffers(pa.int64(), 4096, [None, pa.py_buffer(array("q", range(4096)))])
+_MAX_WINDOW = 16_384
+_zero_on = pa.Array.from_buffers(pa.int64(), _MAX_WINDOW, [None, pa.py_buffer(array("q", range(_MAX_WINDOW)))])
+_window: tuple[Offset, pa.Array] = (0, _zero_on)
 
 
 def _count_from(first: Offset, count: int) -> pa.Array:
-    """Return first, first + 1, ...: by one vectorised addition, because building numbers costs most of a decode."""
-    global _counting  # noqa: PLW0603  (a cache: it only ever grows)
-    if len(_counting) < count:
-        _counting = pa.Array.from_buffers(pa.int64(), 2 * count, [None, pa.py_buffer(array("q", range(2 * count)))])
-    return pc.add(_counting.slice(0, count), first)
+    """Return first, first + 1, ...: by one vectorised addition, because building numbers costs most of a decode.
+
+    Batches are mostly read one after another, so one addition counts for the next ones too.
+    """
+    global _window, _zero_on  # noqa: PLW0603  (caches; a thread that is late only adds once more)
+    start, numbers = _window
+    at = first - start
+    if at < 0 or at + count > len(numbers):
+        wide = max(count, min(8 * count, _MAX_WINDOW))
+        if len(_zero_on) < wide:
+            _zero_on = pa.Array.from_buffers(pa.int64(), 2 * wide, [None, pa.py_buffer(array("q", range(2 * wide)))])
+        at, numbers = 0, pc.add(_zero_on.slice(0, wide), first)
+        _window = (first, numbers)
+    return numbers.slice(at, count)
 
 
 def to_records(rows: pa.RecordBatch, topic: str, partition: int) -> list[Record]:

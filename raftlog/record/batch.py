@@ -118,8 +118,8 @@ def crc32c(buffer: Buffer) -> int:
 
 
 def _header_crc(header: Buffer, at: int = 0) -> int:
-    view = memoryview(header)
-    return crc32c(bytes(view[at : at + _HEADER_CRC_AT]) + bytes(view[at + _AFTER_CRC : at + HEADER_BYTES]))
+    whole = bytes(memoryview(header)[at : at + HEADER_BYTES])
+    return int(google_crc32c.value(whole[:_HEADER_CRC_AT] + whole[_AFTER_CRC:]))
 
 
 def write_header(
