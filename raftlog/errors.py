@@ -339,4 +339,7 @@ def from_wire(body: Any) -> RaftlogError:
     except ValueError:
         return RaftlogError(f"{error.get('code')}: {message}")
     family = _FAMILY.get(code, InvalidRequestError)
-    return family(message, code=code, details=details if isinstance(details, Mapping) else None)
+    details = details if isinstance(details, Mapping) else {}
+    if details.get("appended") and issubclass(family, RetriableError):
+        family = UnknownOutcomeError  # Such as NOT_COORDINATOR from one that was it until it had written.
+    return family(message, code=code, details=details)

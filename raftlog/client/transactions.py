@@ -95,6 +95,8 @@ class TransactionManager:
         self._producer: TransactionalProducer | None = None
         self._failure: RaftlogError | None = None
         self._has_offsets = False
+        self._in_doubt = False
+        """The end that was asked for may have taken effect, though nobody said so."""
         self._link = CoordinatorLink(connection, "transaction", transactional_id)
 
     def require_open(self) -> None:
@@ -176,7 +178,8 @@ class TransactionManager:
         Raises:
             TransactionAbortedError: nothing of it counts; run it again.
             FencedError: another producer has this transactional id; nothing of it counts.
-            UnknownOutcomeError: nobody said in time; all of it may count, or nothing.
+            UnknownOutcomeError: nobody said in time, or before another producer took over; all of it may count, or
+                nothing.
         """
         if self.state == "in transaction":
             self.state = "ending"
@@ -194,8 +197,13 @@ class TransactionManager:
             raise UnknownOutcomeError(
                 f"the transaction may be committed or not: the coordinator did not answer: {error.message}"
             ) from error
-        except FencedError:
-            raise
+        except FencedError as error:
+            if not self._in_doubt:
+                raise
+            raise UnknownOutcomeError(
+                "the transaction may be committed or not: the coordinator did not answer before another producer took "
+                f"over the transactional id {self.transactional_id!r}: close this one"
+            ) from error
         except RaftlogError as error:
             self._failure = error
             await self._abort()
@@ -232,6 +240,7 @@ class TransactionManager:
             producer_epoch=self._producer.producer_epoch,
             committed=committed,
         )
+        self._in_doubt = False
         self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
         self.state = "ready"
 
@@ -253,7 +262,11 @@ class TransactionManager:
             timeout_ms=self._timeout_ms,
             attempt_timeout_ms=ATTEMPT_TIMEOUT_MS,
             message=lambda: body,
+            on_doubt=self._doubt,
         )
+
+    def _doubt(self, _: UnknownOutcomeError) -> None:
+        self._in_doubt = True
 
     def _aborted(self) -> RaftlogError:
         if isinstance(self._failure, FencedError) and self.state == "fenced":
@@ -276,7 +289,7 @@ class Transaction:
     Raises at its end:
         TransactionAbortedError: nothing of it counts; run the block again.
         FencedError: another producer has this transactional id; close this one.
-        UnknownOutcomeError: nobody said in time whether it counts.
+        UnknownOutcomeError: nobody said in time whether it counts, or another producer took over before anybody did.
     """
 
     def __init__(self, manager: TransactionManager) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,14 @@ import pytest
 import raftlog
 from raftlog import Admin, Consumer, Producer
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, TransactionAbortedError
+from raftlog.errors import (
+    ConfigError,
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    TransactionAbortedError,
+    UnknownOutcomeError,
+)
 from raftlog.model import Isolation
 
 pytestmark = pytest.mark.cluster
@@ -129,6 +137,33 @@ async def test_a_second_producer_fences_the_first_and_aborts_what_it_left(url: s
         async with heir.transaction():
             await heir.send(topic_name, b"and more")
     await decided(url, topic_name, ["and more", "inherited"])
+
+
+async def test_a_commit_that_another_producer_followed_before_it_was_answered_is_unknown(
+    url: str, topic_name: str, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """It counts here: "fenced, so nothing of it counts" would have it written once more. Seed 269 of the simulation."""
+    await create(url, topic_name)
+    async with Producer(url, transactional_id=name) as first, Producer(url, transactional_id=name) as second:
+        assert first._transactions is not None
+        link = first._transactions._link
+        call = link.call
+
+        async def lose_the_answer(*question: Any, **options: Any) -> object:
+            monkeypatch.setattr(link, "call", call)
+            await call(*question, **options)
+            async with second.transaction():
+                await second.send(topic_name, b"second")
+            raise UnknownOutcomeError("the answer was lost")
+
+        with pytest.raises(UnknownOutcomeError, match="before another producer took over"):  # noqa: PT012
+            async with first.transaction():
+                await first.send(topic_name, b"first")
+                monkeypatch.setattr(link, "call", lose_the_answer)
+        with pytest.raises(FencedError, match="close this one"):
+            async with first.transaction():
+                pass
+    await decided(url, topic_name, ["first", "second"])
 
 
 async def test_a_transaction_that_takes_too_long_is_aborted_and_the_producer_goes_on(

@@ -25,6 +25,9 @@ def test_every_code_has_a_status_and_survives_the_wire(code: ErrorCode):
 def test_the_family_says_the_duty():
     assert isinstance(from_wire({"code": "NOT_LEADER_OR_FOLLOWER", "message": ""}), errors.StaleRouteError)
     assert isinstance(from_wire({"code": "REQUEST_TIMED_OUT", "message": ""}), errors.UnknownOutcomeError)
+    for code in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER"):
+        body = {"code": code, "message": "", "details": {"appended": True}}
+        assert type(from_wire(body)) is errors.UnknownOutcomeError
     assert isinstance(from_wire({"code": "INSUFFICIENT_STORAGE", "message": ""}), errors.DiskFullError)
     assert isinstance(from_wire({"code": "FENCED_LEADER_EPOCH", "message": ""}), errors.FencedError)
 
