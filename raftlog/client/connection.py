@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,7 +22,8 @@ from raftlog.errors import (
     UnknownOutcomeError,
     UnreachableError,
 )
-from raftlog.model import Address
+from raftlog.model import Address, TopicPartition
+from raftlog.runtime import Tasks
 from raftlog.wire import paths
 from raftlog.wire.metadata import ClientMetadata, PartitionInfo, TopicInfo
 
@@ -32,6 +33,11 @@ METADATA_MAX_AGE_S = 30.0
 UNKNOWN_TOPIC_GRACE_S = 0.5
 ATTEMPT_TIMEOUT_MS = 3_000
 """A broker that does not answer a question any broker can answer is passed over after this long."""
+AVOIDED_S = 10.0
+"""A broker that did not answer is asked last for this long."""
+PATIENCE_S = 1.0
+"""After a leader has been silent for this long, others are asked whether it leads still."""
+LOOK_EVERY_S = 0.5
 
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[Address]:
@@ -76,9 +82,14 @@ class Connection:
         self._metadata_offset = -1
         self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refreshed_at: dict[str, float] = {}
+        self._avoided_until: dict[Address, float] = {}
+        self._tasks = Tasks("client")
+        self._closed = False
         self._turn = random.randrange(1 << 16)  # noqa: S311  (spreads clients over brokers, hides nothing)
 
     async def close(self) -> None:
+        self._closed = True
+        await self._tasks.close()
         await self.session.close()
 
     def known(self, topic: str) -> TopicInfo | None:
@@ -104,9 +115,9 @@ class Connection:
         for topic in topics:
             self._refreshed_at.pop(topic, None)
 
-    def is_stale(self, topic: str) -> bool:
+    def is_stale(self, topic: str, *, max_age_s: float = METADATA_MAX_AGE_S) -> bool:
         age = asyncio.get_running_loop().time() - self._refreshed_at.get(topic, float("-inf"))
-        return age > METADATA_MAX_AGE_S
+        return age > max_age_s
 
     async def topic(self, topic: str) -> TopicInfo:
         """Return a topic, asking for it if it is not known or what is known is old.
@@ -127,12 +138,12 @@ class Connection:
             )
         return info
 
-    async def refresh(self, topics: Sequence[str]) -> None:
+    async def refresh(self, topics: Sequence[str], *, max_age_s: float = METADATA_MAX_AGE_S) -> None:
         """Ask for metadata of some topics, of each once at a time; those that do not exist become unknown."""
         async with AsyncExitStack() as locks:
             for topic in sorted(set(topics)):
                 await locks.enter_async_context(self._refreshing[topic])
-            wanted = [topic for topic in topics if self.is_stale(topic)]
+            wanted = [topic for topic in topics if self.is_stale(topic, max_age_s=max_age_s)]
             if not wanted:
                 return
             metadata = await self._newest_metadata(f"{paths.METADATA}?{'&'.join(f'topic={name}' for name in wanted)}")
@@ -165,15 +176,13 @@ class Connection:
         while True:
             left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
             limit_ms = min(left_ms, ATTEMPT_TIMEOUT_MS) if repeatable else left_ms
+            address = self._next_address()
             try:
-                return await self.session.call(
-                    cls, method, self._next_address(), path, timeout_ms=max(1, limit_ms), **request
-                )
-            except UnknownOutcomeError as error:
-                failure: RaftlogError = error
-                may_repeat = repeatable
-            except (UnreachableError, StaleRouteError, RetriableError) as error:
-                failure, may_repeat = error, True
+                return await self.session.call(cls, method, address, path, timeout_ms=max(1, limit_ms), **request)
+            except RetriableError as error:
+                failure, may_repeat = error, repeatable or not isinstance(error, UnknownOutcomeError)
+                if isinstance(error, UnreachableError | UnknownOutcomeError):
+                    self._avoid(address)
             attempt += 1
             wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
             if not may_repeat or left_ms <= wait_ms:
@@ -188,7 +197,8 @@ class Connection:
             left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
             try:
                 address = await self.require_leader(topic, partition)
-                return await self.session.call(cls, method, address, path, timeout_ms=max(1, left_ms), **request)
+                async with self.while_leading(address, [TopicPartition(topic, partition)]):
+                    return await self.session.call(cls, method, address, path, timeout_ms=max(1, left_ms), **request)
             except RetriableError as error:
                 self.forget_leader_of([topic])
                 attempt += 1
@@ -196,6 +206,53 @@ class Connection:
                 if left_ms <= wait_ms:
                     raise error from None
                 await asyncio.sleep(wait_ms / 1000)
+
+    @asynccontextmanager
+    async def while_leading(
+        self, address: Address, partitions: Sequence[TopicPartition], *, patience_s: float = PATIENCE_S
+    ) -> AsyncIterator[None]:
+        """Give up what is asked of a leader once it is silent, and others lead all of the partitions.
+
+        A broker that hangs keeps its connections: only others know that it leads no more.
+
+        Args:
+            partitions: which it leads, as far as is known. Without any, nothing is given up.
+            patience_s: how long an answer may well take.
+
+        Raises:
+            UnknownOutcomeError: it was given up.
+        """
+        watches: list[asyncio.Task[None]] = []
+
+        def watch() -> None:
+            if partitions and not self._closed:
+                watches.append(self._tasks.spawn(self._watch(address, partitions, limit), name=f"watch {address}"))
+
+        timer = asyncio.get_running_loop().call_later(patience_s, watch)
+        try:
+            async with asyncio.timeout(None) as limit:
+                try:
+                    yield
+                finally:
+                    timer.cancel()
+                    for begun in watches:
+                        begun.cancel()
+        except TimeoutError as error:
+            raise UnknownOutcomeError(
+                f"{address} did not answer, and leads none of the partitions any more that it was asked for"
+            ) from error
+
+    async def _watch(self, address: Address, partitions: Sequence[TopicPartition], limit: asyncio.Timeout) -> None:
+        """End `limit` once others lead."""
+        topics = sorted({partition.topic for partition in partitions})
+        while True:
+            self._avoid(address)
+            with suppress(RaftlogError):
+                await self.refresh(topics, max_age_s=LOOK_EVERY_S / 2)
+            if all(self.leader(*partition) not in (None, address) for partition in partitions):
+                limit.reschedule(asyncio.get_running_loop().time())
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def require_leader(self, topic: str, partition: int) -> Address:
         """Return where a partition's leader is.
@@ -224,6 +281,10 @@ class Connection:
         return info.partitions[partition] if info and 0 <= partition < len(info.partitions) else None
 
     def _next_address(self) -> Address:
-        known = self.known_brokers
+        known, now = self.known_brokers, asyncio.get_running_loop().time()
+        known = [address for address in known if self._avoided_until.get(address, now) <= now] or known
         self._turn += 1
         return known[self._turn % len(known)]
+
+    def _avoid(self, address: Address) -> None:
+        self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S

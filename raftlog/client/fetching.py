@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from raftlog import record, transport
 from raftlog.client.chunk import Chunk
-from raftlog.client.connection import METADATA_MAX_AGE_S, Connection
+from raftlog.client.connection import METADATA_MAX_AGE_S, PATIENCE_S, Connection
 from raftlog.client.metrics import FetchCounters
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicPartition
@@ -170,14 +170,19 @@ class Fetcher:
         started = asyncio.get_running_loop().time()
         self.counters.fetches += 1
         try:
-            response, body = await self.connection.session.call_frame(
-                FetchResponse,
-                "POST",
+            async with self.connection.while_leading(
                 address,
-                paths.FETCH,
-                timeout_ms=self.max_wait_ms + ANSWER_MARGIN_MS,
-                message=request,
-            )
+                [partition for partition in asked if self.connection.leader(*partition) == address],
+                patience_s=self.max_wait_ms / 1000 + PATIENCE_S,
+            ):
+                response, body = await self.connection.session.call_frame(
+                    FetchResponse,
+                    "POST",
+                    address,
+                    paths.FETCH,
+                    timeout_ms=self.max_wait_ms + ANSWER_MARGIN_MS,
+                    message=request,
+                )
             parts = split_parts(
                 body, [result.length for result in response.partitions], error=transport.PeerAnswerError
             )

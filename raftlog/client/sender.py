@@ -212,15 +212,16 @@ class Sender:
         results: Sequence[ProduceResult | RaftlogError]
         self._count(routed, now)
         try:
-            response = await self._connection.session.call(
-                ProduceResponse,
-                "POST",
-                address,
-                paths.PRODUCE,
-                timeout_ms=timeout_ms + 100,
-                body=self._requests.body(routed, timeout_ms=timeout_ms),
-                content_type=media.FRAME,
-            )
+            async with self._connection.while_leading(address, [partition for partition, _ in routed]):
+                response = await self._connection.session.call(
+                    ProduceResponse,
+                    "POST",
+                    address,
+                    paths.PRODUCE,
+                    timeout_ms=timeout_ms + 100,
+                    body=self._requests.body(routed, timeout_ms=timeout_ms),
+                    content_type=media.FRAME,
+                )
             results = in_order(routed, response)
         except RaftlogError as error:
             results = [self._requests.of_request(error, len(routed))] * len(routed)

@@ -100,7 +100,7 @@ async def test_a_send_without_any_answer_is_unknown_and_the_next_one_works(
     info = await create(url, topic_name)
     async with (
         unreliable(await leader_of(shared_cluster, info), "/v1/produce") as (proxy, dial),
-        Producer(url, dial=dial, delivery_timeout_ms=400, linger_ms=0) as producer,
+        Producer(url, dial=dial, delivery_timeout_ms=2_000, linger_ms=0) as producer,
     ):
         proxy.lose = 1_000
         with pytest.raises(UnknownOutcomeError, match="it may be in the log"):

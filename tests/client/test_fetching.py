@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +29,9 @@ class Leader:
     async def refresh(self, topics: list[str]) -> None: ...
 
     def forget_leader_of(self, topics: object) -> None: ...
+
+    def while_leading(self, *_: object, **__: object) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def leader(self, topic: str, partition: int) -> Address:
         return LEADER

@@ -1,0 +1,95 @@
+"""A broker that hangs keeps its connections open: clients learn from the others that it leads no more."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from raftlog import Admin, Consumer, Producer
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.client.connection import Connection
+from raftlog.errors import RetriableError, UnknownOutcomeError
+from raftlog.model import Address, TopicPartition
+
+PATIENT_MS = 120_000
+HUNG, OTHER = Address("127.0.0.1", 1), Address("127.0.0.1", 2)
+
+
+@pytest.mark.cluster
+async def test_who_writes_and_reads_goes_on_with_the_next_leader_long_before_its_time_is_up(tmp_path: Path):
+    with LocalCluster(tmp_path / "c", port=0) as cluster:
+        url = cluster.bootstrap
+        async with Admin(url) as admin:
+            topic = await admin.create_topic("t", partitions=1, replication_factor=3)
+        async with (
+            Admin(url, timeout_ms=PATIENT_MS) as admin,
+            Producer(url, request_timeout_ms=PATIENT_MS, delivery_timeout_ms=PATIENT_MS) as producer,
+            Consumer(url, "t", start="earliest", request_timeout_ms=PATIENT_MS) as consumer,
+        ):
+            await producer.send("t", b"before")
+            assert [record.value for record in await consumer.fetch()] == [b"before"]
+            hung = f"broker-{topic.partitions[0].leader}"
+            cluster.pause(hung)
+            try:
+                async with asyncio.timeout(PATIENT_MS / 4000):
+                    sent = await producer.send("t", b"meanwhile")
+                    assert [record.value for record in await consumer.fetch(max_wait_ms=PATIENT_MS)] == [b"meanwhile"]
+                    assert await admin.list_offsets("t") is not None
+            finally:
+                cluster.resume(hung)
+        assert sent.offset == 1
+
+
+@pytest.fixture
+async def connection():
+    client = Connection([f"http://{HUNG}", f"http://{OTHER}"], timeout_ms=PATIENT_MS)
+    yield client
+    await client.close()
+
+
+def led_by(connection: Connection, **leaders: int) -> None:
+    """Have the client believe in leaders of partition 0 of some topics."""
+    connection._brokers = {1: HUNG, 2: OTHER}
+    for topic, leader in leaders.items():
+        connection._topics[topic] = SimpleNamespace(partitions=[SimpleNamespace(leader=leader)])  # type: ignore[assignment]
+
+
+async def given_up(connection: Connection, *topics: str) -> bool:
+    """Wait for the hung broker's answer; tell whether that was given up, rather than waited for to its end."""
+    try:
+        async with connection.while_leading(HUNG, [TopicPartition(topic, 0) for topic in topics], patience_s=0):
+            await asyncio.sleep(0.3)
+    except UnknownOutcomeError as error:
+        assert "leads none of the partitions any more" in str(error)  # noqa: PT017
+        return True
+    return False
+
+
+async def test_a_question_is_given_up_once_others_lead_all_that_it_is_about(connection: Connection):
+    led_by(connection, moved=2, stays=1, orphan=-1)
+    with mock.patch.object(connection, "refresh", mock.AsyncMock(side_effect=RetriableError("nobody answers"))):
+        assert await given_up(connection, "moved")
+        assert not await given_up(connection, "moved", "stays")
+        assert not await given_up(connection, "orphan")
+        assert not await given_up(connection)
+
+
+async def test_who_did_not_answer_is_asked_last(connection: Connection):
+    led_by(connection)
+    asked = []
+
+    async def call(_: type, __: str, address: Address, *___: Any, **____: Any) -> str:
+        asked.append(address)
+        if address == HUNG:
+            raise UnknownOutcomeError("no answer")
+        return "answer"
+
+    with mock.patch.object(connection.session, "call", call):
+        for _ in range(8):
+            assert await connection.ask_any(str, "GET", "/") == "answer"
+    assert asked.count(HUNG) <= 1
