@@ -1,9 +1,10 @@
 """Disks of simulated machines. Files are real; what survives a loss of power is simulated.
 
-A file keeps what it held at its last fsync, and of what was written since any part, torn at any byte. A folder keeps
-the names that it had at its last fsync; each later creation, rename or removal is kept or not, one by one. Files that
-were removed or replaced, but whose old name a folder still owes, wait in a morgue. A process that is killed loses
-nothing that it has written; of the write that it is killed in, the beginning is there.
+A file keeps what it held at its last fsync, and of what was written since any part, torn at any byte, or with zeros
+for the sectors that are missing. A folder keeps the names that it had at its last fsync; each later creation, rename or
+removal is kept or not, one by one. Files that were removed or replaced, but whose old name a folder still owes, wait in
+a morgue. A process that is killed loses nothing that it has written; of the write that it is killed in, the beginning is
+there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Literal
 from unittest import mock
 
 from simulation.cluster.loop import CURRENT, Process, ProcessDiedError
+from simulation.disk import SECTOR_BYTES
 
 SPARED_BYTES = 4_096
 Fuse = Literal["power", "kill", "error"]
@@ -181,7 +183,8 @@ class Disks:
             kept = self._dice.choice((common, len(new), self._dice.randint(common, len(new))))
             content = new[:kept]
             if kept < len(new) and self._dice.random() < 0.2:
-                content += bytes(len(new) - kept)  # The size was noted, the bytes were not.
+                # The size was noted, sectors of bytes were not.
+                content = new[: max(common, kept - kept % SECTOR_BYTES)].ljust(len(new), b"\0")
         elif common == len(new):  # Cut since.
             content = self._dice.choice((old, new))
         else:  # Cut, and written again.
