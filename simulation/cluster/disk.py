@@ -3,8 +3,8 @@
 A file keeps what it held at its last fsync, and of what was written since any part, torn at any byte, or with zeros
 for the sectors that are missing. A folder keeps the names that it had at its last fsync; each later creation, rename or
 removal is kept or not, one by one. Files that were removed or replaced, but whose old name a folder still owes, wait in
-a morgue. A process that is killed loses nothing that it has written; of the write that it is killed in, the beginning is
-there.
+a morgue. A process that is killed loses nothing that it has written; of the write that it is killed in, the beginning
+is there.
 """
 
 from __future__ import annotations
