@@ -135,7 +135,7 @@ class Facade(Generic[C]):
         return InvalidRequestError(f"this {type(self).__name__.lower()} is closed; make another one")
 
     def _require_can_wait(self) -> None:
-        if threading.get_ident() == self._thread.ident:
+        if threading.current_thread() is self._thread:  # Not the ident: it is given anew once the thread has ended.
             raise RuntimeError(
                 f"a callback of this {type(self).__name__.lower()} calls it in the thread that does its work, which "
                 "would wait for itself: have another thread make the call (a queue, an executor), or take the async "
