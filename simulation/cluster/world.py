@@ -115,12 +115,16 @@ class World:
             self._end(node)
             assert node.process is not None
             self.net.power_lost(node.process)
-        self.disks.lose_power(node.host)
-        node.boots += 1
-        self.net.dark.add(node.host)
-        if node.rotten:
-            # A machine that comes back with a torn log, and bad bytes in it, cannot tell one from the other.
-            self.replace_disk(node)
+        running = CURRENT.set(None)  # It may be the one that dies here, whose disk does nothing for it any more.
+        try:
+            self.disks.lose_power(node.host)
+            node.boots += 1
+            self.net.dark.add(node.host)
+            if node.rotten:
+                # A machine that comes back with a torn log, and bad bytes in it, cannot tell one from the other.
+                self.replace_disk(node)
+        finally:
+            CURRENT.reset(running)
 
     def power_on(self, node: Node) -> None:
         if node.host in self.net.dark:
