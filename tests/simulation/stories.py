@@ -232,6 +232,25 @@ async def scenario_12_a_single_sync_that_fails_ends_its_broker(script: Script) -
     await script.acknowledged(5)
 
 
+@story()
+async def scenario_12_a_machine_loses_power_in_the_middle_of_a_write(script: Script) -> None:
+    """It boots anew, and its broker knows that writes may be missing: it cuts them, and nobody has to help."""
+    leader = script.leader()
+    boots, scratch = leader.boots, leader.folder / "scratch"
+    assert leader.process is not None
+    leader.process.context.run(scratch.mkdir)
+    for number in range(20):  # Names that nobody has synced: some of them go.
+        leader.process.context.run((scratch / str(number)).touch)
+    script.world.disks.by_host[leader.host].fuse = (3, "power")
+    await script.until(lambda: not leader.running, "it loses power")
+    assert leader.boots == boots + 1
+    script.world.power_on(leader)
+    script.world.start(leader)
+    await script.until(lambda: leader.broker is not None and leader.broker._data_dir.power_lost, "it knows")
+    await script.until(lambda: leader.broker is not None and not leader.broker._data_dir.power_lost, "it opened all")
+    await script.in_sync()
+
+
 @story(min_insync_replicas=1)
 async def scenario_14_without_followers_nobody_unclean_leads(script: Script) -> None:
     """All followers are cut off, the ISR shrinks to the leader, the leader dies: unavailable, by default."""
