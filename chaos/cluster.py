@@ -21,6 +21,7 @@ from chaos.shim import Shim
 from chaos.topology import CLIENT, Topology
 from raftlog.cli.cluster_plan import merged
 from raftlog.cli.local_cluster import ClusterError, LocalCluster
+from raftlog.cli.processes import send_together
 from raftlog.model import Address
 from raftlog.wire.metadata import TopicInfo
 
@@ -122,18 +123,11 @@ class ChaosCluster:
         alive = [name for name in names if self.nodes.pid(name) is not None]
         if sig is signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
-        apart_ms = self._signal(alive, sig)
+        _, apart_ms = send_together([process for name in alive if (process := self.nodes.process(name))], sig)
         await asyncio.gather(*(asyncio.to_thread(self._end, name, sig) for name in alive))
         if sig is not signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
         return apart_ms
-
-    def _signal(self, names: Sequence[str], sig: signal.Signals) -> float:
-        processes = [process for name in names if (process := self.nodes.process(name)) is not None]
-        started = time.monotonic()
-        for process in processes:
-            process.send(sig)
-        return (time.monotonic() - started) * 1_000
 
     def _end(self, name: str, sig: signal.Signals) -> None:
         for each in (sig, signal.SIGKILL):

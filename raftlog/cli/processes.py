@@ -11,8 +11,9 @@ import ctypes
 import os
 import select
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -56,18 +57,11 @@ class ProcessIdentity:
 
     def send(self, sig: signal.Signals) -> bool:
         """Send a signal; return False if the process is gone."""
-        with self._pidfd() as pidfd:
-            if pidfd is None or not self.alive:
-                return False
-            try:
-                signal.pidfd_send_signal(pidfd, sig)
-            except ProcessLookupError:
-                return False
-            return True
+        return bool(send_together([self], sig)[0])
 
     def wait_gone(self, timeout_s: float) -> bool:
         """Wait until the last thread of the process has ended; return False if one is left after `timeout_s`."""
-        with self._pidfd() as pidfd:
+        with self.pidfd() as pidfd:
             if pidfd is None:
                 return True
             poller = select.poll()
@@ -75,7 +69,8 @@ class ProcessIdentity:
             return bool(poller.poll(max(0.0, timeout_s) * 1000))
 
     @contextmanager
-    def _pidfd(self) -> Iterator[int | None]:
+    def pidfd(self) -> Iterator[int | None]:
+        """Lend a descriptor that means this process and no other; None if it is gone."""
         try:
             pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -86,6 +81,20 @@ class ProcessIdentity:
             yield pidfd if stat is not None and int(stat[19]) == self.start_ticks else None
         finally:
             os.close(pidfd)
+
+
+def send_together(processes: Sequence[ProcessIdentity], sig: signal.Signals) -> tuple[int, float]:
+    """Send some processes a signal, with nothing in between; return how many had it, and how many ms it took."""
+    with ExitStack() as opened:
+        alive = [
+            pidfd for each in processes if (pidfd := opened.enter_context(each.pidfd())) is not None and each.alive
+        ]
+        sent, started = 0, time.monotonic()
+        for pidfd in alive:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, sig)
+                sent += 1
+        return sent, (time.monotonic() - started) * 1_000
 
 
 def die_with_parent(parent_pid: int) -> None:
