@@ -126,7 +126,7 @@ class Machine:
     def load_snapshot(self, index: int, data: bytes) -> None:
         if self.entries and index < self.entries[-1][0]:
             self._promises.fail(f"{self.name} went back from {self.entries[-1][0]} to a snapshot of {index}")
-        entries: list[Any] = list(decode(data))
+        entries: list[Any] = [tuple(entry) for entry in decode(data)]
         if entries and entries[-1][0] > index:
             self._promises.fail(f"{self.name} loaded a snapshot of {index} that holds {entries[-1][0]}")
         for entry_index, payload in entries:

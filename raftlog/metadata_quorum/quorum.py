@@ -150,14 +150,13 @@ class PySyncObjQuorum:
             raise RaftlogError(f"a command has at most {MAX_COMMAND_BYTES} bytes, received {len(payload)}")
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._proposed[outcome] = None
+        expiry = outcome.get_loop().call_later(timeout_ms / 1000, _give_up, outcome, timeout_ms)
         engine.propose(payload, lambda index, reason: _settle(outcome, index, reason))
         self._wake()
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await outcome
-        except TimeoutError:
-            raise UnknownOutcomeError(f"not committed within {timeout_ms} ms; it may be later") from None
+            return await outcome
         finally:
+            expiry.cancel()
             del self._proposed[outcome]
 
     def _wake(self) -> None:
@@ -193,6 +192,11 @@ class PySyncObjQuorum:
         for outcome in self._proposed:
             if not outcome.done():
                 outcome.set_exception(UnknownOutcomeError("this controller was replaced; it may be committed later"))
+
+
+def _give_up(outcome: asyncio.Future[int], timeout_ms: int) -> None:
+    if not outcome.done():
+        outcome.set_exception(UnknownOutcomeError(f"not committed within {timeout_ms} ms; it may be later"))
 
 
 def _settle(outcome: asyncio.Future[int], index: int | None, reason: int) -> None:

@@ -140,7 +140,7 @@ class OurVoter(RaftEngine):
         return encode(tuple(self.entries))
 
     def load_snapshot(self, index: int, data: bytes) -> None:
-        self.entries = list(decode(data))
+        self.entries = [tuple(entry) for entry in decode(data)]
 
     def leadership_changed(self, leader: int | None) -> None:
         """The script asks."""

@@ -107,6 +107,8 @@ def test_workers_of_a_standalone_cluster_read(master, environment, shared_cluste
 def test_a_spark_connect_server_reads(environment, shared_cluster, topic, tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio, grpcio-status, googleapis-common-protos, zstandard")
 
+    # Otherwise Spark's own server listens on 15002 whatever it is told, which any other test may hold.
+    environment |= {"SPARK_TESTING": "1"}
     seen = run(environment, "connect", shared_cluster.bootstrap, topic, str(tmp_path))
 
     assert seen == {"batch": {"0": 90, "1": 90, "2": 90}, "stream": RECORDS, "hosts": 0}

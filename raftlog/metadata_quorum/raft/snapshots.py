@@ -3,6 +3,8 @@
 Takes the place of PySyncObj's own serializer, whose method names it keeps. One file, replaced atomically:
 
     magic | u32 CRC-32C of body | u64 length of body | body = (state, last applied entry, the entry before it)
+
+The body is MessagePack.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from raftlog.metadata_quorum.seam import StateMachine
 
 _log = logging.getLogger(__name__)
 CHUNK_BYTES = 256 << 10
-_MAGIC = b"RLSNAP01"
+_MAGIC = b"RLSNAP02"
 _HEAD = struct.Struct("<IQ")
 _RETRY_ENTRIES = 1_000
 """After a failure (a full disk), wait for this many more entries before the next attempt."""
@@ -116,7 +118,7 @@ class Snapshots:
 
     def _read(self) -> tuple[bytes, Entry, Entry]:
         state, last, previous = decode(_body(self._path.read_bytes()))
-        return state, last, previous
+        return state, tuple(last), tuple(previous)
 
     def _replace(self, content: bytes) -> None:
         beside = self._path.with_name(self._path.name + ".new")
