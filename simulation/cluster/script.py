@@ -40,6 +40,10 @@ class Script:
         assert topic is not None
         return topic.partitions[partition]
 
+    def active(self) -> Node:
+        """The controller that acts; a story that asks has no election under way."""
+        return next(n for n in self.world.controllers if n.controller and n.controller.quorum.leader == n.node_id)
+
     def broker(self, broker_id: int) -> Node:
         return self.world.nodes[f"broker-{broker_id}"]
 
