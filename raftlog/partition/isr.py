@@ -28,6 +28,8 @@ from raftlog.wire.controller import (
 _log = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 200
 RETRY_MS = 100
+STALL_MS = 100
+"""A check that is later than this was held up by its own process: paused, or busy."""
 _REFUSED = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST}
 """After these the controller has certainly not accepted the change, and no newer metadata may come to say so."""
 
@@ -71,15 +73,23 @@ class IsrKeeper:
         self._hint.set()
 
     async def run(self) -> None:
-        """Check for ever: at each hint, and at least each `CHECK_INTERVAL_MS`."""
+        """Check for ever: at each hint, and at least each `CHECK_INTERVAL_MS`.
+
+        After a stall, what followers said meanwhile waits in the sockets still: one check is left out, so that a leader
+        that was paused does not take its own silence for theirs, and go on alone.
+        """
+        stalled = False
         while True:
+            due_ms = self._clock.monotonic_ms() + CHECK_INTERVAL_MS
             try:
                 async with asyncio.timeout(CHECK_INTERVAL_MS / 1000):
                     await self._hint.wait()
             except TimeoutError:
                 pass
             self._hint.clear()
-            await self.check()
+            stalled = not stalled and self._clock.monotonic_ms() - due_ms > STALL_MS
+            if not stalled:
+                await self.check()
 
     async def check(self) -> None:
         """Propose what has to change, and take in the answers."""

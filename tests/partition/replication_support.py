@@ -33,8 +33,12 @@ from raftlog.wire.controller import (
 from raftlog.wire.replication import ReplicaFetchRequest
 
 TOPIC_ID = "c" * 32
+# Silence as long as a broker allows: a disk under load takes 0.1 s for a sync, and a follower may need several.
 FAST = ReplicationConfig(
-    replica_lag_time_max_ms=700, replica_fetch_wait_max_ms=100, replica_fetch_backoff_ms=10, replica_silence_max_ms=300
+    replica_lag_time_max_ms=2_000,
+    replica_fetch_wait_max_ms=100,
+    replica_fetch_backoff_ms=10,
+    replica_silence_max_ms=2_000,
 )
 
 
@@ -129,11 +133,15 @@ class World:
         await self.brokers[broker].stop()
 
     async def push(self, *, to: set[int] | None = None, complete: bool = False) -> None:
-        """Tell the running brokers (some of them) the present state."""
+        """Tell the running brokers (some of them) the present state.
+
+        The leader comes last: it would take the time that a slow disk keeps the others from fetching for their silence.
+        """
         assignment = PartitionAssignment(
             topic="t", topic_id=self.topic_id, partition=0, state=self.state, configs=self.configs
         )
-        for broker in sorted(self.running & (to or self.running)):
+        told = self.running & (to or self.running)
+        for broker in sorted(told, key=lambda broker: (broker == self.state.leader, broker)):
             manager = self.brokers[broker].manager
             await manager.apply([assignment], self.registrations(), complete=complete)
 

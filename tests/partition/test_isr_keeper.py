@@ -240,6 +240,50 @@ async def test_whom_the_controller_would_refuse_is_not_proposed(desk: Desk, chan
     assert desk.asked == []
 
 
+async def test_a_leader_that_stood_still_hears_its_followers_before_it_judges_them(desk: Desk):
+    desk.answers = [accept, accept]
+    await desk.keeper.check()
+    running = asyncio.ensure_future(desk.keeper.run())
+    await asyncio.sleep(0)
+    desk.solo.clock.now_ms = 60_000  # As if the process had been paused.
+    desk.keeper.hint()
+    await until_taken(desk)
+    assert desk.members == [[1, 2, 3]]
+    desk.solo.follow(2)  # Its fetch had waited in the socket; 3 is silent indeed.
+    desk.keeper.hint()
+    async with asyncio.timeout(5):
+        while len(desk.asked) == 1:
+            await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert desk.members == [[1, 2, 3], [1, 2]]
+
+
+async def test_a_leader_that_is_late_each_time_judges_all_the_same(desk: Desk):
+    desk.answers = [accept, accept]
+    await desk.keeper.check()
+    running = asyncio.ensure_future(desk.keeper.run())
+    for late in (1, 2):
+        await asyncio.sleep(0)
+        desk.solo.clock.now_ms = late * 60_000
+        desk.solo.follow(2)
+        desk.keeper.hint()
+        await until_taken(desk)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert desk.members == [[1, 2, 3], [1, 2]]
+
+
+async def until_taken(desk: Desk) -> None:
+    """Wait until the keeper has acted upon a hint, or has left it."""
+    async with asyncio.timeout(5):
+        while desk.keeper._hint.is_set():
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
 async def test_a_hint_is_acted_upon_at_once_and_a_lost_one_soon(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(isr_module, "CHECK_INTERVAL_MS", 60_000)
     desk.answers = [accept]

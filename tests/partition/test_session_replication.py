@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import replication_support
 from replication_support import World
 
 from raftlog.model import PartitionAssignment
@@ -107,11 +108,13 @@ async def test_new_partitions_start_at_once_in_the_session_that_is_there(tmp_pat
         assert world.ends(3)[-3:] == [1, 1, 1]
 
 
-async def test_quiet_partitions_stay_in_sync(tmp_path: Path):
+async def test_quiet_partitions_stay_in_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    limits = replace(replication_support.FAST, replica_silence_max_ms=700)
+    monkeypatch.setattr(replication_support, "FAST", limits)
     async with Many(tmp_path) as world:
         await world.send(0, "x")
         loop = asyncio.get_running_loop()
-        until = loop.time() + 1.0  # Three times as long as silence is allowed here.
+        until = loop.time() + 3 * limits.replica_silence_max_ms / 1000
         while loop.time() < until:
             await world.send(0, "only this one is written to")
 
