@@ -178,11 +178,14 @@ class Connection:
             limit_ms = min(left_ms, ATTEMPT_TIMEOUT_MS) if repeatable else left_ms
             address = self._next_address()
             try:
-                return await self.session.call(cls, method, address, path, timeout_ms=max(1, limit_ms), **request)
+                answer = await self.session.call(cls, method, address, path, timeout_ms=max(1, limit_ms), **request)
             except RetriableError as error:
                 failure, may_repeat = error, repeatable or not isinstance(error, UnknownOutcomeError)
                 if isinstance(error, UnreachableError | UnknownOutcomeError):
                     self._avoid(address)
+            else:
+                self._avoided_until.pop(address, None)
+                return answer
             attempt += 1
             wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
             if not may_repeat or left_ms <= wait_ms:
@@ -282,9 +285,10 @@ class Connection:
 
     def _next_address(self) -> Address:
         known, now = self.known_brokers, asyncio.get_running_loop().time()
-        known = [address for address in known if self._avoided_until.get(address, now) <= now] or known
         self._turn += 1
-        return known[self._turn % len(known)]
+        if answering := [address for address in known if self._avoided_until.get(address, now) <= now]:
+            return answering[self._turn % len(answering)]
+        return min(known, key=self._avoided_until.__getitem__)  # It has had the longest time to recover.
 
     def _avoid(self, address: Address) -> None:
         self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S

@@ -79,17 +79,51 @@ async def test_a_question_is_given_up_once_others_lead_all_that_it_is_about(conn
         assert not await given_up(connection)
 
 
-async def test_who_did_not_answer_is_asked_last(connection: Connection):
-    led_by(connection)
-    asked = []
+@pytest.fixture
+def asked(connection: Connection):
+    """Whom the client asks, in order; whoever is in `silent` does not answer."""
+    order = Asked()
 
     async def call(_: type, __: str, address: Address, *___: Any, **____: Any) -> str:
-        asked.append(address)
-        if address == HUNG:
+        order.append(address)
+        if address in order.silent:
             raise UnknownOutcomeError("no answer")
         return "answer"
 
     with mock.patch.object(connection.session, "call", call):
-        for _ in range(8):
-            assert await connection.ask_any(str, "GET", "/") == "answer"
+        yield order
+
+
+class Asked(list[Address]):
+    def __init__(self) -> None:
+        self.silent = {HUNG}
+
+
+async def test_who_did_not_answer_is_asked_last(connection: Connection, asked: Asked):
+    led_by(connection)
+    for _ in range(8):
+        assert await connection.ask_any(str, "GET", "/") == "answer"
     assert asked.count(HUNG) <= 1
+
+
+async def test_of_all_who_did_not_answer_the_last_one_is_asked_last(connection: Connection, asked: Asked):
+    """Brokers that were killed and are back must not be taken for worse than the one that hangs now."""
+    led_by(connection)
+    connection._avoid(OTHER)
+    await asyncio.sleep(0.01)
+    connection._avoid(HUNG)
+    for _ in range(8):
+        assert await connection.ask_any(str, "GET", "/") == "answer"
+    assert HUNG not in asked
+
+
+async def test_who_answers_is_asked_in_turn_again(connection: Connection, asked: Asked):
+    led_by(connection)
+    connection._avoid(HUNG)
+    await asyncio.sleep(0.01)
+    connection._avoid(OTHER)
+    asked.silent = set()
+    for _ in range(8):
+        assert await connection.ask_any(str, "GET", "/") == "answer"
+    assert asked[0] == HUNG
+    assert OTHER not in asked
