@@ -27,10 +27,12 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """Decode one message. Sequences come back as lists.
+    """Decode one message; sequences come back as lists.
+
+    What follows it is not looked at: frames and files know their own length.
 
     Raises:
-        MessageFormatError: a tag is unknown, or something is too short, too long or too deep.
+        MessageFormatError: a tag is unknown, or something is too short or too deep.
     """
     try:
         return ormsgpack.unpackb(data)
