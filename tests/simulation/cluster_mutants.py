@@ -432,7 +432,12 @@ def followers_learn_nothing_of_producers(patch: Any) -> None:
 
 @mutant
 def consumers_read_what_is_not_committed(patch: Any) -> None:
-    def read(self: Any, offset: int, max_bytes: int, *, any_replica: bool = False) -> Any:
+    """Readers of committed records go on as they should: nothing tells but a record that was read, and is gone."""
+    honest = Replica.read
+
+    def read(self: Any, offset: int, max_bytes: int, *, isolation: str = "read_uncommitted", **more: Any) -> Any:
+        if isolation == "read_committed":
+            return honest(self, offset, max_bytes, isolation=isolation, **more)
         core = self.require_leader()
         end = self.log.log_end_offset
         return readable.ReadResult(

@@ -63,6 +63,9 @@ def search(most_seeds: int, name: str) -> Search:
                     run()
             except BrokenPromiseError as found:
                 return Search(name, run_name, runs, str(found), time.perf_counter() - started)
+            except Exception as error:  # noqa: BLE001 (of a rule broken badly: the others are still to be played)
+                broken = f"{run_name} broke no promise, it failed: {error!r}"
+                return Search(name, None, runs, broken, time.perf_counter() - started)
     for test in TOLD_BY.get(name, ()):
         runs += 1
         if fails(name, test):
@@ -98,7 +101,7 @@ def main() -> int:
         sys.exit(f"no mutant is named {min(unknown)!r}; mutants: {', '.join(MUTANTS)}")
     searches = []
     for done in search_all(most, names):
-        how = f"{done.found_by}: {done.broken[:150]}" if done.found_by else "SURVIVES"
+        how = f"{done.found_by or 'SURVIVES'}: {done.broken[:150] or 'nothing shows it'}"
         sys.stderr.write(f"{done.name}: {how} ({done.runs} runs, {done.seconds:.0f} s)\n")
         searches.append(done)
     survivors = [done.name for done in searches if done.found_by is None]
