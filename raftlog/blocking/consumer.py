@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from raftlog.blocking.facade import Facade
 from raftlog.blocking.stepping import SteppedConsumer, Steps
+from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.group_session import OnRebalance
 from raftlog.client.metrics import ConsumerMetrics
 from raftlog.client.offsets import OffsetAndMetadata
 from raftlog.client.starts import Start
-from raftlog.client.transactions import GroupMetadata
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Offset, TopicPartition
 from raftlog.record import Record

@@ -10,10 +10,10 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from raftlog.blocking.facade import Facade
 from raftlog.blocking.outbox import Outbox, QueueingProducer
+from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.metrics import ProducerMetrics
 from raftlog.client.record_input import HeadersLike, new_record
-from raftlog.client.transactions import GroupMetadata
 from raftlog.model import Offset
 
 P = ParamSpec("P")

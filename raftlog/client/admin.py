@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from raftlog import wire
 from raftlog.client.admin_groups import GroupAdmin
 from raftlog.client.connection import parse_bootstrap
 from raftlog.client.starts import Start, ask_offset
 from raftlog.errors import ErrorCode, NotFoundError
 from raftlog.model import BrokerId, Isolation, Offset, TopicPartition
 from raftlog.wire import paths
-from raftlog.wire.admin import (
-    AlterTopicBody,
-    BrokerConfigsBody,
-    BrokerConfigsResponse,
-    ElectedLeader,
-    ElectionPartition,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    LogDirsResponse,
-    QuorumResponse,
-    Reassignment,
-    ReassignmentRequest,
-    ReassignmentsResponse,
-    ReassignPartition,
-)
 from raftlog.wire.data import HIGH_WATERMARK, DeleteRecordsBody, DeleteRecordsResponse, OffsetResponse
 from raftlog.wire.metadata import (
     BrokerInfo,
@@ -38,6 +24,9 @@ from raftlog.wire.metadata import (
     TopicInfo,
     TopicsResponse,
 )
+
+if TYPE_CHECKING:
+    from raftlog.wire.admin import ElectedLeader, LogDirsResponse, QuorumResponse, Reassignment
 
 
 class Admin(GroupAdmin):
@@ -104,7 +93,7 @@ class Admin(GroupAdmin):
             InvalidRequestError: INVALID_CONFIG or INVALID_PARTITIONS; nothing was changed.
         """
         path = paths.fill(paths.TOPIC, topic=topic)
-        body = AlterTopicBody(configs=configs or {}, partitions=partitions)
+        body = wire.admin.AlterTopicBody(configs=configs or {}, partitions=partitions)
         return await self._connection.ask_any(TopicInfo, "PATCH", path, message=body)
 
     async def list_topics(self, *, local: bool = False) -> list[TopicInfo]:
@@ -168,18 +157,20 @@ class Admin(GroupAdmin):
             InvalidRequestError: INVALID_REPLICA_ASSIGNMENT or NO_REASSIGNMENT_IN_PROGRESS; nothing was changed.
         """
         asked = tuple(
-            ReassignPartition(topic=topic, partition=partition, replicas=None if brokers is None else tuple(brokers))
+            wire.admin.ReassignPartition(
+                topic=topic, partition=partition, replicas=None if brokers is None else tuple(brokers)
+            )
             for (topic, partition), brokers in target.items()
         )
-        request = ReassignmentRequest(partitions=asked)
+        request = wire.admin.ReassignmentRequest(partitions=asked)
         answer = await self._connection.ask_any(
-            ReassignmentsResponse, "POST", paths.REASSIGNMENTS, message=request, repeatable=False
+            wire.admin.ReassignmentsResponse, "POST", paths.REASSIGNMENTS, message=request, repeatable=False
         )
         return list(answer.partitions)
 
     async def reassignments(self, *, local: bool = False) -> list[Reassignment]:
         """Return the reassignments that are under way."""
-        return list((await self._read(ReassignmentsResponse, paths.REASSIGNMENTS, local)).partitions)
+        return list((await self._read(wire.admin.ReassignmentsResponse, paths.REASSIGNMENTS, local)).partitions)
 
     async def elect_leaders(
         self, partitions: Sequence[tuple[str, int]] | None = None, *, unclean: bool = False
@@ -189,10 +180,14 @@ class Admin(GroupAdmin):
         Args:
             unclean: for partitions that have no leader, elect any replica that is alive. Loses records!
         """
-        named = None if partitions is None else tuple(ElectionPartition(topic=t, partition=p) for t, p in partitions)
-        request = ElectLeadersRequest(election="unclean" if unclean else "preferred", partitions=named)
+        named = (
+            None
+            if partitions is None
+            else tuple(wire.admin.ElectionPartition(topic=t, partition=p) for t, p in partitions)
+        )
+        request = wire.admin.ElectLeadersRequest(election="unclean" if unclean else "preferred", partitions=named)
         answer = await self._connection.ask_any(
-            ElectLeadersResponse, "POST", paths.LEADER_ELECTIONS, message=request, repeatable=not unclean
+            wire.admin.ElectLeadersResponse, "POST", paths.LEADER_ELECTIONS, message=request, repeatable=not unclean
         )
         return list(answer.partitions)
 
@@ -202,7 +197,7 @@ class Admin(GroupAdmin):
 
     async def describe_quorum(self) -> QuorumResponse:
         """Return how far each voter of the metadata quorum is."""
-        return await self._connection.ask_any(QuorumResponse, "GET", paths.QUORUM)
+        return await self._connection.ask_any(wire.admin.QuorumResponse, "GET", paths.QUORUM)
 
     async def controller(self, *, local: bool = False) -> ControllerInfo:
         """Return who the active controller is."""
@@ -229,7 +224,9 @@ class Admin(GroupAdmin):
         (address,) = parse_bootstrap(broker.url)
         path = paths.fill(paths.LOG_DIRS, broker=broker.broker_id)
         timeout_ms = self._connection.timeout_ms
-        return await self._connection.session.call(LogDirsResponse, "GET", address, path, timeout_ms=timeout_ms)
+        return await self._connection.session.call(
+            wire.admin.LogDirsResponse, "GET", address, path, timeout_ms=timeout_ms
+        )
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
         """Forget a broker that will not come back.
@@ -244,7 +241,7 @@ class Admin(GroupAdmin):
     async def broker_configs(self, broker_id: BrokerId | None = None, *, local: bool = False) -> dict[str, ConfigValue]:
         """Return the dynamic settings of one broker, or (None) those of all."""
         path = paths.fill(paths.BROKER_CONFIGS, broker="default" if broker_id is None else broker_id)
-        return dict((await self._read(BrokerConfigsResponse, path, local)).configs)
+        return dict((await self._read(wire.admin.BrokerConfigsResponse, path, local)).configs)
 
     async def alter_broker_configs(
         self, configs: Mapping[str, ConfigValue | None], broker_id: BrokerId | None = None
@@ -252,6 +249,6 @@ class Admin(GroupAdmin):
         """Change dynamic settings of one broker, or (None) of all: what topics without their own go by there."""
         path = paths.fill(paths.BROKER_CONFIGS, broker="default" if broker_id is None else broker_id)
         answer = await self._connection.ask_any(
-            BrokerConfigsResponse, "PATCH", path, message=BrokerConfigsBody(configs=configs)
+            wire.admin.BrokerConfigsResponse, "PATCH", path, message=wire.admin.BrokerConfigsBody(configs=configs)
         )
         return dict(answer.configs)

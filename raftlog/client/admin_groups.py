@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from raftlog import wire
 from raftlog.client.admin_security import SecurityAdmin
 from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.starts import Start, ask_offset
@@ -13,17 +14,9 @@ from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFound
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
-from raftlog.wire.groups import (
-    CommitOffset,
-    GroupDescription,
-    GroupListing,
-    GroupsResponse,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchResponse,
-    OffsetResults,
-    by_topic,
-)
+
+if TYPE_CHECKING:
+    from raftlog.wire.groups import GroupDescription, GroupListing, OffsetResults
 
 
 class GroupAdmin(SecurityAdmin):
@@ -35,7 +28,7 @@ class GroupAdmin(SecurityAdmin):
 
     async def list_groups(self) -> list[GroupListing]:
         """Return every group, sorted by id: those with members, and those that only have offsets."""
-        return list((await self._connection.ask_any(GroupsResponse, "GET", paths.GROUPS)).groups)
+        return list((await self._connection.ask_any(wire.groups.GroupsResponse, "GET", paths.GROUPS)).groups)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
         """Return a group's members, and what they read.
@@ -43,7 +36,9 @@ class GroupAdmin(SecurityAdmin):
         Raises:
             NotFoundError: GROUP_ID_NOT_FOUND.
         """
-        return await self._link(group_id).persist(GroupDescription, "GET", paths.GROUP, timeout_ms=self._timeout_ms)
+        return await self._link(group_id).persist(
+            wire.groups.GroupDescription, "GET", paths.GROUP, timeout_ms=self._timeout_ms
+        )
 
     async def delete_group(self, group_id: str) -> None:
         """Delete a group without members, and its offsets.
@@ -60,7 +55,7 @@ class GroupAdmin(SecurityAdmin):
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, Offset]:
         """Return every offset that a group has committed; none if there is no such group."""
         answer = await self._link(group_id).persist(
-            OffsetFetchResponse, "GET", paths.GROUP_OFFSETS, timeout_ms=self._timeout_ms
+            wire.groups.OffsetFetchResponse, "GET", paths.GROUP_OFFSETS, timeout_ms=self._timeout_ms
         )
         return {TopicPartition(item.topic, item.partition): item.offset for item in answer.offsets if item.offset >= 0}
 
@@ -90,14 +85,17 @@ class GroupAdmin(SecurityAdmin):
             InvalidRequestError: NON_EMPTY_GROUP, or an offset is below 0.
             NotFoundError: there is no such partition.
         """
-        asked = tuple(CommitOffset(topic=topic, partition=number, offset=at) for (topic, number), at in offsets.items())
+        asked = tuple(
+            wire.groups.CommitOffset(topic=topic, partition=number, offset=at)
+            for (topic, number), at in offsets.items()
+        )
         try:
             answer = await self._link(group_id).persist(
-                OffsetResults,
+                wire.groups.OffsetResults,
                 "POST",
                 paths.GROUP_OFFSETS,
                 timeout_ms=self._timeout_ms,
-                message=lambda: OffsetCommitRequest(offsets=asked),
+                message=lambda: wire.groups.OffsetCommitRequest(offsets=asked),
             )
         except FencedError as error:
             raise InvalidRequestError(
@@ -146,13 +144,13 @@ class GroupAdmin(SecurityAdmin):
             NotFoundError: GROUP_ID_NOT_FOUND.
             InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC.
         """
-        wanted = by_topic(TopicPartition(*partition) for partition in partitions)
+        wanted = wire.groups.by_topic(TopicPartition(*partition) for partition in partitions)
         answer = await self._link(group_id).persist(
-            OffsetResults,
+            wire.groups.OffsetResults,
             "POST",
             paths.GROUP_OFFSETS_DELETE,
             timeout_ms=self._timeout_ms,
-            message=lambda: OffsetDeleteRequest(partitions=wanted),
+            message=lambda: wire.groups.OffsetDeleteRequest(partitions=wanted),
         )
         _require_done(answer)
 

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 from raftlog.client.alone import OwnAssignment
 from raftlog.client.chunk import Chunk
 from raftlog.client.connection import Connection
-from raftlog.client.core.membership import Membership, Wishes
 from raftlog.client.fetching import Fetcher
-from raftlog.client.group_session import GroupOptions, GroupSession, OnRebalance
 from raftlog.client.metrics import ConsumerMetrics, GroupCounters, Percentiles
 from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit, full
 from raftlog.client.options import known_options, require_at_least
 from raftlog.client.own_loop import OwnLoop
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
-from raftlog.client.transactions import GroupMetadata
 from raftlog.errors import ConfigError, InvalidRequestError
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
-from raftlog.wire.groups import Assignor
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from raftlog.client.core.membership import GroupMetadata
+    from raftlog.client.group_session import GroupSession, OnRebalance
+    from raftlog.wire.groups import Assignor
 
 __all__ = ["Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
 
@@ -138,6 +138,9 @@ class Consumer:
         self._alone = OwnAssignment(self._connection, self._reader, topics, chosen)
         self._group: GroupSession | None = None
         if group_id is not None:
+            from raftlog.client.core.membership import Membership, Wishes  # noqa: PLC0415  (only groups need them)
+            from raftlog.client.group_session import GroupOptions, GroupSession  # noqa: PLC0415
+
             wishes = Wishes(
                 topics=topics,
                 pattern=pattern or "",
@@ -291,8 +294,7 @@ class Consumer:
     @property
     def group_metadata(self) -> GroupMetadata:
         """Return who in the group this member is: for `Transaction.send_offsets`."""
-        group = self._require_group()
-        return GroupMetadata(group.group_id, group.membership.member_id, group.membership.epoch)
+        return self._require_group().metadata
 
     async def seek_to_committed(self) -> None:
         """Go on from what the group has committed: what was returned since is returned again, to whoever has it then.

@@ -16,8 +16,7 @@ from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offs
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
-from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult
-from raftlog.wire.replication import DivergingEpoch
+from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResponse, FetchResult
 
 ANSWER_MARGIN_MS = 5_000
 REPLICA_AVOIDED_S = 5.0

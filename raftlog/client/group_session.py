@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from raftlog.client.connection import Connection
 from raftlog.client.coordinator_link import CoordinatorLink
-from raftlog.client.core.membership import FENCED, Membership
+from raftlog.client.core.membership import FENCED, GroupMetadata, Membership
 from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
 from raftlog.client.offsets import OffsetAndMetadata, on_the_wire
@@ -123,6 +123,11 @@ class GroupSession:
             yield
         finally:
             self.member.end_poll()
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Return who in the group this is."""
+        return GroupMetadata(self.group_id, self.membership.member_id, self.membership.epoch)
 
     @property
     def must_rebalance(self) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from raftlog import wire
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
-from raftlog.wire.groups import CommitOffset
+
+if TYPE_CHECKING:
+    from raftlog.wire.groups import CommitOffset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ def full(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
 def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[CommitOffset, ...]:
     """Return offsets as a commit has them."""
     return tuple(
-        CommitOffset(
+        wire.groups.CommitOffset(
             topic=partition.topic,
             partition=partition.partition,
             offset=chosen.offset,

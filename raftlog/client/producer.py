@@ -11,7 +11,7 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
@@ -25,11 +25,13 @@ from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_valu
 from raftlog.client.room import Room
 from raftlog.client.routing import Routing, Unrouted
 from raftlog.client.sender import Sender
-from raftlog.client.transactions import Transaction, TransactionManager
 from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.record import Compression, NewRecord
 from raftlog.wire.data import AcksText
+
+if TYPE_CHECKING:
+    from raftlog.client.transactions import Transaction, TransactionManager
 
 
 class Producer:
@@ -110,8 +112,11 @@ class Producer:
             on_failed=self._on_failed,
         )
         self._room = Room(buffer_bytes, self._queued_bytes, self._sender, max_block_ms=self._max_block_ms)
-        self._transactions = (
-            TransactionManager(
+        self._transactions: TransactionManager | None = None
+        if transactional_id:
+            from raftlog.client.transactions import TransactionManager  # noqa: PLC0415  (few producers need them)
+
+            self._transactions = TransactionManager(
                 self._connection,
                 self._sender,
                 transactional_id=transactional_id,
@@ -120,9 +125,6 @@ class Producer:
                 flush=self.flush,
                 discard=self._discard,
             )
-            if transactional_id
-            else None
-        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -225,7 +227,7 @@ class Producer:
             raise RuntimeError("the producer is closed; make another one")
         if self._transactions is None:
             raise ConfigError("a transaction needs Producer(transactional_id=...): a name of its own that stays")
-        return Transaction(self._transactions)
+        return self._transactions.transaction()
 
     async def flush(self) -> None:
         """Wait until every queued record has an outcome."""

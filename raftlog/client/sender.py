@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
@@ -36,7 +37,9 @@ from raftlog.wire.data import (
     ProduceResult,
     ProducerIdResponse,
 )
-from raftlog.wire.transactions import TransactionalProducer
+
+if TYPE_CHECKING:
+    from raftlog.wire.transactions import TransactionalProducer
 
 MAX_WAIT_S = 0.1
 PRODUCER_ID = ""

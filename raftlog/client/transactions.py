@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 
 from raftlog.client.connection import Connection
 from raftlog.client.coordinator_link import CoordinatorLink
+from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.offsets import OffsetsToCommit, full, on_the_wire
 from raftlog.errors import (
     ErrorCode,
@@ -27,7 +27,7 @@ from raftlog.errors import (
     UnknownOutcomeError,
 )
 from raftlog.wire import paths
-from raftlog.wire.groups import NO_MEMBER_EPOCH, OffsetResults
+from raftlog.wire.groups import OffsetResults
 from raftlog.wire.transactions import (
     EndTransactionBody,
     InitTransactionsBody,
@@ -40,15 +40,6 @@ ATTEMPT_TIMEOUT_MS = 5_000
 State: TypeAlias = Literal["new", "beginning", "ready", "in transaction", "failed", "ending", "fenced"]
 _FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
-    """Who in a group has read what a transaction is made of."""
-
-    group_id: str
-    member_id: str = ""
-    member_epoch: int = NO_MEMBER_EPOCH
 
 
 class Sending(Protocol):
@@ -98,6 +89,10 @@ class TransactionManager:
         self._in_doubt = False
         """The end that was asked for may have taken effect, though nobody said so."""
         self._link = CoordinatorLink(connection, "transaction", transactional_id)
+
+    def transaction(self) -> Transaction:
+        """Return the next one, which begins when its block does."""
+        return Transaction(self)
 
     def require_open(self) -> None:
         """Refuse records that belong to no transaction, or to one that cannot be committed any more.

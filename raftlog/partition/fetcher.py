@@ -29,8 +29,8 @@ from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
+from raftlog.wire.data import DivergingEpoch
 from raftlog.wire.replication import (
-    DivergingEpoch,
     ReplicaFetchPartition,
     ReplicaFetchRequest,
     ReplicaFetchResponse,

@@ -15,9 +15,9 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.waiters import wait_until
 from raftlog.runtime import Clock
+from raftlog.wire.data import DivergingEpoch
 from raftlog.wire.errors import WireError
 from raftlog.wire.replication import (
-    DivergingEpoch,
     ReplicaFetchPartition,
     ReplicaFetchRequest,
     ReplicaFetchResponse,

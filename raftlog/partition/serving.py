@@ -11,9 +11,8 @@ from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.waiters import listening, wait_until
-from raftlog.wire.data import FetchPartition, FetchRequest, FetchResult
+from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
-from raftlog.wire.replication import DivergingEpoch
 
 FindReplica = Callable[[str, int, str], Replica]
 Served = tuple[FetchResult, bytes | FileRange]

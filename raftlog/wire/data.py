@@ -17,7 +17,6 @@ from raftlog.model import (
     TopicId,
 )
 from raftlog.wire.errors import WireError
-from raftlog.wire.replication import DivergingEpoch
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
 MAX_REQUEST_PARTITIONS = 10_000
@@ -95,6 +94,17 @@ class FetchRequest:
     min_bytes: int = 1
     max_bytes: int = 50 << 20
     isolation: Isolation = "read_uncommitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DivergingEpoch:
+    """The leader's largest epoch at or below the reader's, and where it ends (KIP-595, KIP-320).
+
+    A follower truncates and asks again; a consumer has read records that are no longer there.
+    """
+
+    epoch: LeaderEpoch
+    end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

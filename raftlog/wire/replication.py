@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicIdPartition
+from raftlog.wire.data import DivergingEpoch
 from raftlog.wire.errors import WireError
 
 NO_SESSION = -1
@@ -50,17 +51,6 @@ class ReplicaFetchRequest:
     forgotten: tuple[TopicIdPartition, ...] = ()
     """Partitions that the follower no longer reads here."""
     partitions: tuple[ReplicaFetchPartition, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DivergingEpoch:
-    """The leader's largest epoch at or below the reader's, and where it ends (KIP-595, KIP-320).
-
-    A follower truncates and asks again; a consumer has read records that are no longer there.
-    """
-
-    epoch: LeaderEpoch
-    end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

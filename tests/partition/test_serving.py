@@ -15,8 +15,8 @@ from raftlog.model import TopicIdPartition
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.serving import serve_fetch
-from raftlog.wire.data import FetchPartition, FetchRequest
-from raftlog.wire.replication import DivergingEpoch, ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
+from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest
+from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
 
 
 class Answer(NamedTuple):

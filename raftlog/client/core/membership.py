@@ -18,6 +18,7 @@ from raftlog.wire.groups import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
+    NO_MEMBER_EPOCH,
     Assignor,
     GroupHeartbeatRequest,
     GroupHeartbeatResponse,
@@ -43,6 +44,15 @@ class Wishes:
     client_id: str = ""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Who in a group has read what a transaction is made of."""
+
+    group_id: str
+    member_id: str = ""
+    member_epoch: int = NO_MEMBER_EPOCH
 
 
 @dataclass(slots=True)
