@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from raftlog import client
-from raftlog.client.core.partition_queue import record_bytes
 from raftlog.client.deliveries import Delivery, RecordMetadata
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError
 from raftlog.record import NewRecord
@@ -87,7 +86,7 @@ class Outbox:
         self._hurry = asyncio.Event()
         """Somebody waits for what was accepted."""
 
-    def put(self, topic: str, partition: int | None, record: NewRecord) -> Future[RecordMetadata]:
+    def put(self, topic: str, partition: int | None, record: NewRecord, size: int) -> Future[RecordMetadata]:
         """Queue a record, from any thread but the loop's; wait while there is no room.
 
         Raises:
@@ -95,7 +94,7 @@ class Outbox:
             InvalidRequestError: MESSAGE_TOO_LARGE, there never is.
             RuntimeError: the producer is closed.
         """
-        queued = _Queued(topic, partition, record, record_bytes(record))
+        queued = _Queued(topic, partition, record, size)
         queued.outcome.set_running_or_notify_cancel()  # Nothing takes a record back.
         with self._room:
             self._wait_for_room(queued.size)

@@ -53,11 +53,11 @@ class Producer(Facade[QueueingProducer]):
             TypeError: a key or value is not bytes, or the partition no int.
             RuntimeError: the producer is closed, or a callback has called it.
         """
-        record = new_record(value, key, headers, timestamp)
+        record, size = new_record(value, key, headers, timestamp)
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
         self._require_can_wait()
-        return self._outbox.put(topic, partition, record)
+        return self._outbox.put(topic, partition, record, size)
 
     def send_many(
         self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None

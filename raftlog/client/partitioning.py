@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -19,7 +18,15 @@ It is called in the event loop for each record that names no partition, so it mu
 partitions while the producer runs.
 """
 
-NONE_YET = (TopicPartition("", 0), sys.maxsize)
+
+class _Sticky:
+    """Where a topic's records without a key go now."""
+
+    __slots__ = ("filled", "partition")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.filled = 0
 
 
 class Partitioning:
@@ -32,7 +39,7 @@ class Partitioning:
     def __init__(self, batch_bytes: int, partitioner: Partitioner | None = None) -> None:
         self._batch_bytes = batch_bytes
         self._partitioner = partitioner
-        self._sticky: dict[str, tuple[TopicPartition, int]] = {}
+        self._sticky: dict[str, _Sticky] = {}
 
     @property
     def is_custom(self) -> bool:
@@ -48,10 +55,11 @@ class Partitioning:
         Raises:
             InvalidRequestError: there is no such partition, or the caller's partitioner does not answer with one.
         """
-        if asked is None and self._partitioner is not None:
-            asked = self._ask(self._partitioner, topic, count, record)
         if asked is None:
-            return self.by_default(topic, count, record.key, size)
+            if self._partitioner is not None:
+                asked = self._ask(self._partitioner, topic, count, record)
+            if asked is None:
+                return self.by_default(topic, count, record.key, size)
         if not 0 <= asked < count:
             raise InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {asked}")
         return TopicPartition(topic, asked)
@@ -60,13 +68,17 @@ class Partitioning:
         """Choose by the key, as Kafka does; without one, the same partition until a batch is full (KIP-794)."""
         if key is not None:
             return TopicPartition(topic, partition_for_key(key, count))
-        chosen, filled = self._sticky.get(topic, NONE_YET)
-        if filled >= self._batch_bytes:
-            last = chosen.partition if chosen.topic else random.randrange(count)  # noqa: S311
-            number = (last + 1 + random.randrange(max(1, count - 1))) % count  # noqa: S311
-            chosen, filled = TopicPartition(topic, number), 0
-        self._sticky[topic] = (chosen, filled + size)
-        return chosen
+        sticky = self._sticky.get(topic)
+        if sticky is None or sticky.filled >= self._batch_bytes:
+            sticky = self._sticky[topic] = _Sticky(self._another(topic, count, sticky))
+        sticky.filled += size
+        return sticky.partition
+
+    @staticmethod
+    def _another(topic: str, count: int, sticky: _Sticky | None) -> TopicPartition:
+        last = sticky.partition.partition if sticky else random.randrange(count)  # noqa: S311
+        number = (last + 1 + random.randrange(max(1, count - 1))) % count  # noqa: S311
+        return TopicPartition(topic, number)
 
     @staticmethod
     def _ask(partitioner: Partitioner, topic: str, count: int, record: NewRecord) -> int | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
-from raftlog.client.core.partition_queue import MAX_IN_FLIGHT, record_bytes
+from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
 from raftlog.client.deliveries import Acknowledged, Delivery, Handle, Part, Placed, RecordMetadata, Run, fail
 from raftlog.client.metrics import ProducerCounters, ProducerMetrics
 from raftlog.client.options import known_options, require_at_least
@@ -156,8 +156,8 @@ class Producer:
             RaftlogError: it is not in the log.
         """
         self._require_open()
-        record = new_record(value, key, headers, timestamp)
-        sent_ms, size = _now_ms(), record_bytes(record)
+        record, size = new_record(value, key, headers, timestamp)
+        sent_ms = _now_ms()
         await self._room.wait(size, sent_ms)
         return await self._add(topic, partition, record, size, sent_ms)
 
@@ -177,8 +177,8 @@ class Producer:
             OverloadedError: BUFFER_EXHAUSTED; nothing was queued.
             TypeError: a key or value is not bytes.
         """
-        record = new_record(value, key, headers, timestamp)
-        return self._add(topic, partition, record, record_bytes(record), _now_ms())
+        record, size = new_record(value, key, headers, timestamp)
+        return self._add(topic, partition, record, size, time.monotonic_ns() // 1_000_000)
 
     async def send_many(
         self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None
@@ -261,8 +261,8 @@ class Producer:
         """Send values that go to any partition, one by one."""
         deliveries = []
         for value in values:
-            record = new_record(value, key, None, None)
-            sent_ms, size = _now_ms(), record_bytes(record)
+            record, size = new_record(value, key, None, None)
+            sent_ms = _now_ms()
             await self._room.wait(size, sent_ms)
             deliveries.append(self._add(topic, None, record, size, sent_ms))
         if deliveries:
@@ -309,8 +309,14 @@ class Producer:
         info = self._connection.known(topic)
         if info is None or (self._routing.size and self._routing.is_asking(topic)):
             self._routing.add(Unrouted(topic, partition, record, delivery, sent_ms, size))
+            return delivery
+        try:
+            chosen = self._partitioning.choose(topic, len(info.partitions), partition, record, size)
+        except InvalidRequestError as error:
+            self._refuse(delivery, error)
         else:
-            self._route(topic, len(info.partitions), partition, record, delivery, sent_ms, size)
+            self._accumulator.add(chosen, record, delivery, sent_ms, size)
+            self._sender.wake()
         return delivery
 
     def _require_open(self) -> None:
@@ -333,36 +339,23 @@ class Producer:
     def _queued_bytes(self) -> int:
         return self._accumulator.size + self._routing.size
 
-    def _refuse(self, unrouted: Unrouted[Handle], error: RaftlogError) -> None:
+    def _refuse(self, handle: Handle, error: RaftlogError) -> None:
         """Fail a record that was never queued for a partition."""
         self._counters.on_failed(1, error)
-        fail([unrouted.handle], error)
+        fail([handle], error)
         self._on_failed(error)
         self._sender.room_was_made()
 
     def _route_late(self, late: Unrouted[Handle]) -> None:
         """Queue a record whose topic is known now."""
         count = self._partition_count(late.topic)
-        self._route(late.topic, count, late.partition, late.record, late.handle, late.sent_ms, late.size)
-
-    def _route(
-        self,
-        topic: str,
-        count: int,
-        partition: int | None,
-        record: NewRecord,
-        handle: Handle,
-        sent_ms: int,
-        size: int,
-    ) -> None:
-        """Queue a record for one of the topic's `count` partitions."""
         try:
-            chosen = self._partitioning.choose(topic, count, partition, record, size)
+            chosen = self._partitioning.choose(late.topic, count, late.partition, late.record, late.size)
         except InvalidRequestError as error:
-            self._refuse(Unrouted(topic, partition, record, handle, sent_ms, size), error)
-            return
-        self._accumulator.add(chosen, record, handle, sent_ms, size)
-        self._sender.wake()
+            self._refuse(late.handle, error)
+        else:
+            self._accumulator.add(chosen, late.record, late.handle, late.sent_ms, late.size)
+            self._sender.wake()
 
 
 def _now_ms() -> int:

@@ -7,26 +7,26 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
-from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES
+from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES, record_bytes
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.record.model import Headers, NewRecord
 
 HeadersLike: TypeAlias = Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]] | None
 
 
-def new_record(value: object, key: object, headers: HeadersLike, timestamp: int | None) -> NewRecord:
-    """Return a record.
+def new_record(value: object, key: object, headers: HeadersLike, timestamp: int | None) -> tuple[NewRecord, int]:
+    """Return a record, and about how many bytes it takes in a batch.
 
     Raises:
         TypeError: some part has another type than it must.
     """
-    fields = (
-        value if type(value) is bytes else bytes_or_none("value", value),
-        key if key is None else bytes_or_none("key", key),
-        time.time_ns() // 1_000 if timestamp is None else _microseconds(timestamp),
-        _headers(headers) if headers else (),
-    )
-    return tuple.__new__(NewRecord, fields)
+    if type(value) is not bytes:
+        value = bytes_or_none("value", value)
+    at = time.time_ns() // 1_000 if timestamp is None else _microseconds(timestamp)
+    if key is None and not headers:
+        return tuple.__new__(NewRecord, (value, None, at, ())), RECORD_OVERHEAD_BYTES + (len(value) if value else 0)
+    record = NewRecord(value, bytes_or_none("key", key), at, _headers(headers) if headers else ())
+    return record, record_bytes(record)
 
 
 def checked_values(values: Sequence[object]) -> Sequence[bytes | None]:

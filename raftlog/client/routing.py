@@ -38,7 +38,7 @@ class Routing(Generic[H]):
     Args:
         timeout_ms: how long a record may wait, from its `sent_ms`.
         route: takes the records of a topic that is known now, in the order they came.
-        fail: takes those that waited in vain; they are not in the log.
+        fail: takes the handles of those that waited in vain; they are not in the log.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Routing(Generic[H]):
         *,
         timeout_ms: int,
         route: Callable[[Unrouted[H]], None],
-        fail: Callable[[Unrouted[H], RaftlogError], None],
+        fail: Callable[[H, RaftlogError], None],
     ) -> None:
         self._connection = connection
         self._timeout_ms = timeout_ms
@@ -117,7 +117,7 @@ class Routing(Generic[H]):
     def _fail_all(self, topic: str, error: RaftlogError) -> None:
         for unrouted in self._waiting.pop(topic):
             self.size -= unrouted.size
-            self._fail(unrouted, error)
+            self._fail(unrouted.handle, error)
 
     def _expire(self, topic: str, last: RaftlogError | None) -> None:
         """Fail the records that have waited for too long: the first ones."""
@@ -129,7 +129,7 @@ class Routing(Generic[H]):
         error = RetriableError(f"{why}; the last: {last.message}" if last else why, code=ErrorCode.REQUEST_TIMED_OUT)
         for unrouted in late:
             self.size -= unrouted.size
-            self._fail(unrouted, error)
+            self._fail(unrouted.handle, error)
 
 
 def _now_ms() -> int:

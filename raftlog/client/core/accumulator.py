@@ -57,8 +57,11 @@ class Accumulator(Generic[H]):
         Args:
             size: its `record_bytes`, where they are known.
         """
-        size = size or record_bytes(record)
-        queue = self._open.get(partition) or self._queue(partition)
+        if not size:
+            size = record_bytes(record)
+        queue = self._open.get(partition)
+        if queue is None:
+            queue = self._queue(partition)
         queue.add(record, size, handle, sent_ms)
         self.size += size
 

@@ -137,7 +137,11 @@ class PartitionQueue(Generic[H]):
 
     def add(self, record: NewRecord, size: int, handle: H, sent_ms: int) -> None:
         """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
-        batch = self._open_batch(size, sent_ms)
+        batch = self.batches[-1] if self.batches else None
+        if batch is None or batch.closed or batch.size + size >= self._batch_bytes or sent_ms < batch.created_ms:
+            batch = self._open_batch(size, sent_ms)
+        else:
+            batch.size += size  # Most records: what follows says the same.
         batch.records.append(record)
         batch.handles.append(handle)
 
