@@ -54,7 +54,7 @@ def _cluster_cpu_s(cluster: LocalCluster) -> float:
 
 
 def _batch(record_bytes: int, batch_bytes: int) -> bytes:
-    records = [NewRecord(os.urandom(record_bytes), timestamp=1_700_000_000_000_000)] * (batch_bytes // record_bytes)
+    records = [NewRecord(os.urandom(record_bytes), timestamp=time.time_ns() // 1_000)] * (batch_bytes // record_bytes)
     return bytes(build_batch(records))
 
 
@@ -201,7 +201,9 @@ def _read_answer(peer: socket.socket, buffer: memoryview) -> int:
     fields = bytes(buffer[:end]).decode().lower().split("\r\n")
     assert " 200 " in fields[0], fields
     (length,) = (int(line.split(":")[1]) for line in fields if line.startswith("content-length"))
-    _receive(peer, buffer, length - (held - end - 4))
+    here = held - end - 4
+    assert here <= length, f"a short answer: {bytes(buffer[end + 4 : end + 4 + length])!r}"
+    _receive(peer, buffer, length - here)
     return length
 
 
