@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.spark.kafka_stream import drain
 from raftlog.blocking import Admin
 from raftlog.cli.local_cluster import LocalCluster
 
@@ -85,14 +86,13 @@ class Store(ABC):
         """Return the records; `columns` names those that the query needs, where the system wants that said."""
 
     @contextmanager
-    def streaming(self, spark: SparkSession, per_batch: int) -> Iterator[Callable[[], float]]:
-        """Make what reads everything as a stream of batches, about so large, and returns how many seconds it took."""
-        frame = self.read_stream(spark, per_batch)
-        yield lambda: timed(
-            lambda: frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
-        )
+    def streaming(
+        self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None = None
+    ) -> Iterator[Callable[[], tuple[float, float]]]:
+        """Make what reads everything as a stream of batches, about so large, and says how long it took; see `drain`."""
+        yield partial(drain, self.read_stream(spark, per_batch, columns))
 
-    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:
+    def read_stream(self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None) -> DataFrame:
         """Return the records as a stream of about so many at once."""
         raise NotImplementedError
 
@@ -115,13 +115,12 @@ class RaftlogStore(Store):
 
     def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:
         reader = spark.read.format("raftlog").options(bootstrap=self.server.bootstrap, subscribe=TOPIC)
-        if columns:
-            reader = reader.schema(", ".join(f"{name} {COLUMNS[name]}" for name in columns))
-        return reader.load()
+        return (reader.schema(_ddl(columns)) if columns else reader).load()
 
-    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:
+    def read_stream(self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None) -> DataFrame:
         options = {"bootstrap": self.server.bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
-        return spark.readStream.format("raftlog").options(**options, maxOffsetsPerTrigger=per_batch).load()
+        reader = spark.readStream.format("raftlog").options(**options, maxOffsetsPerTrigger=per_batch)
+        return (reader.schema(_ddl(columns)) if columns else reader).load()
 
 
 class KafkaStore(Store):
@@ -168,7 +167,12 @@ class KafkaStore(Store):
         return spark.read.format("kafka").options(**self._options(), subscribe=TOPIC).load()
 
     @contextmanager
-    def streaming(self, spark: SparkSession, per_batch: int) -> Iterator[Callable[[], float]]:  # noqa: ARG002
+    def streaming(
+        self,
+        spark: SparkSession,
+        per_batch: int,
+        columns: tuple[str, ...] | None = None,  # noqa: ARG002
+    ) -> Iterator[Callable[[], tuple[float, float]]]:
         """By the Spark that its source was made for, which a program of its own runs: see there."""
         program = [str(SPARK_OF_SOURCE / "bin" / "python"), str(Path(__file__).with_name("kafka_stream.py"))]
         settings = json.dumps(session_settings(self.folder / "kafka-stream"))
@@ -206,19 +210,24 @@ class ParquetStore(Store):
     def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:  # noqa: ARG002
         return spark.read.parquet(str(self.folder / "parquet"))
 
-    def read_stream(self, spark: SparkSession, per_batch: int) -> DataFrame:  # noqa: ARG002 -- a file is its smallest part
+    def read_stream(self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None) -> DataFrame:  # noqa: ARG002 -- a file is its smallest part
         schema = self.read(spark).schema
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "parquet"))
 
 
-def _ask_for_seconds(process: subprocess.Popen[str]) -> float:
+def _ddl(columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
+
+
+def _ask_for_seconds(process: subprocess.Popen[str]) -> tuple[float, float]:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("again\n")
     process.stdin.flush()
     for line in process.stdout:
         if line.startswith("seconds "):
-            return float(line.split()[1])
+            _, whole_s, batches_s = line.split()
+            return float(whole_s), float(batches_s)
     raise RuntimeError(f"Kafka's stream ended with {process.wait()}; its log is above")
 
 
