@@ -1,4 +1,4 @@
-"""Deleting records by offset: the leader moves its log start, and waits until no replica in sync has them any more."""
+"""Deleting records by offset: the leader moves its log start, and waits until nobody who may lead next has them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ async def delete_records(replica: Replica, before_offset: Offset | None, *, time
             details={"log_start_offset": replica.log.log_start_offset, "high_watermark": core.high_watermark},
         )
     replica.log.advance_log_start(offset, core.high_watermark)
+    core.on_deletion(offset)
     replica.data_pulse.fire()  # Followers that are parked hear of it at once.
     await _until_gone_everywhere(replica, core, epoch, offset, timeout_ms)
     return replica.log.log_start_offset
@@ -43,7 +44,7 @@ async def _until_gone_everywhere(
             if not in_time or replica.core is not core:
                 raise UnknownOutcomeError(
                     f"{replica.assignment.topic_partition}: the leader of epoch {epoch} has deleted what is below "
-                    f"{offset}, but not every replica in sync said so: ask again",
+                    f"{offset}, but not everybody who may lead next said so: ask again",
                     code=ErrorCode.REQUEST_TIMED_OUT,
                     details={"log_start_offset": replica.log.log_start_offset},
                 )

@@ -300,10 +300,12 @@ class Replica(FollowingReplica):
             state=self.state,
             log_end_offset=self.log.log_end_offset,
             own_end_offset=self.held_end_offset,
-            high_watermark=self._follower_high_watermark,
+            # Only what was below it was ever removed: a log that has started over may not have heard of it yet.
+            high_watermark=max(self._follower_high_watermark, self.log.log_start_offset),
             min_insync_replicas=self.config.min_insync_replicas,
             limits=self._limits,
             now_ms=self._clock.monotonic_ms(),
+            log_start_offset=self.log.log_start_offset,
         )
         _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
         self._moved(self.core.on_local_end(self.held_end_offset))

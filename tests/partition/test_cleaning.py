@@ -193,12 +193,22 @@ async def test_a_deletion_that_a_replica_in_sync_did_not_confirm_is_of_unknown_o
         world.reachable = False
         await world.stop(3)
 
-        with pytest.raises(UnknownOutcomeError, match="not every replica in sync said so: ask again") as unknown:
+        with pytest.raises(UnknownOutcomeError, match="not everybody who may lead next said so: ask again") as unknown:
             await delete_records(world.brokers[1].replica, 1, timeout_ms=300)
 
         assert unknown.value.details == {"log_start_offset": 1}
         world.reachable = True
         assert await delete_records(world.brokers[1].replica, 1, timeout_ms=10_000) == 1  # 3 leaves the ISR.
+
+
+async def test_a_leader_that_started_over_knows_that_only_what_was_committed_is_gone(tmp_path: Path):
+    solo = Solo(tmp_path, leader=2, isr=(2,))
+    solo.replica.start_over_at(7)  # Where its leader's log starts; whose marks it does not know yet.
+
+    solo.change(leader=1, leader_epoch=1, isr=(1,))
+
+    assert (solo.replica.log.log_start_offset, solo.replica.high_watermark) == (7, 7)
+    await solo.close()
 
 
 async def test_a_change_of_a_topics_settings_reaches_its_open_logs(tmp_path: Path):

@@ -33,7 +33,7 @@ class Story:
         pending = "" if self.core.pending_isr is None else f" pending={_set(self.core.pending_isr)}"
         return f"hw={self.core.high_watermark} isr={_set(self.core.state.isr)}{pending}"
 
-    def do_lead(self, isr: str, end: str, hw: str = "0", min_isr: str = "2", held: str = "") -> str:
+    def do_lead(self, isr: str, end: str, hw: str = "0", min_isr: str = "2", held: str = "", start: str = "0") -> str:
         self.core = LeaderCore(
             broker_id=1,
             state=PartitionState(replicas=(1, 2, 3), isr=_ids(isr), leader=1, leader_epoch=5, partition_epoch=1),
@@ -43,6 +43,7 @@ class Story:
             min_insync_replicas=int(min_isr),
             limits=IsrLimits(lag_time_max_ms=10_000, silence_max_ms=2_000),
             now_ms=self.now_ms,
+            log_start_offset=int(start),
         )
         self.core.on_local_end(int(held or end))
         return self.show()
@@ -58,11 +59,22 @@ class Story:
         self.core.on_local_end(int(end))
         return self.show()
 
-    def do_fetch(self, follower: str, offset: str, broker_epoch: str = "") -> str:
+    def do_fetch(self, follower: str, offset: str, broker_epoch: str = "", start: str = "0") -> str:
         assert self.core is not None
         epoch = int(broker_epoch or 10 + int(follower))
-        self.core.on_follower_fetch(int(follower), broker_epoch=epoch, fetch_offset=int(offset), now_ms=self.now_ms)
+        self.core.on_follower_fetch(
+            int(follower),
+            broker_epoch=epoch,
+            fetch_offset=int(offset),
+            now_ms=self.now_ms,
+            log_start_offset=int(start),
+        )
         return self.show()
+
+    def do_delete(self, below: str) -> str:
+        assert self.core is not None
+        self.core.on_deletion(int(below))
+        return f"deleted for good below {self.core.low_watermark(int(below))}"
 
     def do_wait(self, ms: str) -> str:
         self.now_ms += int(ms)
@@ -74,9 +86,16 @@ class Story:
         proposed = self.core.propose_isr(eligible, self.now_ms)
         return "nothing" if proposed is None else f"propose {_set(proposed)}; {self.show()}"
 
-    def do_metadata(self, isr: str, epoch: str) -> str:
+    def do_metadata(self, isr: str, epoch: str, elr: str = "") -> str:
         assert self.core is not None
-        state = PartitionState(replicas=(1, 2, 3), isr=_ids(isr), leader=1, leader_epoch=5, partition_epoch=int(epoch))
+        state = PartitionState(
+            replicas=(1, 2, 3),
+            isr=_ids(isr),
+            leader=1,
+            leader_epoch=5,
+            partition_epoch=int(epoch),
+            elr=_ids(elr),
+        )
         self.core.on_state(state, self.now_ms, min_insync_replicas=self.core._min_insync_replicas)
         return self.show()
 

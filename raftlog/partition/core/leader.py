@@ -74,12 +74,15 @@ class LeaderCore:
         min_insync_replicas: int,
         limits: IsrLimits,
         now_ms: int,
+        log_start_offset: Offset = UNKNOWN_OFFSET,
     ) -> None:
         self.broker_id = broker_id
         self.state = state
         self.epoch_start_offset = log_end_offset
         self.high_watermark = high_watermark
         self.pending_isr: frozenset[BrokerId] | None = None
+        self._deleted_below = log_start_offset
+        """Whoever asked for the deletion of these records may have been told that they do not come back."""
         self._limits = limits
         self._min_insync_replicas = min_insync_replicas
         self._own_end_offset = own_end_offset
@@ -101,9 +104,13 @@ class LeaderCore:
         """Every assigned replica, in sync or not, holds all records below it."""
         return min([self._own_end_offset, *(self._end_of(r) for r in self.state.replicas if r != self.broker_id)])
 
+    def on_deletion(self, offset: Offset) -> None:
+        """Learn that records below `offset` are to be deleted: who still holds them does not join the ISR."""
+        self._deleted_below = max(self._deleted_below, offset)
+
     def low_watermark(self, own_log_start_offset: Offset) -> Offset:
-        """Return below which no in-sync replica holds a record any more: whoever leads next, they stay deleted."""
-        others = [member for member in self.maximal_isr if member != self.broker_id]
+        """Return below which nobody who may lead next holds a record any more: they stay deleted."""
+        others = (self.maximal_isr | {*self.state.elr}) - {self.broker_id}
         return min([own_log_start_offset, *(self._start_of(member) for member in others)])
 
     @property
@@ -236,6 +243,7 @@ class LeaderCore:
             and eligible.get(member) == follower.broker_epoch
             and follower.end_offset >= self.high_watermark
             and follower.end_offset >= self.epoch_start_offset
+            and follower.log_start_offset >= self._deleted_below
         )
 
     def _advance(self) -> bool:
