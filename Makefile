@@ -15,6 +15,7 @@ WORLD ?=
 JOBS ?=
 SHRINK ?=
 KEEP ?=
+WITHOUT ?=
 ONLY ?=
 QUICK ?=
 SUITE ?= quorum
@@ -67,7 +68,7 @@ chaos-mutants: install ## Break a rule in every node of a real cluster, and see 
 	@PYTHONPATH=. $(UNSHARE) $(BIN)/python tests/chaos/chaos_mutants.py $(ONLY)
 
 sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n or a-b of them, or one SEED=s; SHRINK=1 makes it smaller).
-	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) SHRINK=$(SHRINK) KEEP=$(KEEP) DURATION=$(DURATION) $(BIN)/python -m simulation
+	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) SHRINK=$(SHRINK) KEEP=$(KEEP) WITHOUT=$(WITHOUT) DURATION=$(DURATION) $(BIN)/python -m simulation
 
 mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most; ONLY="name name").
 	@SEEDS=$(SEEDS) JOBS=$(JOBS) PYTHONPATH=. $(BIN)/python tests/simulation/mutants.py $(ONLY)

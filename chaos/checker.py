@@ -56,7 +56,7 @@ def check(history: History) -> Verdict:
     places = {(read.partition, read.offset): read.value for read in history.final_reads}
     copies = Counter(value for value in places.values() if value in repeatable)
     verdict = Verdict(
-        valid=any(send.durable for send in history.sends) and bool(history.final_reads),
+        valid=any(send.durable for send in history.sends) and bool(history.final_reads or history.log_starts),
         acknowledged=outcomes["ok"],
         unknown=outcomes["info"],
         failed=outcomes["fail"],
@@ -82,11 +82,11 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
     for read in history.final_reads:
         highest[read.partition] = max(highest[read.partition], read.offset)
     for read in history.reads:
-        if read.value not in final:
+        if read.value not in final and not _may_be_gone(history, read):
             final.add(read.value)  # It is told of once.
             yield Anomaly("lost", f"{read.value} was read by {read.process} at offset {read.offset} and is gone")
     for send in history.sends:
-        if send.durable and send.value not in final:
+        if send.durable and send.value not in final and not _may_be_gone(history, send):
             kind, fate = ("lost", "is gone") if send.offset <= highest[send.partition] else ("unseen", "is not read")
             yield Anomaly(kind, f"{send.value} was acknowledged at offset {send.offset} and {fate}")
 
@@ -194,7 +194,7 @@ def unstable_reads(history: History) -> Iterator[Anomaly]:
     for read in _all_reads(history):
         place = read.partition, read.offset
         for process, places in full.items():
-            if places.get(place) != read.value and place not in told:
+            if places.get(place) != read.value and place not in told and not _may_be_gone(history, read):
                 told.add(place)
                 shown = places.get(place, "nothing")
                 detail = f"{read.process} read {read.value} at {place}, in the end {process} reads {shown} there"
@@ -225,6 +225,10 @@ CHECKS: tuple[Callable[[History], Iterable[Anomaly]], ...] = (
     ends_that_go_back,
     *REPLICA_CHECKS,
 )
+
+
+def _may_be_gone(history: History, what: Send | Read) -> bool:
+    return what.offset < history.log_starts.get(what.partition, 0)
 
 
 def _all_reads(history: History) -> Iterator[Read]:

@@ -122,11 +122,13 @@ class Fault:
 
 @dataclass(slots=True, kw_only=True)
 class History:
-    """Everything that happened in one run. `final_reads` come from fresh readers after healing, from offset 0."""
+    """Everything that happened in one run. `final_reads` come from fresh readers after healing."""
 
     sends: list[Send] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     final_reads: list[Read] = field(default_factory=list)
+    log_starts: dict[int, int] = field(default_factory=dict)
+    """Where the partitions start after the final reads, if records may have been removed: what is below may be gone."""
     ends: list[End] = field(default_factory=list)
     leaderships: list[Leadership] = field(default_factory=list)
     replicas: list[ReplicaLog] = field(default_factory=list)

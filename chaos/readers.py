@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import raftlog
 from chaos.history import End, History, Read
+from raftlog.client.consumer import OutOfRange
 from raftlog.errors import CorruptBatchError, RaftlogError
 from raftlog.model import TopicPartition
 
@@ -68,12 +69,21 @@ class Readers:
             self.history.corruptions.append(f"{process}: {error}")
 
 
-async def read_everything(history: History, *, bootstrap: list[str], topic: str, process: str = "final") -> None:
-    """Read the topic from offset 0 to its end with a fresh client, straight to the brokers."""
-    async with raftlog.Consumer(bootstrap, topic, start="earliest") as consumer:
+async def read_everything(
+    history: History, *, bootstrap: list[str], topic: str, process: str = "final", on_out_of_range: OutOfRange = "error"
+) -> None:
+    """Read the topic to its end with a fresh client, straight to the brokers, from where it starts.
+
+    Args:
+        on_out_of_range: other than "error" where records may be removed: then the history notes where the log starts.
+    """
+    async with raftlog.Consumer(bootstrap, topic, start="earliest", on_out_of_range=on_out_of_range) as consumer:
         ends = await consumer.end_offsets()
         while any(consumer.position(*partition) < end for partition, end in ends.items()):
             history.final_reads.extend(seen(process, record) for record in await consumer.fetch())
+        if on_out_of_range != "error":
+            starts = await consumer.beginning_offsets()
+            history.log_starts.update({partition.partition: offset for partition, offset in starts.items()})
 
 
 def seen(process: str, record: raftlog.Record) -> Read:

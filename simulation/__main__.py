@@ -1,7 +1,7 @@
 """`make sim [WORLD=quorum|cluster] [SEEDS=n|a-b] [SEED=s]`: many schedules, or one and what happens in it.
 
 With WORLD=cluster, SEED=s SHRINK=1 looks for the smallest part of a schedule that still fails, and KEEP=numbers
-DURATION=seconds replays a part of one. The last line is one JSON object.
+DURATION=seconds WITHOUT=features replays a part of one. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ def play_one(world: str, seed: int) -> Iterator[Outcome]:
         part = smallest_part(seed)
     elif keep := os.environ.get("KEEP"):
         part = {"keep": tuple(map(int, keep.split(",")))}
+    if without := os.environ.get("WITHOUT"):
+        part["without"] = tuple(without.split(","))
     if seconds := os.environ.get("DURATION"):
         part["seconds"] = float(seconds)
     yield play(world, seed, _tell, **part)
@@ -88,7 +90,7 @@ def smallest_part(seed: int) -> dict[str, Any]:
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         smallest = shrink(seed, Path(folder) / "world", say=_tell)
-    return {} if smallest is None else {"keep": smallest.keep, "seconds": smallest.seconds}
+    return {} if smallest is None else {"keep": smallest.keep, "seconds": smallest.seconds, "without": smallest.without}
 
 
 def _tell(line: str) -> None:

@@ -22,6 +22,7 @@ class Entry:
     next_offset: Offset
     leader_epoch: LeaderEpoch
     payload_crc: int
+    max_timestamp: int
 
     def __str__(self) -> str:
         return f"offsets {self.base_offset} to {self.next_offset - 1} of epoch {self.leader_epoch}"
@@ -31,17 +32,24 @@ class Ledger:
     """The committed batches of one partition."""
 
     def __init__(self) -> None:
+        self.start: Offset = 0
+        """What is below it may be gone."""
         self.end: Offset = 0
         self.last_leader_epoch: LeaderEpoch = -1
         """The latest epoch whose leader called anything committed."""
         self.partition_epoch = -1
         """The latest state of the partition that such a leader knew."""
         self._entries: list[Entry] = []
+        self._known_from: Offset = 0
+        """What was below it was gone before anybody looked."""
 
     def extend(self, leader: Replica, high_watermark: Offset) -> str | None:
         """Note what a leader calls committed; return what is wrong with it."""
         assert leader.core is not None
         state = leader.core.state
+        if (start := leader.log.log_start_offset) > self.end:
+            self._entries.clear()
+            self.end = self._known_from = start
         for entry in entries(leader, self.end, high_watermark):
             if self._entries and entry.leader_epoch < self._entries[-1].leader_epoch:
                 return f"{entry} come after {self._entries[-1]}"
@@ -55,7 +63,9 @@ class Ledger:
 
     def differs(self, replica: Replica, end: Offset) -> str | None:
         """Compare a replica's log below `end` with what was committed; return where they differ."""
-        start = replica.log.log_start_offset
+        start, log_end = max(replica.log.log_start_offset, self._known_from), replica.log.log_end_offset
+        if log_end < start <= end:
+            return f"it ends at {log_end}, and everything below {start} was committed"
         position = bisect_left(self._entries, start, key=lambda entry: entry.next_offset - 1)
         committed = iter(self._entries[position:])
         for found in entries(replica, start, min(end, self.end)):
@@ -66,6 +76,12 @@ class Ledger:
         if missing is not None and missing.base_offset < end:
             return f"it does not hold {missing}, which were committed"
         return None
+
+    def newest_timestamp(self, start: Offset, end: Offset) -> int:
+        """Return the newest timestamp (us since 1970) of what is known to have been committed from `start` to `end`."""
+        first = bisect_left(self._entries, start, key=lambda entry: entry.next_offset - 1)
+        last = bisect_left(self._entries, end, key=lambda entry: entry.base_offset)
+        return max((entry.max_timestamp for entry in self._entries[first:last]), default=0)
 
 
 def headers(replica: Replica, start: Offset, end: Offset) -> Iterator[BatchHeader]:
@@ -88,7 +104,9 @@ def headers(replica: Replica, start: Offset, end: Offset) -> Iterator[BatchHeade
 def entries(replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
     """Walk over what a ledger notes of them."""
     for header in headers(replica, start, end):
-        yield Entry(header.base_offset, header.next_offset, header.leader_epoch, header.payload_crc32c)
+        yield Entry(
+            header.base_offset, header.next_offset, header.leader_epoch, header.payload_crc32c, header.max_timestamp
+        )
 
 
 def wrong_epochs(replica: Replica) -> str | None:

@@ -7,8 +7,9 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
@@ -69,6 +70,7 @@ class Life:
             node.forget()
         world.clients.forget()
         world.payments.forget()
+        world.remover.forget()
         world.net.forget()
         world.loop.forget()
         with mock.patch.object(os, "close"), mock.patch.object(sys, "unraisablehook"), warnings.catch_warnings():
@@ -78,10 +80,14 @@ class Life:
     async def _live(self, chaos: Chaos) -> None:
         world, settings, clients = self._world, self._world.settings, self._world.clients
         world.note(str(settings))
+        if settings.removal is not None:
+            world.note(str(settings.removal))
         for node in world.nodes.values():
             world.start(node)
         admin = Process("admin", "10.0.3.1")
-        await world.loop.create_task(self._create_topic(TOPIC, settings.partitions), context=admin.context)
+        configs = settings.removal.topic_configs if settings.removal else {}
+        creation = self._create_topic(TOPIC, settings.partitions, configs)
+        await world.loop.create_task(creation, context=admin.context)
         for partition in range(settings.partitions):
             for _ in range(settings.producers_per_partition):
                 clients.produce(partition, settings.pause_s)
@@ -92,22 +98,30 @@ class Life:
             creation = self._create_topic(payments.TOPIC, payments.PARTITIONS)
             await world.loop.create_task(creation, context=admin.context)
             world.payments.start()
+        world.remover.start()
         await chaos()
         await self._heal()
         await clients.stop()
+        await world.remover.stop()
         await self._settle()
-        reading = read_everything(world.history, bootstrap=world.bootstrap, topic=TOPIC)
+        reading = read_everything(
+            world.history, bootstrap=world.bootstrap, topic=TOPIC, on_out_of_range=clients.on_out_of_range
+        )
         await world.loop.create_task(reading, context=admin.context)
 
     async def _settle(self) -> None:
-        """Wait until every transaction has ended, and read what counts."""
+        """Wait until every log starts where it should, and every transaction has ended; read what counts."""
         clients = self._world.payments
+        if self._world.settings.removal is not None:
+            await self._until(self._world.watch.all_start_alike, IN_SYNC_S, "the same log start everywhere")
         if clients.exist:
             await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
 
-    async def _create_topic(self, topic: str, partitions: int) -> None:
+    async def _create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         async with raftlog.Admin(self._world.bootstrap) as client, asyncio.timeout(TOPIC_S):
             while True:
                 try:
@@ -118,6 +132,7 @@ class Life:
                         configs={
                             "min_insync_replicas": self._world.settings.min_insync_replicas,
                             "flush": self._world.settings.flush,
+                            **configs,
                         },
                         if_not_exists=True,
                     )

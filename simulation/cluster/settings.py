@@ -3,7 +3,49 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+FEATURES = ("transactions", "removal")
+"""What some worlds have besides their faults. Each can be left out."""
+REMOVAL = 1 / 3
+"""So many of the worlds remove records."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """How records of the workload's topic go while it is written; -1: not by this."""
+
+    delete_records: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = -1
+    file_delete_delay_ms: int = 500
+    check_interval_ms: int = 300
+
+    @classmethod
+    def drawn(cls, seed: int) -> Removal | None:
+        """Draw whether a world has it, and how, by dice apart: the others are as they would be without any."""
+        apart = random.Random(f"removal of {seed}")  # noqa: S311  (a schedule, not a secret)
+        if apart.random() >= REMOVAL:
+            return None
+        retention = apart.choice(("", "bytes", "ms"))
+        return cls(
+            delete_records=not retention or apart.random() < 0.75,
+            retention_bytes=apart.choice((4_096, 12_288)) if retention == "bytes" else -1,
+            retention_ms=apart.choice((2_000, 8_000)) if retention == "ms" else -1,
+            file_delete_delay_ms=apart.choice((0, 500)),
+            check_interval_ms=apart.choice((100, 1_000)),
+        )
+
+    @property
+    def topic_configs(self) -> dict[str, int]:
+        """What the topic is created with; segments are so small that some of them go within a run."""
+        return {
+            "segment_bytes": 4_096,
+            "retention_bytes": self.retention_bytes,
+            "retention_ms": self.retention_ms,
+            "file_delete_delay_ms": self.file_delete_delay_ms,
+        }
 
 
 @dataclass(frozen=True)
@@ -28,14 +70,20 @@ class Settings:
     racks: bool = False
     """Each broker has its own, and a reader in one of them reads followers."""
     transactional_producers: int = 0
+    removal: Removal | None = field(default=None, repr=False)
+
+    @property
+    def retention_check_interval_ms(self) -> int:
+        return self.removal.check_interval_ms if self.removal else 30_000
 
     @classmethod
-    def drawn(cls, dice: random.Random, seed: int) -> Settings:
+    def drawn(cls, dice: random.Random, seed: int, without: Collection[str] = ()) -> Settings:
         """Draw the settings of a world.
 
         Args:
             dice: the world's own.
-            seed: says whether it has transactions, by dice apart: the others are as they would be without any.
+            seed: says which of the `FEATURES` it has, by dice apart: the others are as they would be without any.
+            without: features that it does not have, whatever the seed says.
         """
         apart = random.Random(f"transactions of {seed}")  # noqa: S311  (a schedule, not a secret)
         brokers = dice.choice((3, 3, 3, 4))
@@ -55,5 +103,6 @@ class Settings:
             broker_session_timeout_ms=dice.choice((1_500, 3_000, 6_000)),
             checkpoint_interval_ms=dice.choice((500, 5_000)),
             racks=dice.choice((False, True)),
-            transactional_producers=apart.choice((0, 0, 1, 2)),
+            transactional_producers=0 if "transactions" in without else apart.choice((0, 0, 1, 2)),
+            removal=None if "removal" in without else Removal.drawn(seed),
         )

@@ -1,11 +1,13 @@
-"""Make a failing history smaller: leave out faults while it still fails, then end it sooner."""
+"""Make a failing history smaller: leave out what else a world has, and faults, while it still fails; end it sooner."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulation.cluster.settings import FEATURES, Settings
 from simulation.cluster.simulate import SECONDS, BrokenRunError, simulate
 
 MOST_RUNS = 150
@@ -21,11 +23,14 @@ class Schedule:
     keep: tuple[int, ...]
     seconds: float
     broken: str
+    without: tuple[str, ...] = ()
+    """Features of the world that are left out."""
 
     @property
     def command(self) -> str:
         keep = ",".join(map(str, self.keep)) or "0"
-        return f"make sim WORLD=cluster SEED={self.seed} KEEP={keep} DURATION={self.seconds:g}"
+        without = f" WITHOUT={','.join(self.without)}" if self.without else ""
+        return f"make sim WORLD=cluster SEED={self.seed} KEEP={keep} DURATION={self.seconds:g}{without}"
 
 
 Fails = Callable[[tuple[int, ...] | None, float], Schedule | None]
@@ -36,21 +41,35 @@ def shrink(
     seed: int, folder: Path, *, seconds: float = SECONDS, say: Callable[[str], None] = lambda line: None
 ) -> Schedule | None:
     """Return the smallest schedule found that still breaks a promise; None if the seed breaks none."""
+    without: tuple[str, ...] = ()
 
     def fails(keep: tuple[int, ...] | None, seconds: float) -> Schedule | None:
         try:
-            simulate(seed, folder, seconds=seconds, keep=keep)
+            simulate(seed, folder, seconds=seconds, keep=keep, without=without)
         except BrokenRunError as error:
             say(f"{len(error.happened)} faults in {seconds:g} s: {error}")
-            return Schedule(seed, error.happened, seconds, str(error))
+            return Schedule(seed, error.happened, seconds, str(error), without)
         return None
 
     whole = fails(None, seconds)
     if whole is None:
         return None
+    for feature in FEATURES:
+        kept, without = without, (*without, feature)
+        if drawn(seed, kept) == drawn(seed, without):
+            without = kept  # It has none.
+        elif (simpler := fails(None, seconds)) is not None:
+            whole = simpler
+        else:
+            without = kept
     smallest = Shrinking(fails).smallest_of(whole)
     say(f"{len(smallest.keep)} faults are left: {smallest.command}")
     return smallest
+
+
+def drawn(seed: int, without: tuple[str, ...]) -> Settings:
+    """Return what a seed's world is like."""
+    return Settings.drawn(random.Random(seed), seed, without)  # noqa: S311  (a schedule, not a secret)
 
 
 class Shrinking:

@@ -22,6 +22,8 @@ class Run:
     unknown: int
     transactions: int
     """How many were committed."""
+    removed: int
+    """Records that no log holds any more, as it should be."""
     faults: int
     kills: int
     steps: int
@@ -50,6 +52,7 @@ def simulate(
     *,
     seconds: float = SECONDS,
     keep: Collection[int] | None = None,
+    without: Collection[str] = (),
     tell: Callable[[str], None] | None = None,
 ) -> Run:
     """Run one seed in a folder of its own, which is emptied.
@@ -57,11 +60,12 @@ def simulate(
     Args:
         seconds: how long faults happen; healing comes after that.
         keep: numbers of the faults that happen; None means all that the seed draws.
+        without: features of the world that are left out.
 
     Raises:
         BrokenRunError: with what was broken; the seed reproduces it.
     """
-    world = World(folder, seed=seed, tell=tell)
+    world = World(folder, seed=seed, without=without, tell=tell)
     chaos = Chaos(world, seconds=seconds, keep=keep)
     void = False
     try:
@@ -76,6 +80,7 @@ def simulate(
         acknowledged=sum(send.outcome == "ok" for send in sends),
         unknown=sum(send.outcome == "info" for send in sends),
         transactions=sum(one.outcome == "ok" for one in world.payments.history.transactions),
+        removed=world.watch.starts.removed,
         faults=len(chaos.happened),
         kills=world.kills,
         steps=world.loop.steps,

@@ -18,6 +18,7 @@ from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
 from simulation.cluster.ledger import Ledger, wrong_epochs
 from simulation.cluster.nodes import Node
+from simulation.cluster.starts import LogStarts
 
 if TYPE_CHECKING:
     from simulation.cluster.world import World
@@ -38,6 +39,7 @@ class Watch:
 
     def __init__(self, world: World) -> None:
         self.broken: str | None = None
+        self.starts = LogStarts(world)
         self._world = world
         self._leaders: dict[tuple[TopicIdPartition, LeaderEpoch], str] = {}
         self._ledgers: dict[TopicIdPartition, Ledger] = defaultdict(Ledger)
@@ -73,7 +75,10 @@ class Watch:
             if replica.core is not None:
                 self._one_leader_per_epoch(node, replica)
                 self._committed_stays(node, replica)
+        self.starts.tick()
         for node, replica in self.replicas():
+            if wrong := self.starts.look(replica, self._ledgers[replica.assignment.key]):
+                self.fail(f"{node.name}, {_name(replica)}: {wrong}")
             self._in_sync_replicas_hold_it(image, node, replica)
 
     def replicas(self) -> Iterator[tuple[Node, Replica]]:
@@ -138,6 +143,16 @@ class Watch:
 
     # The end.
 
+    def all_start_alike(self) -> bool:
+        """Tell whether no replica holds what its leader has deleted, nor any segment of nothing else."""
+        found = [replica for _, replica in self.replicas()]
+        starts = {one.assignment.key: one.log.log_start_offset for one in found if one.core is not None}
+        return all(
+            one.log.log_start_offset >= starts.get(one.assignment.key, 0)
+            and (len(one.log.segments) == 1 or one.log.segments[0].next_offset > one.log.log_start_offset)
+            for one in found
+        )
+
     def replicas_agree(self) -> None:
         """Every replica holds what was committed, and knows which epochs wrote it."""
         for node, replica in self.replicas():
@@ -155,6 +170,8 @@ class Watch:
         if self.broken is None and not verdict.ok:
             found = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies[:3]]
             self.fail("; ".join(found) or "the history proves nothing")
+        if self.broken is None and (astray := self.starts.judge()):
+            self.fail(astray)
         if self.broken is None and (wrong := self._world.payments.judge()):
             self.fail(f"transactions: {'; '.join(wrong[:3])}")
         if self.broken is not None:

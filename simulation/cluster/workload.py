@@ -11,6 +11,7 @@ import raftlog
 from chaos.history import History, Send
 from chaos.readers import seen
 from chaos.workload import send
+from raftlog.client.consumer import OutOfRange
 from simulation.cluster.loop import Process, SimulatedLoop
 
 TOPIC = "t"
@@ -30,6 +31,8 @@ class Clients:
         self._producers: list[asyncio.Task[None]] = []
         self._tails: list[asyncio.Task[None]] = []
         self.producers: list[Process] = []
+        self.on_out_of_range: OutOfRange = "error"
+        """Where readers go on that fall off the log."""
         self.hosts: list[str] = []
         """Machines that clients run on."""
 
@@ -93,6 +96,8 @@ class Clients:
                     await asyncio.sleep(self._dice.uniform(0, LONGEST_REST_S))
 
     async def _tail(self, name: str, rack: str) -> None:
-        async with raftlog.Consumer(self._bootstrap, TOPIC, start="earliest", client_rack=rack) as consumer:
+        async with raftlog.Consumer(
+            self._bootstrap, TOPIC, start="earliest", on_out_of_range=self.on_out_of_range, client_rack=rack
+        ) as consumer:
             async for record in consumer:
                 self.history.reads.append(seen(name, record))

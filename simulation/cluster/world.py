@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from chaos.history import History
@@ -16,6 +16,7 @@ from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.net import Link, Network, Weather
 from simulation.cluster.nodes import Node, build
 from simulation.cluster.payments import Payments
+from simulation.cluster.removal import Remover
 from simulation.cluster.settings import Settings
 from simulation.cluster.watch import Watch
 from simulation.cluster.workload import TOPIC, Clients
@@ -30,12 +31,13 @@ class World:
         *,
         seed: int,
         settings: Settings | None = None,
+        without: Collection[str] = (),
         tell: Callable[[str], None] | None = None,
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self.folder = folder
         self.dice = random.Random(seed)  # noqa: S311  (a schedule, not a secret)
-        self.settings = settings = settings or Settings.drawn(self.dice, seed)
+        self.settings = settings = settings or Settings.drawn(self.dice, seed, without)
         self.loop = SimulatedLoop(self.dice)
         self.net = Network(self.loop, note=self._hash_bytes)
         self.net.weather = Weather(0.00005, settings.longest_delay_s)
@@ -57,6 +59,7 @@ class World:
             ),
             broker=BrokerConfig(
                 checkpoint_interval_ms=settings.checkpoint_interval_ms,
+                retention_check_interval_ms=settings.retention_check_interval_ms,
                 transaction_state_log_num_partitions=3,  # Everything that is replicated is watched: it costs.
             ),
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
@@ -70,6 +73,9 @@ class World:
         self.bootstrap = [f"http://{node.host}:9400" for node in self.brokers]
         self.clients = Clients(self.loop, self.dice, self.bootstrap, self.history)
         self.payments = Payments(self)
+        self.remover = Remover(self)
+        if settings.removal is not None:
+            self.clients.on_out_of_range = "earliest"
         self.watch = Watch(self)
 
     @property

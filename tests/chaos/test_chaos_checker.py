@@ -67,6 +67,23 @@ def kinds(history: History) -> set[str]:
     return set(verdict.kinds)
 
 
+def test_what_is_below_the_log_start_may_be_gone_and_nothing_else():
+    history = honest()
+    history.replicas.clear()
+    history.final_reads = [read for read in history.final_reads if read.offset >= 2]
+    assert kinds(history) == {"lost", "unstable"}
+
+    history.log_starts[0] = 2
+    assert check(history).ok
+
+    history.log_starts[0] = 1
+    assert kinds(history) == {"lost", "unstable"}
+
+    history.final_reads.clear()
+    history.log_starts[0] = 4
+    assert check(history).ok  # All of it was removed.
+
+
 def test_an_honest_history_passes_with_its_figures():
     verdict = check(honest())
 

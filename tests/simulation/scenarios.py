@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import deletion_stories
 import late_stories
 import reader_stories
 import stories
@@ -13,7 +14,7 @@ from simulation.cluster.life import Life
 from simulation.cluster.script import Script
 from simulation.cluster.world import World
 
-__all__ = ["STORIES", "late_stories", "play", "reader_stories", "stories"]
+__all__ = ["STORIES", "deletion_stories", "late_stories", "play", "reader_stories", "stories"]
 
 
 def play(name: str, seed: int, folder: Path) -> None:

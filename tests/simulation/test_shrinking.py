@@ -47,6 +47,17 @@ def test_the_command_replays_it():
     assert command == "make sim WORLD=cluster SEED=7 KEEP=3,9 DURATION=8.6"
 
 
+def test_what_else_a_world_has_is_left_out_unless_it_is_needed(tmp_path: Path):
+    """Records of seed 2 go after two seconds."""
+    free = alone(shrunk_mutant, "high_watermark_of_the_leader_alone", 2, tmp_path / "world")
+    bound = alone(shrunk_mutant, "retention_takes_one_segment_too_many", 2, tmp_path / "world")
+
+    assert free is not None
+    assert bound is not None
+    assert (free.without, bound.without) == (("removal",), ())
+    assert free.command.endswith(" WITHOUT=removal")
+
+
 def test_a_broken_rule_needs_few_faults(tmp_path: Path):
     smallest = alone(shrunk_mutant, "high_watermark_of_the_leader_alone", 0, tmp_path / "world")
 
