@@ -15,7 +15,7 @@ from raftlog.metadata_quorum import replay as replaying
 from raftlog.metadata_quorum.controller import brokers, elections, reassignment
 from raftlog.metadata_quorum.controller import isr as isr_decisions
 from raftlog.model import NO_LEADER, PartitionState
-from raftlog.partition import fetcher, isr, readable, replica_manager, replica_serving
+from raftlog.partition import fetcher, isr, readable, record_deletion, replica_manager, replica_serving
 from raftlog.partition.core import fetch_sessions, leader, producers
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage import data_dir, epochs, files, log, log_files, log_segments, recovery, sync
@@ -395,6 +395,90 @@ def a_move_ends_before_its_targets_hold_anything(patch: Any) -> None:
 
     for module in (reassignment, isr_decisions):
         patch(module, "completed", hasty)
+
+
+# Records that go.
+
+
+@mutant
+def records_above_the_high_watermark_expire(patch: Any) -> None:
+    for name in ("expired_segments", "active_has_expired"):
+        patch(log_segments, name, _as_if_all_were_committed(getattr(log_segments, name)))
+
+
+def _as_if_all_were_committed(decide: Any) -> Any:
+    def hasty(log_or_segment: Any, config: Any, now_us: int, high_watermark: int, start: int) -> Any:
+        return decide(log_or_segment, config, now_us, 1 << 62, start)
+
+    return hasty
+
+
+@mutant
+def retention_takes_one_segment_too_many(patch: Any) -> None:
+    decide = log_segments.expired_segments
+
+    def greedy(segments: Any, config: Any, now_us: int, high_watermark: int, start: int) -> int:
+        count = decide(segments, config, now_us, high_watermark, start)
+        more = 0 < count < len(segments) - 1 and segments[count].next_offset <= high_watermark
+        return int(count + more)
+
+    patch(log_segments, "expired_segments", greedy)
+
+
+@mutant
+def segments_go_before_the_log_start_is_on_disk(patch: Any) -> None:
+    save = log_files.LogFiles._save_checkpoint
+
+    def lazy(self: Any, *, log_start_offset: int | None = None, recovery_point: int, high_watermark: int) -> None:
+        if log_start_offset is None:
+            save(self, recovery_point=recovery_point, high_watermark=high_watermark)
+        else:
+            self._checkpoint = replace(self._checkpoint, log_start_offset=log_start_offset)
+
+    patch(log_segments.SegmentedLog, "_save_checkpoint", lazy)
+
+
+@mutant
+def followers_keep_what_the_leader_deleted(patch: Any) -> None:
+    learn = Replica.learn_marks
+    patch(
+        Replica,
+        "learn_marks",
+        lambda self, mark, *, log_start_offset, replicated_offset: learn(
+            self, mark, log_start_offset=0, replicated_offset=replicated_offset
+        ),
+    )
+
+
+@mutant
+def followers_wait_for_what_is_gone(patch: Any) -> None:
+    """They ask again and again for what is below the leader's log start."""
+    patch(fetcher.LeaderFetcher, "_on_error", lambda self, replica, error: False)
+
+
+@mutant
+def a_deletion_is_answered_when_the_leader_has_done_it(patch: Any) -> None:
+    async def hasty(*_: Any) -> None:
+        return None
+
+    patch(record_deletion, "_until_gone_everywhere", hasty)
+
+
+@mutant
+def who_joins_the_isr_may_still_hold_what_was_deleted(patch: Any) -> None:
+    patch(leader.LeaderCore, "on_deletion", lambda self, offset: None)
+
+
+@mutant
+def who_left_the_isr_is_not_asked_to_delete(patch: Any) -> None:
+    """KIP-966: below min ISR it may lead next, all the same."""
+    low = leader.LeaderCore.low_watermark
+
+    def forgetful(self: Any, own_log_start_offset: int) -> int:
+        with mock.patch.object(self, "state", replace(self.state, elr=())):
+            return low(self, own_log_start_offset)
+
+    patch(leader.LeaderCore, "low_watermark", forgetful)
 
 
 # Producers.
