@@ -169,7 +169,7 @@ class KafkaStore(Store):
     @contextmanager
     def streaming(
         self,
-        spark: SparkSession,
+        spark: SparkSession,  # noqa: ARG002 -- its own, and all columns
         per_batch: int,
         columns: tuple[str, ...] | None = None,  # noqa: ARG002
     ) -> Iterator[Callable[[], tuple[float, float]]]:
