@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from raftlog.errors import InvalidRequestError
 from raftlog.model import TopicPartition
-from raftlog.record.model import NewRecord
 from raftlog.record.partitioner import partition_for_key
 
 Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int], int | None]
@@ -46,8 +45,13 @@ class Partitioning:
         """Whether each record must be asked about."""
         return self._partitioner is not None
 
-    def choose(self, topic: str, count: int, asked: int | None, record: NewRecord, size: int) -> TopicPartition:
-        """Choose among a topic's `count` partitions for a record of `size` bytes.
+    def choose(
+        self, topic: str, count: int, asked: int | None, key: bytes | None, value: bytes | None, size: int
+    ) -> TopicPartition:
+        """Choose among a topic's `count` partitions for a record of `size` bytes, or several with one key.
+
+        What the caller wants or says; else by the key, as Kafka does; without one, the same until a batch is full
+        (KIP-794).
 
         Args:
             asked: the partition that the caller wants, if any.
@@ -57,22 +61,18 @@ class Partitioning:
         """
         if asked is None:
             if self._partitioner is not None:
-                asked = self._ask(self._partitioner, topic, count, record)
+                asked = self._ask(self._partitioner, topic, count, key, value)
             if asked is None:
-                return self.by_default(topic, count, record.key, size)
+                if key is not None:
+                    return TopicPartition(topic, partition_for_key(key, count))
+                sticky = self._sticky.get(topic)
+                if sticky is None or sticky.filled >= self._batch_bytes:
+                    sticky = self._sticky[topic] = _Sticky(self._another(topic, count, sticky))
+                sticky.filled += size
+                return sticky.partition
         if not 0 <= asked < count:
             raise InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {asked}")
         return TopicPartition(topic, asked)
-
-    def by_default(self, topic: str, count: int, key: bytes | None, size: int) -> TopicPartition:
-        """Choose by the key, as Kafka does; without one, the same partition until a batch is full (KIP-794)."""
-        if key is not None:
-            return TopicPartition(topic, partition_for_key(key, count))
-        sticky = self._sticky.get(topic)
-        if sticky is None or sticky.filled >= self._batch_bytes:
-            sticky = self._sticky[topic] = _Sticky(self._another(topic, count, sticky))
-        sticky.filled += size
-        return sticky.partition
 
     @staticmethod
     def _another(topic: str, count: int, sticky: _Sticky | None) -> TopicPartition:
@@ -81,9 +81,9 @@ class Partitioning:
         return TopicPartition(topic, number)
 
     @staticmethod
-    def _ask(partitioner: Partitioner, topic: str, count: int, record: NewRecord) -> int | None:
+    def _ask(partitioner: Partitioner, topic: str, count: int, key: bytes | None, value: bytes | None) -> int | None:
         try:
-            chosen: object = partitioner(topic, record.key, record.value, count)
+            chosen: object = partitioner(topic, key, value, count)
         except Exception as error:
             raise InvalidRequestError(f"partitioner: failed for a record of topic {topic!r}: {error!r}") from error
         if chosen is None or (type(chosen) is int and 0 <= chosen < count):

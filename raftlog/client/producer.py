@@ -282,7 +282,7 @@ class Producer:
             self._room.require(size)
             run = Run(after - at)
             self._accumulator.add_run(
-                self._partitioning.by_default(topic, self._partition_count(topic), key, size),
+                self._partitioning.choose(topic, self._partition_count(topic), None, key, None, size),
                 values[at:after],
                 key=key,
                 timestamp=time.time_ns() // 1_000,
@@ -311,12 +311,13 @@ class Producer:
             self._routing.add(Unrouted(topic, partition, record, delivery, sent_ms, size))
             return delivery
         try:
-            chosen = self._partitioning.choose(topic, len(info.partitions), partition, record, size)
+            chosen = self._partitioning.choose(topic, len(info.partitions), partition, record.key, record.value, size)
         except InvalidRequestError as error:
             self._refuse(delivery, error)
         else:
             self._accumulator.add(chosen, record, delivery, sent_ms, size)
-            self._sender.wake()
+            if not self._sender.is_awake:
+                self._sender.wake()
         return delivery
 
     def _require_open(self) -> None:
@@ -348,13 +349,13 @@ class Producer:
 
     def _route_late(self, late: Unrouted[Handle]) -> None:
         """Queue a record whose topic is known now."""
-        count = self._partition_count(late.topic)
+        count, record = self._partition_count(late.topic), late.record
         try:
-            chosen = self._partitioning.choose(late.topic, count, late.partition, late.record, late.size)
+            chosen = self._partitioning.choose(late.topic, count, late.partition, record.key, record.value, late.size)
         except InvalidRequestError as error:
             self._refuse(late.handle, error)
         else:
-            self._accumulator.add(chosen, late.record, late.handle, late.sent_ms, late.size)
+            self._accumulator.add(chosen, record, late.handle, late.sent_ms, late.size)
             self._sender.wake()
 
 

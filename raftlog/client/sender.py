@@ -75,16 +75,16 @@ class Sender:
         self._tasks = Tasks("producer")
         self._running: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._is_awake = False
+        self.is_awake = False
         """It will look at what is queued by itself."""
         self._settled = asyncio.Event()
         """Set whenever some record got its outcome, or is no longer on its way."""
 
     def wake(self) -> None:
         """Say that a record was queued."""
-        if self._is_awake:
+        if self.is_awake:
             return
-        self._is_awake = True
+        self.is_awake = True
         if self._running is None or self._running.done():
             self._running = self._tasks.spawn(self._run(), name="send")
         self._wake.set()
@@ -135,12 +135,12 @@ class Sender:
         try:
             while not self._accumulator.empty:
                 self._wake.clear()
-                self._is_awake = False
+                self.is_awake = False
                 self._fail(self._accumulator.expire(_now_ms()))
                 self._send_due(_now_ms())
                 await self._until_due()
         finally:
-            self._is_awake = False
+            self.is_awake = False
 
     async def _until_due(self) -> None:
         """Wait until another batch may go, there is an answer, or something was queued."""
