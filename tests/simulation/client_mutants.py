@@ -1,0 +1,103 @@
+"""The rules that producers and readers rely on, and those of metadata."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mutating import mutant, told_by
+
+from raftlog.broker import metadata_listener
+from raftlog.metadata_quorum import active_controller, decision_writer, records
+from raftlog.metadata_quorum import replay as replaying
+from raftlog.partition import readable, replica_manager
+from raftlog.partition.core import producers
+from raftlog.partition.replica import Replica
+
+# Producers.
+
+
+@mutant
+def repeats_are_appended(patch: Any) -> None:
+    patch(producers.ProducerStates, "check", lambda self, header: None)
+
+
+@mutant
+def producers_are_forgotten_at_a_restart(patch: Any) -> None:
+    opened = replica_manager.ReplicaManager._open_log
+    patch(
+        replica_manager.ReplicaManager,
+        "_open_log",
+        lambda self, *arguments: (opened(self, *arguments)[0], producers.ProducerStates()),
+    )
+
+
+@mutant
+def followers_learn_nothing_of_producers(patch: Any) -> None:
+    append = Replica.append_fetched
+
+    def ignorant(self: Any, batches: bytes) -> None:
+        known, self.producers = self.producers, producers.ProducerStates()
+        append(self, batches)
+        self.producers = known
+
+    patch(Replica, "append_fetched", ignorant)
+
+
+# Readers, and metadata.
+
+
+@mutant
+def consumers_read_what_is_not_committed(patch: Any) -> None:
+    """Readers of committed records go on as they should: nothing tells but a record that was read, and is gone."""
+    honest = Replica.read
+
+    def read(self: Any, offset: int, max_bytes: int, *, isolation: str = "read_uncommitted", **more: Any) -> Any:
+        if isolation == "read_committed":
+            return honest(self, offset, max_bytes, isolation=isolation, **more)
+        core = self.require_leader()
+        end = self.log.log_end_offset
+        return readable.ReadResult(
+            data=self.log.read(offset, max_bytes, limit_offset=end),
+            high_watermark=end,
+            log_start_offset=self.log.log_start_offset,
+            leader_epoch=core.state.leader_epoch,
+        )
+
+    patch(Replica, "read", read)
+
+
+@mutant
+@told_by("tests/broker/test_metadata_listener.py")
+def metadata_goes_back(patch: Any) -> None:
+    """A broker takes any image that it is given, and leaderships that have ended with it."""
+    take = metadata_listener.MetadataListener._take
+
+    async def gullible(self: Any, update: Any) -> None:
+        if update.snapshot is not None:
+            self.offset = -1
+        await take(self, update)
+
+    patch(metadata_listener.MetadataListener, "_take", gullible)
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_controller_doubt.py")
+def a_controller_decides_on_what_it_does_not_know(patch: Any) -> None:
+    """After an unknown outcome it goes on in its epoch, on an image that the lost command may still change."""
+    patch(decision_writer.DecisionWriter, "_doubt", lambda self: None)
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_controller_doubt.py")
+def commands_of_a_deposed_controller_take_effect(patch: Any) -> None:
+    command = replaying.replay_command
+
+    def lenient(image: Any, offset: int, payload: bytes) -> Any:
+        read = records.decode_command(payload)
+        if not any(isinstance(record, records.BeginEpoch) for record in read.records):
+            late = replace(read, controller_epoch=image.controller_epoch, sequence=image.last_sequence + 1)
+            payload = records.encode_command(late)
+        return command(image, offset, payload)
+
+    patch(active_controller, "replay_command", lenient)
