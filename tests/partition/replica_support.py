@@ -78,7 +78,9 @@ class Solo:
         """Let followers fetch up to the log's end."""
         for follower in followers:
             end = self.replica.log.log_end_offset
-            self.replica.on_follower_fetch(follower, broker_epoch=EPOCHS[follower], fetch_offset=end)
+            self.replica.on_follower_fetch(
+                follower, broker_epoch=EPOCHS[follower], fetch_offset=end, log_start_offset=0
+            )
 
     async def append(self, *values: str, acks: int = -1, timeout_ms: int = 5_000, **batch: int) -> AppendResult:
         built = build_batch([NewRecord(value.encode(), timestamp=1) for value in values], **batch)
