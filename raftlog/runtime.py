@@ -90,6 +90,11 @@ class Tasks:
         if not task.cancelled() and not isinstance(task.exception(), RaftlogError):
             cls._report(task)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be started any more."""
+        return self._closed
+
     async def close(self) -> None:
         """Cancel what still runs and wait until it has ended."""
         self._closed = True

@@ -160,7 +160,7 @@ class DecisionWriter:
     def _doubt(self) -> None:
         """Decide nothing on an image that a lost command may still change: begin a new epoch first."""
         self._epoch = None
-        if self.leader == self._node_id:
+        if self.leader == self._node_id and not self._tasks.closed:
             self._tasks.spawn(self._begin_epoch(), name="begin epoch")
 
     async def _begin_epoch(self) -> None:

@@ -88,7 +88,7 @@ class FollowingReplica(ReadableReplica):
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
-        with self.noticing_damage():
+        with self._ending_on_a_bad_disk(), self.noticing_damage():
             self.cleaned.truncated_to(offset)
             self.log.truncate_to(offset)
             self._after_truncation()
@@ -97,7 +97,8 @@ class FollowingReplica(ReadableReplica):
         """Drop the log, which the leader no longer continues, and go on at `offset`."""
         _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
         self.cleaned.truncated_to(0)
-        self.log.reset_to(offset)
+        with self._ending_on_a_bad_disk():
+            self.log.reset_to(offset)
         self._after_truncation()
 
     def learn_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
@@ -115,7 +116,7 @@ class FollowingReplica(ReadableReplica):
 
     @contextmanager
     def _ending_on_a_bad_disk(self) -> Iterator[None]:
-        """A leader that can write nothing any more must not stay: others can lead. A full disk may have room again."""
+        """Who can write nothing any more must not stay: others can lead. A full disk may have room again."""
         try:
             yield
         except (DiskFullError, DamagedDataError, LogClosedError):

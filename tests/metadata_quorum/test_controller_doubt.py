@@ -63,6 +63,22 @@ async def test_a_caller_that_gives_up_leaves_a_doubt_that_a_new_epoch_ends(bench
     assert list(bench.controller.image.names) == ["next"]
 
 
+async def test_a_controller_that_closes_while_it_fences_a_broker_ends():
+    bench = Bench()
+    await bench.controller.start()
+    await bench.quorum.start()
+    await bench.active()
+    await bench.join(1)
+    bench.quorum.hold = asyncio.Event()
+    bench.clock.now_ms += 10_000
+    await bench.until(lambda: bench.quorum.held == 1)
+
+    async with asyncio.timeout(5):
+        await bench.controller.close()
+
+    assert not bench.controller.is_active
+
+
 async def test_a_command_that_was_lost_and_then_applied_counts_and_the_next_decision_sees_it(bench: Bench):
     real = bench.quorum.propose
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from storage_support import batch, fill, open_log, values
@@ -162,6 +162,23 @@ def test_starting_over_at_an_offset(tmp_path: Path):
     fill(log, 1, epoch=3)
     log.close()
     assert values(open_log(tmp_path / "p")) == ["100"]
+
+
+def test_a_full_disk_keeps_a_log_from_starting_over_and_it_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log = open_log(tmp_path / "p")
+    fill(log, 5)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+
+    with pytest.raises(DiskFullError):
+        log.reset_to(100)
+    assert (log.failure, log.log_start_offset, values(log)) == (None, 0, ["0", "1", "2", "3", "4"])
+
+    monkeypatch.undo()
+    log.reset_to(100)
+    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
+    log.close()
 
 
 def test_leader_epochs_answer_where_histories_part(tmp_path: Path):

@@ -167,17 +167,21 @@ class LogFiles:
         self.fsync()
 
     def reset_to(self, offset: Offset) -> None:
-        """Remove everything, durably; the log is empty and goes on at `offset`."""
+        """Remove everything, durably; the log is empty and goes on at `offset`.
+
+        Raises:
+            StorageError: the disk refused. Without a `failure` all is as it was.
+        """
         self._require_sound()
         with self._changing:
             self._cuts += 1
             self._begin()
+            # First, what makes an empty folder right: a crash in between must not look like lost records.
+            self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
             self._reset_to(offset)
 
     def _reset_to(self, offset: Offset) -> None:
         try:
-            # First, what makes an empty folder right: a crash in between must not look like lost records.
-            self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
             with self._syncer.paused():
                 for segment in reversed(self._segments):
                     self._remove(segment)
