@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from raftlog.config import ReplicationConfig
-from raftlog.errors import ErrorCode, RaftlogError, StorageError
+from raftlog.errors import DiskFullError, ErrorCode, RaftlogError, StorageError
 from raftlog.model import (
     NO_LEADER_EPOCH,
     BrokerEpoch,
@@ -282,7 +282,7 @@ class LeaderFetcher:
 
     def _give_up(self, replica: Replica, error: RaftlogError) -> None:
         """Stop following, if the disk has failed: the replica leaves the ISR by its silence."""
-        if replica.log.failure is None:
+        if replica.log.failure is None or isinstance(replica.log.failure, DiskFullError):
             _log.warning("%s: %s", replica.assignment.topic_partition, error.message)
             return  # A full disk, or bytes that were damaged on the way: a later fetch tries again.
         _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)

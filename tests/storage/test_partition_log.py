@@ -164,7 +164,7 @@ def test_starting_over_at_an_offset(tmp_path: Path):
     assert values(open_log(tmp_path / "p")) == ["100"]
 
 
-def test_a_full_disk_keeps_a_log_from_starting_over_and_it_can_be_tried_again(
+def test_a_full_disk_keeps_a_log_from_starting_over_and_all_is_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     log = open_log(tmp_path / "p")
@@ -173,12 +173,37 @@ def test_a_full_disk_keeps_a_log_from_starting_over_and_it_can_be_tried_again(
 
     with pytest.raises(DiskFullError):
         log.reset_to(100)
+
     assert (log.failure, log.log_start_offset, values(log)) == (None, 0, ["0", "1", "2", "3", "4"])
+    log.close()
+
+
+@pytest.mark.parametrize("spared", range(2, 8))
+def test_a_log_that_has_no_room_amid_starting_over_goes_on_with_that_later(
+    spared: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each sync in turn is the first for which there is no room."""
+    log = open_log(tmp_path / "p")
+    fill(log, 5)
+    outcomes = [*[None] * spared, *[OSError(errno.ENOSPC, "No space left on device")] * 2]
+    sync = Mock(side_effect=outcomes)
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(DiskFullError):
+        log.reset_to(100)
+    with pytest.raises(DiskFullError):
+        fill(log, 1)
+    with pytest.raises(DiskFullError):
+        log.reset_to(150)
 
     monkeypatch.undo()
-    log.reset_to(100)
-    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
+    log.reset_to(200)
+
+    assert (log.failure, log.log_start_offset, log.log_end_offset, log.epochs.entries) == (None, 200, 200, ())
+    fill(log, 1, epoch=3)
     log.close()
+    again = open_log(tmp_path / "p")
+    assert (again.log_start_offset, values(again)) == (200, ["200"])
+    again.close()
 
 
 def test_leader_epochs_answer_where_histories_part(tmp_path: Path):

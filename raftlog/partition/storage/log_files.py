@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import CorruptBatchError, StorageError
+from raftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.epochs import EpochTable, require_epochs
@@ -46,6 +46,8 @@ class LogFiles:
         """Held while files are cut, removed or checkpointed."""
         self._cuts = 0
         """How often the log was cut: what a worker thread was given before is void."""
+        self._starting_over = False
+        """The disk was full while it started over: it may go on with that, and does nothing else."""
         self._checkpointed_end: Offset = -1
         self._checkpoint = Checkpoint.load(folder)
         self.epochs = EpochTable(folder)
@@ -170,15 +172,18 @@ class LogFiles:
         """Remove everything, durably; the log is empty and goes on at `offset`.
 
         Raises:
-            StorageError: the disk refused. Without a `failure` all is as it was.
+            DiskFullError: it can be tried again; with a `failure` nothing else can.
+            StorageError: the disk refused.
         """
-        self._require_sound()
         with self._changing:
-            self._cuts += 1
-            self._begin()
-            # First, what makes an empty folder right: a crash in between must not look like lost records.
-            self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
+            if not self._starting_over:
+                self._require_sound()
+                self._cuts += 1
+                self._begin()
+                # First, what makes an empty folder right: a crash in between must not look like lost records.
+                self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
             self._reset_to(offset)
+            self._failure, self._starting_over = None, False
 
     def _reset_to(self, offset: Offset) -> None:
         try:
@@ -194,11 +199,12 @@ class LogFiles:
                 self._syncer.truncated(offset, self._segments[-1])
                 self._syncer.name()  # Others count on where it starts.
             fsync_dir(self.folder)
-        except OSError as error:
-            raise self._fail(error, "cannot start over") from error
-        except StorageError as error:
-            self._failure = error
-            raise
+        except (OSError, StorageError) as error:
+            self._failure = (
+                error if isinstance(error, StorageError) else storage_error(error, f"{self.folder} cannot start over")
+            )
+            self._starting_over = isinstance(self._failure, DiskFullError)
+            raise self._failure from error
         self._syncer.durable_end_offset = offset
 
     @property
@@ -260,6 +266,7 @@ class LogFiles:
         with self._changing, self._syncer.paused():
             for segment in self._segments:
                 segment.close()
+            self._starting_over = False
             self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
 
     def _begin(self) -> None:
