@@ -88,7 +88,7 @@ class FollowingReplica(ReadableReplica):
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
-        with self._ending_on_a_bad_disk(), self.noticing_damage():
+        with self.noticing_damage():
             self.cleaned.truncated_to(offset)
             self.log.truncate_to(offset)
             self._after_truncation()

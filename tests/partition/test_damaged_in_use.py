@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from replica_support import Solo
 from replication_support import World
 
 from raftlog.errors import RaftlogError, StorageError
@@ -185,3 +186,47 @@ async def test_a_sync_that_failed_is_no_damage(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(StorageError, match="cannot fsync"):
             replica.truncate_to(1)
         assert replica.damage is None
+
+
+def one_that_holds(folder: Path, records: int) -> Solo:
+    solo = Solo(folder, leader=2)
+    for offset in range(records):
+        batch = bytearray(build_batch([NewRecord(b"x" * 100)]))
+        stamp(batch, base_offset=offset, leader_epoch=0)
+        solo.replica.log.append(batch)
+    return solo
+
+
+async def test_a_damaged_log_that_cannot_be_truncated_gives_way_and_its_broker_goes_on(tmp_path: Path):
+    solo = one_that_holds(tmp_path, 3)
+    segment = next((tmp_path / "t-0").glob("*.log"))
+    damaged = bytearray(segment.read_bytes())
+    damaged[8] ^= 1  # In the first batch's header.
+    segment.write_bytes(damaged)
+
+    with pytest.raises(StorageError, match="cannot be truncated"):
+        solo.replica.truncate_to(2)
+
+    assert solo.replica.damage is not None
+    assert solo.failures == []
+    await solo.close()
+
+
+@pytest.mark.parametrize(("number", "ends"), [(errno.EIO, True), (errno.ENOSPC, False)])
+async def test_a_disk_that_refuses_a_log_to_start_over_ends_the_broker_unless_it_is_full(
+    number: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo = one_that_holds(tmp_path, 3)
+
+    def fsync(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        with pytest.raises(StorageError):
+            solo.replica.start_over_at(9)
+
+    assert (len(solo.failures) == 1, solo.replica.log.log_end_offset) == (ends, 3)
+    solo.replica.start_over_at(9)
+    assert solo.replica.log.log_end_offset == 9
+    await solo.close()
