@@ -12,9 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import google_crc32c
-import pyarrow as pa
-
+from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError
 from raftlog.model import (
     MAX_SEQUENCE,
@@ -112,14 +110,9 @@ class BatchHeader:
         return self.batch_length - HEADER_BYTES
 
 
-def crc32c(buffer: Buffer) -> int:
-    """Return the CRC-32C (Castagnoli, RFC 3720) of any buffer, without a copy."""
-    return int(google_crc32c.value(pa.py_buffer(buffer)))
-
-
 def _header_crc(header: Buffer, at: int = 0) -> int:
     whole = bytes(memoryview(header)[at : at + HEADER_BYTES])
-    return int(google_crc32c.value(whole[:_HEADER_CRC_AT] + whole[_AFTER_CRC:]))
+    return crc32c(whole[:_HEADER_CRC_AT] + whole[_AFTER_CRC:])
 
 
 def write_header(

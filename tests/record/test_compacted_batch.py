@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from raftlog.broker.render import next_offset, render
+from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
 from raftlog.partition.readable import ReadResult
 from raftlog.record import (
@@ -25,7 +26,7 @@ from raftlog.record import (
     verify_payload_crc,
 )
 from raftlog.record.arrow import COMPACTED_SCHEMA
-from raftlog.record.batch import HEADER_BYTES, crc32c
+from raftlog.record.batch import HEADER_BYTES
 from raftlog.record.compacted import begin_at, build_filler, is_filler, keep_header, keep_rows
 from raftlog.record.validate import require_keys
 from raftlog.wire import media

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError, RaftlogError
 from raftlog.record import (
     HEADER_BYTES,
@@ -26,7 +27,6 @@ from raftlog.record import (
     validate_batch,
     verify_payload_crc,
 )
-from raftlog.record.batch import crc32c
 
 GOLDEN = Path(__file__).parent / "golden"
 LIMIT = 1 << 20

@@ -18,9 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 from pysyncobj.journal import Journal
 
+from raftlog.checksum import crc32c
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.rejoin import Standing
 
@@ -251,14 +251,14 @@ def _is_torn(tail: bytes, at: int) -> bool:
     length, crc = map(int, _FRAME.unpack_from(tail))
     body = tail[_FRAME.size :]
     if len(body) < length <= MAX_RECORD_BYTES:
-        return int(google_crc32c.value(body)) != crc  # Else all of it is there, and the length was changed.
+        return crc32c(body) != crc  # Else all of it is there, and the length was changed.
     cuts = [0, *range(-at % _SECTOR_BYTES or _SECTOR_BYTES, len(tail), _SECTOR_BYTES), len(tail)]
     parts = [tail[start:stop] for start, stop in pairwise(cuts)]
     return not any(parts[-1]) or any(len(part) >= _NEVER_ZERO_BYTES and not any(part) for part in parts)
 
 
 def _record(body: bytes) -> bytes:
-    return _FRAME.pack(len(body), google_crc32c.value(body)) + body
+    return _FRAME.pack(len(body), crc32c(body)) + body
 
 
 def _body_at(data: bytes, at: int) -> bytes | None:
@@ -269,7 +269,7 @@ def _body_at(data: bytes, at: int) -> bytes | None:
     if not 0 < length <= min(MAX_RECORD_BYTES, len(data) - start) or data[start] not in b"ETMCS":
         return None
     body = data[start : start + length]
-    return body if google_crc32c.value(body) == crc else None
+    return body if crc32c(body) == crc else None
 
 
 def _sound_record_after(data: bytes, at: int) -> int | None:

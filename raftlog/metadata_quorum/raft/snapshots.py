@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 from pysyncobj.config import SERIALIZER_STATE
 
+from raftlog.checksum import crc32c
 from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
 from raftlog.metadata_quorum.raft.journal import Entry, RaftJournal
 from raftlog.metadata_quorum.seam import StateMachine
@@ -53,7 +53,7 @@ class Snapshots:
             return
         body = encode((self._machine.take_snapshot(), tuple(last), tuple(previous)))
         try:
-            self._replace(_MAGIC + _HEAD.pack(google_crc32c.value(body), len(body)) + body)
+            self._replace(_MAGIC + _HEAD.pack(crc32c(body), len(body)) + body)
         except OSError as error:
             _log.error("cannot write %s: %s; the journal keeps growing", self._path, error)
             self._retry_after = id + _RETRY_ENTRIES
@@ -149,6 +149,6 @@ def _body(content: bytes) -> bytes:
         raise MessageFormatError(f"no snapshot: it begins with {content[:8]!r}")
     crc, length = _HEAD.unpack_from(content, len(_MAGIC))
     body = content[start:]
-    if len(body) != length or google_crc32c.value(body) != crc:
+    if len(body) != length or crc32c(body) != crc:
         raise MessageFormatError(f"a damaged snapshot: {len(body)} of {length} bytes, or a wrong checksum")
     return body

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import google_crc32c
-import pyarrow as pa
-
+from raftlog.checksum import crc32c
 from raftlog.model import Offset
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.scanning import Read
@@ -25,8 +23,6 @@ WINDOW_BYTES = 256 << 10
 """Read at once: what a processor's cache holds, and what the C library allocates without asking the kernel."""
 SENDFILE_BYTES = 64 << 10
 """From here on it is cheaper to have the kernel send a range than to read and write it."""
-_COPIED_BYTES = 16 << 10
-"""Up to here a copy is cheaper than an object that saves it."""
 _HEADER = struct.Struct("<qI4xIBxxxI28xI4x")
 assert _HEADER.size == HEADER_BYTES
 _CRC_AT, _AFTER_CRC = 16, 20
@@ -158,7 +154,7 @@ class _Walk:
             return None
         base_offset, length, crc, magic, payload_crc, last_delta = _HEADER.unpack_from(window, at)
         checked = window[at : at + _CRC_AT] + window[at + _AFTER_CRC : at + HEADER_BYTES]
-        if google_crc32c.value(checked) != crc or magic != MAGIC:
+        if crc32c(checked) != crc or magic != MAGIC:
             self.problem = f"the header checksum of the batch at byte {self.position} is wrong"
             return None
         if not HEADER_BYTES <= length <= self._end - self.position:
@@ -177,13 +173,9 @@ class _Walk:
 
     def check(self, header: _Header) -> bool:
         """Step over the batch at `position`, if its payload is sound."""
-        first, last = (end - self._window_at for end in (self.position + HEADER_BYTES, self.position + header.length))
-        if last - first <= _COPIED_BYTES and last <= len(self._window):
-            crc = google_crc32c.value(self._window[first:last])
-        else:
-            crc = 0
-            for piece in self._pieces(self.position + HEADER_BYTES, self.position + header.length):
-                crc = google_crc32c.extend(crc, piece)
+        crc = 0
+        for piece in self._pieces(self.position + HEADER_BYTES, self.position + header.length):
+            crc = crc32c(piece, crc)
         if self.problem or crc != header.payload_crc:
             self.problem = self.problem or f"the payload checksum of the batch at byte {self.position} is wrong"
             return False
@@ -196,7 +188,7 @@ class _Walk:
             return None
         return self._window[start - self._window_at : stop - self._window_at]
 
-    def _pieces(self, start: int, stop: int) -> Iterator[pa.Buffer | bytes]:
+    def _pieces(self, start: int, stop: int) -> Iterator[memoryview]:
         while start < stop:
             if start >= self._window_at + len(self._window):
                 self._load(start)
@@ -204,8 +196,7 @@ class _Walk:
                 self.problem = self.problem or f"the file ends at byte {start}, amid a batch"
                 return
             first, last = start - self._window_at, min(stop - self._window_at, len(self._window))
-            whole = (first, last) == (0, len(self._window))
-            yield self._window if whole else pa.py_buffer(self._window).slice(first, last - first)
+            yield memoryview(self._window)[first:last]
             start = self._window_at + last
 
     def _load(self, position: int) -> None:

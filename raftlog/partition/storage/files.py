@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import orjson
 
+from raftlog.checksum import crc32c
 from raftlog.errors import DamagedDataError, DiskFullError, StorageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -126,7 +126,7 @@ def unlink_quietly(path: Path) -> None:
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Replace a JSON file, durably, with a checksum over its other members."""
-    checked = {**document, _CHECKSUM: google_crc32c.value(orjson.dumps(document, option=_JSON))}
+    checked = {**document, _CHECKSUM: crc32c(orjson.dumps(document, option=_JSON))}
     atomic_write(path, orjson.dumps(checked, option=_JSON))
 
 
@@ -150,7 +150,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         raise DamagedDataError(f"cannot read {path}: expected a JSON object")
     checksum = document.pop(_CHECKSUM, None)  # None: written by hand, or by an earlier version.
-    if checksum is not None and checksum != google_crc32c.value(orjson.dumps(document, option=_JSON)):
+    if checksum is not None and checksum != crc32c(orjson.dumps(document, option=_JSON)):
         raise DamagedDataError(f"{path} is damaged: its checksum does not fit; if you edited it, remove {_CHECKSUM!r}")
     return document
 

@@ -14,8 +14,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
-import google_crc32c
-
+from raftlog.checksum import crc32c
 from raftlog.model import Offset
 from raftlog.partition.storage.files import atomic_write, read_file
 
@@ -87,8 +86,8 @@ def encode_index(facts: SegmentFacts, index: SparseIndex) -> bytes:
     """Return an index file's content."""
     entries = b"".join(_little_endian(column).tobytes() for column in index.columns)
     numbers = (len(index), *_plain(facts))
-    rest = _HEAD.pack(_MAGIC, 0, google_crc32c.value(entries), *numbers)[_CRC_END:]
-    return _MAGIC + struct.pack("<I", google_crc32c.value(rest)) + rest + entries
+    rest = _HEAD.pack(_MAGIC, 0, crc32c(entries), *numbers)[_CRC_END:]
+    return _MAGIC + struct.pack("<I", crc32c(rest)) + rest + entries
 
 
 def decode_facts(head: bytes) -> SegmentFacts | None:
@@ -96,7 +95,7 @@ def decode_facts(head: bytes) -> SegmentFacts | None:
     if len(head) < HEAD_BYTES or head[: len(_MAGIC)] != _MAGIC:
         return None
     _, crc, _, _, *numbers = _HEAD.unpack_from(head)
-    return SegmentFacts(*numbers) if google_crc32c.value(head[_CRC_END:HEAD_BYTES]) == crc else None
+    return SegmentFacts(*numbers) if crc32c(head[_CRC_END:HEAD_BYTES]) == crc else None
 
 
 def decode_index(content: bytes) -> tuple[SegmentFacts, SparseIndex] | None:
@@ -105,7 +104,7 @@ def decode_index(content: bytes) -> tuple[SegmentFacts, SparseIndex] | None:
         return None
     _, _, crc, count, *_ = _HEAD.unpack_from(content)
     entries = content[HEAD_BYTES:]
-    if len(entries) != 24 * count or google_crc32c.value(entries) != crc:
+    if len(entries) != 24 * count or crc32c(entries) != crc:
         return None
     index = SparseIndex()
     for number, column in enumerate(index.columns):

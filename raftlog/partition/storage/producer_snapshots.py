@@ -11,9 +11,9 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import orjson
 
+from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
@@ -35,7 +35,7 @@ def snapshot_path(folder: Path, offset: Offset) -> Path:
 def encode_producers(offset: Offset, producers: dict[str, Any]) -> bytes:
     """Return a snapshot file's content, from what `ProducerStates.to_plain` returned."""
     body = orjson.dumps({"offset": offset} | producers)
-    return _HEAD.pack(_MAGIC, google_crc32c.value(body)) + body
+    return _HEAD.pack(_MAGIC, crc32c(body)) + body
 
 
 def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> bool:
@@ -44,7 +44,7 @@ def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> 
         return False
     magic, crc = _HEAD.unpack_from(content)
     body = content[_HEAD.size :]
-    if magic != _MAGIC or google_crc32c.value(body) != crc:
+    if magic != _MAGIC or crc32c(body) != crc:
         return False
     document = orjson.loads(body)
     if document["offset"] != offset:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import google_crc32c
-
+from raftlog.checksum import crc32c
 from raftlog.model import Offset, ProducerId
 from raftlog.partition.storage.files import atomic_write, read_file
 from raftlog.record.batch import BatchHeader
@@ -48,7 +47,7 @@ def entry_of(header: BatchHeader, marker: Marker) -> AbortedEntry | None:
 def encode_aborted(base_offset: Offset, size: int, entries: Sequence[AbortedEntry]) -> bytes:
     """Return a file's content."""
     rest = struct.pack("<Iqq", 0, base_offset, size) + b"".join(_ENTRY.pack(*entry) for entry in entries)
-    return _MAGIC + struct.pack("<I", google_crc32c.value(rest)) + rest
+    return _MAGIC + struct.pack("<I", crc32c(rest)) + rest
 
 
 def decode_aborted(content: bytes, base_offset: Offset, size: int) -> list[AbortedEntry] | None:
@@ -56,7 +55,7 @@ def decode_aborted(content: bytes, base_offset: Offset, size: int) -> list[Abort
     if len(content) < _HEAD.size or (len(content) - _HEAD.size) % _ENTRY.size:
         return None
     magic, crc, _, base, covered = _HEAD.unpack_from(content)
-    if magic != _MAGIC or google_crc32c.value(content[_CRC_END:]) != crc or (base, covered) != (base_offset, size):
+    if magic != _MAGIC or crc32c(content[_CRC_END:]) != crc or (base, covered) != (base_offset, size):
         return None
     return [AbortedEntry(*fields) for fields in _ENTRY.iter_unpack(content[_HEAD.size :])]
 
