@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import raftlog
@@ -69,7 +69,7 @@ class RaftlogClient(Driver):
     async def _send_each(self, chunks: Iterator[Sequence[bytes]]) -> int:
         """Send record by record; the oldest deliveries are awaited before the buffer is full."""
         send, topic, acknowledged = self._producer.send_nowait, self.job.topic, 0
-        deliveries: deque[asyncio.Future[Any]] = deque()
+        deliveries: deque[Awaitable[Any]] = deque()
         for chunk in chunks:
             for value in chunk:
                 try:

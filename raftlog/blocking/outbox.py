@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from raftlog import client
-from raftlog.client.deliveries import Delivery, RecordMetadata
+from raftlog.client.deliveries import RecordMetadata
+from raftlog.client.delivery import Delivery
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError
 from raftlog.record import NewRecord
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from raftlog.client.admin import Admin
     from raftlog.client.consumer import Consumer
     from raftlog.client.deliveries import RecordMetadata
+    from raftlog.client.delivery import Delivery
     from raftlog.client.metrics import ConsumerMetrics, ProducerMetrics
     from raftlog.client.offsets import OffsetAndMetadata
     from raftlog.client.partitioning import Partitioner
@@ -18,6 +19,7 @@ _MODULE_OF = {
     "Admin": "admin",
     "Consumer": "consumer",
     "ConsumerMetrics": "metrics",
+    "Delivery": "delivery",
     "OffsetAndMetadata": "offsets",
     "Partitioner": "partitioning",
     "Producer": "producer",
@@ -29,6 +31,7 @@ __all__ = [
     "Admin",
     "Consumer",
     "ConsumerMetrics",
+    "Delivery",
     "OffsetAndMetadata",
     "Partitioner",
     "Producer",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
-from typing import NamedTuple, TypeAlias, overload
+from typing import NamedTuple, Protocol, TypeAlias, overload
 
 from raftlog.client.core.partition_queue import Divisible
 from raftlog.errors import RaftlogError
@@ -90,12 +91,12 @@ class Run:
             await self._settled
         return [self._placed[first] for first in sorted(self._placed)]
 
-    def acknowledged(self, first: int, placed: Placed) -> None:
+    def acknowledged_from(self, first: int, placed: Placed) -> None:
         """Learn where some are, from number `first` on."""
         self._placed[first] = placed
         self._settle(len(placed.timestamps))
 
-    def failed(self, count: int, error: RaftlogError) -> None:
+    def failed_from(self, first: int, count: int, error: RaftlogError) -> None:  # noqa: ARG002  (all count alike)
         """Learn that so many have failed."""
         self.error = self.error or error
         self._settle(count)
@@ -106,20 +107,49 @@ class Run:
             self._settled.set_result(None)
 
 
-class Part(Divisible):
-    """The handle of `count` records of a run, from number `first` on."""
+class Many(Divisible):
+    """A handle of several records in a row, which are told at once what became of them."""
 
-    def __init__(self, run: Run, first: int, count: int) -> None:
-        self.run = run
-        self.first = first
+    __slots__ = ()
+
+    @abstractmethod
+    def acknowledged(self, placed: Placed) -> None:
+        """Learn where all of them are."""
+
+    @abstractmethod
+    def failed(self, error: RaftlogError) -> None:
+        """Learn that all of them have failed, or that nobody knows."""
+
+
+class Told(Protocol):
+    """Who asks for the outcomes of many records, and learns them in parts."""
+
+    def acknowledged_from(self, first: int, placed: Placed) -> None: ...
+    def failed_from(self, first: int, count: int, error: RaftlogError) -> None: ...
+
+
+class Part(Many):
+    """The handle of `count` records, from number `first` on."""
+
+    __slots__ = ("_first", "_told")
+
+    def __init__(self, told: Told, first: int, count: int) -> None:
+        self._told = told
+        self._first = first
         self.count = count
 
     def divided(self, at: int) -> tuple[Part, Part]:
-        return Part(self.run, self.first, at), Part(self.run, self.first + at, self.count - at)
+        return Part(self._told, self._first, at), Part(self._told, self._first + at, self.count - at)
+
+    def acknowledged(self, placed: Placed) -> None:
+        self._told.acknowledged_from(self._first, placed)
+
+    def failed(self, error: RaftlogError) -> None:
+        self._told.failed_from(self._first, self.count, error)
 
 
-Delivery: TypeAlias = "asyncio.Future[RecordMetadata]"
-Handle: TypeAlias = "Delivery | Part"
+Handle: TypeAlias = "asyncio.Future[RecordMetadata] | Many"
+"""Of one record, or of several."""
 
 
 def acknowledge(
@@ -127,31 +157,23 @@ def acknowledge(
 ) -> None:
     """Tell that a batch is in the log; `base_offset` is -1 if nobody says where."""
     batch = Placed(partition, base_offset, timestamps)
-    if len(handles) == len(timestamps):  # Each is of one record.
-        for handle, metadata in zip(handles, batch.rows(), strict=False):
-            if isinstance(handle, Part):
-                handle.run.acknowledged(handle.first, Placed(partition, metadata.offset, [metadata.timestamp]))
-            elif not handle.done():
-                handle.set_result(metadata)
-        return
     at = 0
     for handle in handles:
-        metadata = batch.metadata(at)
-        if isinstance(handle, Part):
-            placed = Placed(partition, metadata.offset, timestamps[at : at + handle.count])
-            handle.run.acknowledged(handle.first, placed)
+        if isinstance(handle, Many):
+            first = batch.metadata(at)
+            handle.acknowledged(Placed(partition, first.offset, timestamps[at : at + handle.count]))
             at += handle.count
         else:
             if not handle.done():
-                handle.set_result(metadata)
+                handle.set_result(batch.metadata(at))
             at += 1
 
 
 def fail(handles: Sequence[Handle], error: RaftlogError) -> None:
     """Tell that records have failed, or that nobody knows."""
     for handle in handles:
-        if isinstance(handle, Part):
-            handle.run.failed(handle.count, error)
+        if isinstance(handle, Many):
+            handle.failed(error)
         elif not handle.done():
             handle.set_exception(error)
             handle.exception()  # Marks it as seen: a delivery may be dropped.

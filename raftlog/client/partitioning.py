@@ -18,13 +18,14 @@ partitions while the producer runs.
 """
 
 
-class _Sticky:
-    """Where a topic's records without a key go now."""
+class Sticky:
+    """Where a topic's records without a key go now: until so many bytes did."""
 
-    __slots__ = ("filled", "partition")
+    __slots__ = ("filled", "limit", "partition")
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(self, partition: TopicPartition, limit: int) -> None:
         self.partition = partition
+        self.limit = limit
         self.filled = 0
 
 
@@ -38,12 +39,16 @@ class Partitioning:
     def __init__(self, batch_bytes: int, partitioner: Partitioner | None = None) -> None:
         self._batch_bytes = batch_bytes
         self._partitioner = partitioner
-        self._sticky: dict[str, _Sticky] = {}
+        self._sticky: dict[str, Sticky] = {}
 
     @property
     def is_custom(self) -> bool:
         """Whether each record must be asked about."""
         return self._partitioner is not None
+
+    def sticky(self, topic: str) -> Sticky | None:
+        """Return where a topic's records without a key go now."""
+        return None if self.is_custom else self._sticky.get(topic)
 
     def choose(
         self, topic: str, count: int, asked: int | None, key: bytes | None, value: bytes | None, size: int
@@ -66,8 +71,8 @@ class Partitioning:
                 if key is not None:
                     return TopicPartition(topic, partition_for_key(key, count))
                 sticky = self._sticky.get(topic)
-                if sticky is None or sticky.filled >= self._batch_bytes:
-                    sticky = self._sticky[topic] = _Sticky(self._another(topic, count, sticky))
+                if sticky is None or sticky.filled >= sticky.limit:
+                    sticky = self._sticky[topic] = Sticky(self._another(topic, count, sticky), self._batch_bytes)
                 sticky.filled += size
                 return sticky.partition
         if not 0 <= asked < count:
@@ -75,7 +80,7 @@ class Partitioning:
         return TopicPartition(topic, asked)
 
     @staticmethod
-    def _another(topic: str, count: int, sticky: _Sticky | None) -> TopicPartition:
+    def _another(topic: str, count: int, sticky: Sticky | None) -> TopicPartition:
         last = sticky.partition.partition if sticky else random.randrange(count)  # noqa: S311
         number = (last + 1 + random.randrange(max(1, count - 1))) % count  # noqa: S311
         return TopicPartition(topic, number)

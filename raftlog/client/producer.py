@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
-from raftlog.client.deliveries import Acknowledged, Delivery, Handle, Part, Placed, RecordMetadata, Run, fail
+from raftlog.client.deliveries import Acknowledged, Handle, Part, Placed, RecordMetadata, Run, fail
+from raftlog.client.delivery import Delivery, Stretch
+from raftlog.client.lane import Lane
 from raftlog.client.metrics import ProducerCounters, ProducerMetrics
 from raftlog.client.options import known_options, require_at_least
 from raftlog.client.own_loop import OwnLoop
@@ -112,6 +114,7 @@ class Producer:
             on_failed=self._on_failed,
         )
         self._room = Room(buffer_bytes, self._queued_bytes, self._sender, max_block_ms=self._max_block_ms)
+        self._lanes: dict[str, Lane] = {}
         self._transactions: TransactionManager | None = None
         if transactional_id:
             from raftlog.client.transactions import TransactionManager  # noqa: PLC0415  (few producers need them)
@@ -177,8 +180,24 @@ class Producer:
             OverloadedError: BUFFER_EXHAUSTED; nothing was queued.
             TypeError: a key or value is not bytes.
         """
+        if key is None and partition is None and timestamp is None and not headers and type(value) is bytes:
+            lane = self._lanes.get(topic)
+            stretch = lane.take(value, time.time_ns() // 1_000) if lane is not None else None
+            if stretch is not None:
+                return Delivery(stretch, stretch.count - 1)
         record, size = new_record(value, key, headers, timestamp)
-        return self._add(topic, partition, record, size, time.monotonic_ns() // 1_000_000)
+        sent_ms = time.monotonic_ns() // 1_000_000
+        chosen = self._place(topic, partition, record, size)
+        if isinstance(chosen, TopicPartition):
+            stretch = self._accumulator.join(chosen, record, sent_ms, size, self._new_stretch)
+            self._sender.wake()
+            if key is None and partition is None:
+                self._open_lane(topic)
+        else:
+            stretch = self._new_stretch()
+            stretch.count = 1
+            self._set_aside(chosen, Unrouted(topic, partition, record, stretch, sent_ms, size))
+        return Delivery(stretch, stretch.count - 1)
 
     async def send_many(
         self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None
@@ -238,6 +257,7 @@ class Producer:
     async def close(self, *, flush: bool = True) -> None:
         """Send what is queued (unless not wanted), and close every connection. What is left fails as unknown."""
         self._closed = True
+        self._lanes.clear()
         try:
             if self._transactions is not None and flush:
                 await self._transactions.abort()  # One that is under way was not ended by its block.
@@ -296,29 +316,59 @@ class Producer:
             await asyncio.sleep(0)
         return runs
 
-    def _add(self, topic: str, partition: int | None, record: NewRecord, size: int, sent_ms: int) -> Delivery:
+    def _add(
+        self, topic: str, partition: int | None, record: NewRecord, size: int, sent_ms: int
+    ) -> asyncio.Future[RecordMetadata]:
         """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
+        chosen = self._place(topic, partition, record, size)
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        if isinstance(chosen, TopicPartition):
+            self._accumulator.add(chosen, record, future, sent_ms, size)
+            self._sender.wake()
+        else:
+            self._set_aside(chosen, Unrouted(topic, partition, record, future, sent_ms, size))
+        return future
+
+    def _place(
+        self, topic: str, partition: int | None, record: NewRecord, size: int
+    ) -> TopicPartition | InvalidRequestError | None:
+        """Return where a record of `size` bytes goes, or why it cannot; None: that is not known yet.
+
+        Raises:
+            OverloadedError: there is no room for it.
+            RuntimeError: the producer is closed, has no transaction, or belongs to another event loop.
+            TypeError: the partition is no number.
+        """
         if self._closed or self._transactions is not None:
             self._require_open()
-        queued = self._accumulator.size + self._routing.size
-        if queued + size > self._room.buffer_bytes:
+        self._loop.require()
+        if self._accumulator.size + self._routing.size + size > self._room.buffer_bytes:
             self._room.require(size)
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
-        delivery: Delivery = self._loop.require().create_future()
         info = self._connection.known(topic)
         if info is None or (self._routing.size and self._routing.is_asking(topic)):
-            self._routing.add(Unrouted(topic, partition, record, delivery, sent_ms, size))
-            return delivery
+            return None
         try:
-            chosen = self._partitioning.choose(topic, len(info.partitions), partition, record.key, record.value, size)
+            return self._partitioning.choose(topic, len(info.partitions), partition, record.key, record.value, size)
         except InvalidRequestError as error:
-            self._refuse(delivery, error)
+            return error
+
+    def _set_aside(self, error: InvalidRequestError | None, record: Unrouted[Handle]) -> None:
+        """Fail a record that cannot be placed, or have it wait until its topic is known."""
+        if error is None:
+            self._routing.add(record)
         else:
-            self._accumulator.add(chosen, record, delivery, sent_ms, size)
-            if not self._sender.is_awake:
-                self._sender.wake()
-        return delivery
+            self._refuse(record.handle, error)
+
+    def _open_lane(self, topic: str) -> None:
+        """Let what comes next join the batch that a topic's records without a key go to now."""
+        sticky = self._partitioning.sticky(topic)
+        if sticky is not None and self._transactions is None:
+            self._lanes[topic] = Lane(sticky, self._accumulator, self._routing, self._room.buffer_bytes)
+
+    def _new_stretch(self) -> Stretch:
+        return Stretch(asyncio.get_running_loop())
 
     def _require_open(self) -> None:
         if self._closed:

@@ -51,6 +51,13 @@ class RecordColumns:
         self.timestamps.append(timestamp)
         self.headers.append(headers)
 
+    def append_value(self, value: bytes, timestamp: int) -> None:
+        """Add a record that has nothing else."""
+        self.values.append(value)
+        self.keys.append(None)
+        self.timestamps.append(timestamp)
+        self.headers.append(())
+
     def extend(self, values: Sequence[bytes | None], key: bytes | None, timestamp: int) -> None:
         """Add records that differ in nothing but their values."""
         count = len(values)

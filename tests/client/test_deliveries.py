@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 
 import pytest
 
 from raftlog.client.deliveries import Acknowledged, Handle, Part, Placed, RecordMetadata, Run, acknowledge, fail
+from raftlog.client.delivery import Delivery, Stretch
 from raftlog.errors import RetriableError
 from raftlog.model import TopicPartition
 
@@ -84,3 +87,102 @@ def test_many_records_are_a_sequence():
         with pytest.raises(IndexError, match=f"expected 0 to 3, received {outside}"):
             _ = many[outside]
     assert list(Acknowledged([])) == []
+
+
+def stretch_of(count: int) -> tuple[Stretch, list[Delivery]]:
+    stretch = Stretch(asyncio.get_running_loop())
+    deliveries = []
+    for number in range(count):
+        stretch.count += 1
+        deliveries.append(Delivery(stretch, number))
+    return stretch, deliveries
+
+
+async def test_a_delivery_is_a_future_as_far_as_asyncio_can_tell():
+    stretch, (first, second, third, fourth) = stretch_of(4)
+    assert asyncio.isfuture(first)
+    assert not first.done()
+    for ask in (first.result, first.exception):
+        with pytest.raises(asyncio.InvalidStateError, match="no outcome yet"):
+            ask()
+    gathered = asyncio.gather(first, second)
+    awaited = asyncio.create_task(asyncio.wait_for(third, 10))
+    shielded = asyncio.shield(fourth)
+    waited = asyncio.create_task(asyncio.wait([first, third]))  # type: ignore[type-var]
+    completed = asyncio.as_completed([second, fourth])
+    await asyncio.sleep(0)
+    acknowledge([stretch], [1, 2, 3, 4], P0, 70)
+
+    assert await gathered == [metadata(70, 1), metadata(71, 2)]
+    assert (await awaited, await shielded) == (metadata(72, 3), metadata(73, 4))
+    assert await waited == ({first, third}, set())
+    assert {await one for one in completed} == {metadata(71, 2), metadata(73, 4)}
+    assert (first.done(), first.cancelled(), first.exception(), first.result()) == (True, False, None, metadata(70, 1))
+    assert await first == await asyncio.wait_for(first, 1) == metadata(70, 1)
+
+
+async def test_a_delivery_calls_back_with_itself_in_its_context_and_not_at_once():
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="")
+    stretch, (first, second) = stretch_of(2)
+    seen: list[object] = []
+
+    def call(name: str, delivery: Delivery) -> None:
+        seen.append((name, delivery, variable.get()))
+
+    twice, taken_back = functools.partial(call, "twice"), functools.partial(call, "taken back")
+    variable.set("then")
+    for callback in (twice, taken_back, twice):
+        first.add_done_callback(callback)
+    second.add_done_callback(taken_back)
+    variable.set("now")
+    assert (first.remove_done_callback(taken_back), first.remove_done_callback(taken_back)) == (1, 0)
+    assert second.remove_done_callback(taken_back) == 1
+    acknowledge([stretch], [1, 2], P0, 0)
+    first.add_done_callback(functools.partial(call, "late"))
+    assert seen == []
+    await asyncio.sleep(0)
+    assert seen == [("twice", first, "then"), ("twice", first, "then"), ("late", first, "now")]
+
+
+async def test_who_is_cancelled_while_waiting_leaves_the_delivery_and_who_cancels_it_is_told_nothing():
+    stretch, (awaited, cancelled, dropped) = stretch_of(3)
+    waiting = asyncio.create_task(asyncio.wait_for(asyncio.shield(awaited), 10))
+    alone = asyncio.create_task(_value_of(awaited))
+    told: list[Delivery] = []
+    cancelled.add_done_callback(told.append)
+    await asyncio.sleep(0)
+    alone.cancel()
+    assert (cancelled.cancel(), cancelled.cancel(), cancelled.cancelled()) == (True, False, True)
+    for ask in (cancelled.result, cancelled.exception):
+        with pytest.raises(asyncio.CancelledError):
+            ask()
+    acknowledge([stretch], [1, 2, 3], P0, 5)
+    del dropped
+
+    assert await waiting == metadata(5, 1)
+    assert alone.cancelled()
+    assert told == [cancelled]
+    assert cancelled.cancelled()
+    assert (awaited.cancelled(), awaited.cancel()) == (False, False)
+
+
+async def _value_of(delivery: Delivery) -> RecordMetadata:
+    return await delivery
+
+
+async def test_a_stretch_that_is_divided_has_the_outcomes_of_its_parts():
+    error = RetriableError("down")
+    stretch, deliveries = stretch_of(5)
+    front, back = stretch.divided(2)
+    waiting = asyncio.gather(*deliveries, return_exceptions=True)
+    fail([front], error)
+    middle, last = back.divided(1)
+    acknowledge([last], [4, 5], P0, 30)
+    assert [delivery.done() for delivery in deliveries] == [True, True, False, True, True]
+    acknowledge([middle], [3], P0, 20)
+
+    assert await waiting == [error, error, metadata(20, 3), metadata(30, 4), metadata(31, 5)]
+    assert deliveries[0].exception() is error
+    with pytest.raises(RetriableError, match="down"):
+        await deliveries[1]
+    assert repr(deliveries[2]) == "<Delivery RecordMetadata(topic='t', partition=0, offset=20, timestamp=3)>"

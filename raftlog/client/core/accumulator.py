@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic
 
 from raftlog.client.core.partition_queue import (
     MAX_IN_FLIGHT,
+    D,
     Failed,
     H,
     PartitionQueue,
@@ -59,11 +60,17 @@ class Accumulator(Generic[H]):
         """
         if not size:
             size = record_bytes(record)
-        queue = self._open.get(partition)
-        if queue is None:
-            queue = self._queue(partition)
-        queue.add(record, size, handle, sent_ms)
+        self._queue(partition).add(record, size, handle, sent_ms)
         self.size += size
+
+    def join(self, partition: TopicPartition, record: NewRecord, sent_ms: int, size: int, new: Callable[[], D]) -> D:
+        """Queue a record of `size` bytes as `add` does; it shares a handle with those before it in its batch."""
+        self.size += size
+        return self._queue(partition).join(record, size, sent_ms, new)
+
+    def queue(self, partition: TopicPartition) -> PartitionQueue[H]:
+        """Return the queue of a partition that something was queued for."""
+        return self._queues[partition]
 
     def add_run(
         self,

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from raftlog.client.core import delivery_errors
 from raftlog.client.core.backoff import backoff_ms
@@ -43,6 +43,7 @@ H = TypeVar("H")
 class Divisible(ABC):
     """A handle of several records in a row."""
 
+    __slots__ = ("count",)
     count: int
 
     @abstractmethod
@@ -65,6 +66,9 @@ def record_bytes(record: NewRecord) -> int:
     return size
 
 
+D = TypeVar("D", bound=Divisible)
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
     """Under which a partition's batches go."""
@@ -82,6 +86,8 @@ class PendingBatch(Generic[H]):
     records: RecordColumns = field(default_factory=RecordColumns)
     handles: list[H] = field(default_factory=list)
     """In the order of the records; of one or of several, see `Divisible`."""
+    shared: Any = None
+    """The handle that single records have in common; more join it as long as it is the last one."""
     size: int = 0
     closed: bool = False
     """Takes no more records: full, or sent once."""
@@ -137,13 +143,27 @@ class PartitionQueue(Generic[H]):
 
     def add(self, record: NewRecord, size: int, handle: H, sent_ms: int) -> None:
         """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
-        batch = self.batches[-1] if self.batches else None
-        if batch is None or batch.closed or batch.size + size >= self._batch_bytes or sent_ms < batch.created_ms:
-            batch = self._open_batch(size, sent_ms)
-        else:
-            batch.size += size  # Most records: what follows says the same.
+        batch = self._open_batch(size, sent_ms)
         batch.records.append(record)
         batch.handles.append(handle)
+
+    def join(self, record: NewRecord, size: int, sent_ms: int, new_handle: Callable[[], D]) -> D:
+        """Queue a record that shares the handle of those before it in its batch; return it, with this one counted."""
+        batch = self._open_batch(size, sent_ms)
+        batch.records.append(record)
+        handle: D = batch.shared
+        if handle is None or batch.handles[-1] is not handle:
+            handle = batch.shared = new_handle()
+            batch.handles.append(cast("H", handle))
+        handle.count += 1
+        return handle
+
+    def open_batch(self, size: int) -> PendingBatch[H] | None:
+        """Return the newest batch, if another record of `size` bytes may share its handle and leaves it open."""
+        batch = self.batches[-1] if self.batches else None
+        if batch is None or batch.closed or batch.shared is None or batch.size + size >= self._batch_bytes:
+            return None
+        return batch if batch.handles[-1] is batch.shared else None
 
     def add_run(
         self, values: Sequence[bytes | None], key: bytes | None, timestamp: int, size: int, handle: H, sent_ms: int

@@ -1,0 +1,179 @@
+"""What a caller holds of a record that was sent without waiting: a future that costs little while nobody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import Context, copy_context
+from typing import Any, NamedTuple
+
+from raftlog.client.deliveries import Many, Part, Placed, RecordMetadata
+from raftlog.errors import RaftlogError
+
+
+class Stretch(Many):
+    """Records that were given one by one and lie in a row: what became of them, told when somebody asks."""
+
+    __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.count = 0
+        self.loop = loop
+        self._outcomes: list[tuple[int, int, Placed | RaftlogError]] = []
+        """From which record on, of how many."""
+        self._waiting: dict[int, tuple[Delivery, list[_Waiting]]] = {}
+        self._cancelled: set[int] = set()
+
+    def divided(self, at: int) -> tuple[Part, Part]:
+        return Part(self, 0, at), Part(self, at, self.count - at)
+
+    def outcome(self, at: int) -> RecordMetadata | BaseException | None:
+        """Return what became of one record; None: that is not known yet."""
+        if at in self._cancelled:
+            return asyncio.CancelledError()
+        for first, count, outcome in self._outcomes:
+            if first <= at < first + count:
+                return outcome.metadata(at - first) if isinstance(outcome, Placed) else outcome
+        return None
+
+    def acknowledged(self, placed: Placed) -> None:
+        self.acknowledged_from(0, placed)
+
+    def failed(self, error: RaftlogError) -> None:
+        self.failed_from(0, self.count, error)
+
+    def acknowledged_from(self, first: int, placed: Placed) -> None:
+        """Learn where some are, from number `first` on."""
+        self._settle(first, len(placed.timestamps), placed)
+
+    def failed_from(self, first: int, count: int, error: RaftlogError) -> None:
+        """Learn that so many have failed, from number `first` on."""
+        self._settle(first, count, error)
+
+    def wait_for(self, at: int, delivery: Delivery, waiting: _Waiting) -> None:
+        """Tell somebody once there is an outcome."""
+        self._waiting.setdefault(at, (delivery, []))[1].append(waiting)
+
+    def waiting(self, at: int) -> list[_Waiting]:
+        """Return who waits for one record."""
+        return self._waiting[at][1] if at in self._waiting else []
+
+    def cancel(self, at: int) -> None:
+        """Have one record's outcome told to nobody."""
+        self._cancelled.add(at)
+        self._tell(at)
+
+    def _settle(self, first: int, count: int, outcome: Placed | RaftlogError) -> None:
+        self._outcomes.append((first, count, outcome))
+        if self._waiting:
+            for at in [at for at in self._waiting if first <= at < first + count]:
+                self._tell(at)
+
+    def _tell(self, at: int) -> None:
+        if at in self._waiting:
+            delivery, all_waiting = self._waiting.pop(at)
+            for waiting in all_waiting:
+                waiting.tell(delivery)
+
+
+class _Waiting(NamedTuple):
+    """A callback, or a task's own future."""
+
+    loop: asyncio.AbstractEventLoop
+    callback: Callable[[Delivery], object] | None
+    context: Context | None
+    future: asyncio.Future[None] | None
+
+    def tell(self, delivery: Delivery) -> None:
+        if self.callback is not None:
+            self.loop.call_soon(self.callback, delivery, context=self.context)
+        elif self.future is not None and not self.future.done():
+            self.future.set_result(None)
+
+
+class Delivery(Awaitable[RecordMetadata]):
+    """What becomes of one record: a future, to await, to give a callback, or to drop.
+
+    It is what asyncio takes for a future (`asyncio.isfuture`), for `gather`, `wait` and the like, but costs a fifth
+    while nobody waits: a batch's records have their outcome in common. A task that is cancelled while it awaits one
+    leaves it as it is.
+    """
+
+    __slots__ = ("_at", "_stretch")
+    _asyncio_future_blocking = False
+
+    def __init__(self, stretch: Stretch, at: int) -> None:
+        self._stretch = stretch
+        self._at = at
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        if not self.done():
+            loop = self._stretch.loop
+            future: asyncio.Future[None] = loop.create_future()
+            self._stretch.wait_for(self._at, self, _Waiting(loop, None, None, future))
+            yield from future
+        return self.result()
+
+    def __repr__(self) -> str:
+        outcome = self._stretch.outcome(self._at)
+        return f"<Delivery {'pending' if outcome is None else repr(outcome)}>"
+
+    def done(self) -> bool:
+        """Tell whether there is an outcome."""
+        return self._stretch.outcome(self._at) is not None
+
+    def cancelled(self) -> bool:
+        """Tell whether `cancel` was called in time."""
+        return isinstance(self._stretch.outcome(self._at), asyncio.CancelledError)
+
+    def result(self) -> RecordMetadata:
+        """Return where the record is.
+
+        Raises:
+            RaftlogError: what became of it instead.
+            asyncio.InvalidStateError: nobody knows yet.
+            asyncio.CancelledError: `cancel` was called.
+        """
+        outcome = self._known()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def exception(self) -> BaseException | None:
+        """Return what became of the record if it was not acknowledged; raise as `result` does if nobody knows."""
+        outcome = self._known()
+        if isinstance(outcome, asyncio.CancelledError):
+            raise outcome
+        return outcome if isinstance(outcome, BaseException) else None
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002  (as a future's)
+        """Ask for the outcome no longer; the record is sent all the same. False: there is one."""
+        if self.done():
+            return False
+        self._stretch.cancel(self._at)
+        return True
+
+    def add_done_callback(self, callback: Callable[[Delivery], object], *, context: Context | None = None) -> None:
+        """Have a function called, with this delivery, by the event loop once there is an outcome."""
+        waiting = _Waiting(self._stretch.loop, callback, context or copy_context(), None)
+        if self.done():
+            waiting.tell(self)
+        else:
+            self._stretch.wait_for(self._at, self, waiting)
+
+    def remove_done_callback(self, callback: Callable[[Delivery], object]) -> int:
+        """Take a callback back; return how often it was there."""
+        waiting = self._stretch.waiting(self._at)
+        before = len(waiting)
+        waiting[:] = [one for one in waiting if one.callback != callback]
+        return before - len(waiting)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop it belongs to."""
+        return self._stretch.loop
+
+    def _known(self) -> RecordMetadata | BaseException:
+        outcome = self._stretch.outcome(self._at)
+        if outcome is None:
+            raise asyncio.InvalidStateError("the record has no outcome yet")
+        return outcome
