@@ -44,9 +44,10 @@ class QueueingProducer(client.Producer):
         Raises:
             InvalidRequestError: MESSAGE_TOO_LARGE, they never may.
         """
-        if size > self._room.buffer_bytes:
-            self._room.require(size)
-        return queued + size <= self._room.buffer_bytes
+        room = self._intake.room
+        if size > room.buffer_bytes:
+            room.require(size)
+        return queued + size <= room.buffer_bytes
 
     def was_not_sent(self, error: RaftlogError) -> None:
         """Learn that a record was accepted, but could not be queued: a transaction cannot be committed without it."""

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
-from raftlog.client.deliveries import Acknowledged, Handle, Part, Placed, RecordMetadata, Run, fail
-from raftlog.client.delivery import Delivery, Stretch
-from raftlog.client.lane import Lane
+from raftlog.client.deliveries import Acknowledged, Handle, Placed, RecordMetadata
+from raftlog.client.delivery import Delivery
+from raftlog.client.intake import Intake
 from raftlog.client.metrics import ProducerCounters, ProducerMetrics
 from raftlog.client.options import known_options, require_at_least
 from raftlog.client.own_loop import OwnLoop
-from raftlog.client.partitioning import Partitioner, Partitioning
-from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_values, ends_of, new_record
-from raftlog.client.room import Room
-from raftlog.client.routing import Routing, Unrouted
+from raftlog.client.partitioning import Partitioner
+from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_values, new_record
 from raftlog.client.sender import Sender
-from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError, RaftlogError
+from raftlog.errors import ConfigError, RaftlogError
 from raftlog.model import TopicPartition
-from raftlog.record import Compression, NewRecord
+from raftlog.record import Compression
 from raftlog.wire.data import AcksText
 
 if TYPE_CHECKING:
@@ -93,14 +90,9 @@ class Producer:
             delivery_timeout_ms=delivery_timeout_ms,
             transactional=bool(transactional_id),
         )
-        self._batch_bytes = batch_bytes
-        self._partitioning = Partitioning(batch_bytes, partitioner)
         self._counters = ProducerCounters(batch_bytes)
         self._loop = OwnLoop("producer")
         self._max_block_ms = min(max_block_ms, delivery_timeout_ms)
-        self._routing: Routing[Handle] = Routing(
-            self._connection, timeout_ms=self._max_block_ms, route=self._route_late, fail=self._refuse
-        )
         self._closed = False
         self._sender = Sender(
             self._connection,
@@ -113,8 +105,19 @@ class Producer:
             transactional_id=transactional_id,
             on_failed=self._on_failed,
         )
-        self._room = Room(buffer_bytes, self._queued_bytes, self._sender, max_block_ms=self._max_block_ms)
-        self._lanes: dict[str, Lane] = {}
+        self._intake = Intake(
+            self._connection,
+            self._accumulator,
+            self._counters,
+            self._sender,
+            batch_bytes=batch_bytes,
+            buffer_bytes=buffer_bytes,
+            max_block_ms=self._max_block_ms,
+            partitioner=partitioner,
+            has_lanes=not transactional_id,
+            require_open=self._require_open,
+            on_failed=self._on_failed,
+        )
         self._transactions: TransactionManager | None = None
         if transactional_id:
             from raftlog.client.transactions import TransactionManager  # noqa: PLC0415  (few producers need them)
@@ -159,10 +162,7 @@ class Producer:
             RaftlogError: it is not in the log.
         """
         self._require_open()
-        record, size = new_record(value, key, headers, timestamp)
-        sent_ms = _now_ms()
-        await self._room.wait(size, sent_ms)
-        return await self._add(topic, partition, record, size, sent_ms)
+        return await (await self._intake.add(topic, partition, *new_record(value, key, headers, timestamp)))
 
     def send_nowait(
         self,
@@ -181,23 +181,11 @@ class Producer:
             TypeError: a key or value is not bytes.
         """
         if key is None and partition is None and timestamp is None and not headers and type(value) is bytes:
-            lane = self._lanes.get(topic)
+            lane = self._intake.lanes.get(topic)
             stretch = lane.take(value, time.time_ns() // 1_000) if lane is not None else None
             if stretch is not None:
                 return Delivery(stretch, stretch.count - 1)
-        record, size = new_record(value, key, headers, timestamp)
-        sent_ms = time.monotonic_ns() // 1_000_000
-        chosen = self._place(topic, partition, record, size)
-        if isinstance(chosen, TopicPartition):
-            stretch = self._accumulator.join(chosen, record, sent_ms, size, self._new_stretch)
-            self._sender.wake()
-            if key is None and partition is None:
-                self._open_lane(topic)
-        else:
-            stretch = self._new_stretch()
-            stretch.count = 1
-            self._set_aside(chosen, Unrouted(topic, partition, record, stretch, sent_ms, size))
-        return Delivery(stretch, stretch.count - 1)
+        return self._intake.add_nowait(topic, partition, *new_record(value, key, headers, timestamp))
 
     async def send_many(
         self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None
@@ -213,14 +201,14 @@ class Producer:
         """
         self._require_open()
         checked, key = checked_values(values), bytes_or_none("key", key)
-        if self._partitioning.is_custom:
+        if self._intake.asks_about_each:
             return await self._send_each(topic, checked, key)
         placed: list[Placed] = []
-        if checked and not self._knows(topic):
+        if checked and not self._intake.knows(topic):
             (first,) = await self._send_each(topic, checked[:1], key)
             placed.append(Placed(TopicPartition(topic, first.partition), first.offset, [first.timestamp]))
             checked = checked[1:]
-        runs = await self._queue_runs(topic, checked, key)
+        runs = await self._intake.add_runs(topic, checked, key)
         for run in runs:
             placed += await run.outcome()
         for run in runs:
@@ -230,7 +218,7 @@ class Producer:
 
     def metrics(self) -> ProducerMetrics:
         """Return what this producer has done so far."""
-        return self._counters.snapshot(buffered_bytes=self._queued_bytes(), epoch_bumps=self._accumulator.epoch_bumps)
+        return self._counters.snapshot(buffered_bytes=self._intake.size, epoch_bumps=self._accumulator.epoch_bumps)
 
     def transaction(self) -> Transaction:
         """Return a transaction: `async with producer.transaction(): ...`.
@@ -251,20 +239,20 @@ class Producer:
     async def flush(self) -> None:
         """Wait until every queued record has an outcome."""
         self._loop.require()
-        await self._routing.flush()
+        await self._intake.flush()
         await self._sender.flush()
 
     async def close(self, *, flush: bool = True) -> None:
         """Send what is queued (unless not wanted), and close every connection. What is left fails as unknown."""
         self._closed = True
-        self._lanes.clear()
+        self._intake.close_lanes()
         try:
             if self._transactions is not None and flush:
                 await self._transactions.abort()  # One that is under way was not ended by its block.
             elif flush:
                 await self.flush()
         finally:
-            await self._routing.close()
+            await self._intake.close()
             await self._sender.close()
             await self._connection.close()
 
@@ -274,101 +262,15 @@ class Producer:
 
     async def _discard(self, error: RaftlogError) -> None:
         """Fail what is queued; return once nothing is on its way."""
-        self._routing.discard(error)
+        self._intake.discard(error)
         await self._sender.discard(error)
 
     async def _send_each(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[RecordMetadata]:
         """Send values that go to any partition, one by one."""
-        deliveries = []
-        for value in values:
-            record, size = new_record(value, key, None, None)
-            sent_ms = _now_ms()
-            await self._room.wait(size, sent_ms)
-            deliveries.append(self._add(topic, None, record, size, sent_ms))
-        if deliveries:
-            await asyncio.wait(deliveries)
-        return [delivery.result() for delivery in deliveries]
-
-    async def _queue_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
-        """Queue values of a known topic, as many at once as a batch has; give way to other tasks after each."""
-        runs: list[Run] = []
-        ends = ends_of(values, key)
-        begin = at = 0
-        while at < len(values):
-            after = max(at + 1, bisect_right(ends, begin + min(self._batch_bytes, self._room.buffer_bytes)))
-            size, sent_ms = ends[after - 1] - begin, _now_ms()
-            await self._room.wait(size, sent_ms)
-            self._require_open()
-            self._room.require(size)
-            run = Run(after - at)
-            self._accumulator.add_run(
-                self._partitioning.choose(topic, self._partition_count(topic), None, key, None, size),
-                values[at:after],
-                key=key,
-                timestamp=time.time_ns() // 1_000,
-                size=size,
-                handle=Part(run, 0, after - at),
-                sent_ms=sent_ms,
-            )
-            self._sender.wake()
-            runs.append(run)
-            at, begin = after, ends[after - 1]
-            await asyncio.sleep(0)
-        return runs
-
-    def _add(
-        self, topic: str, partition: int | None, record: NewRecord, size: int, sent_ms: int
-    ) -> asyncio.Future[RecordMetadata]:
-        """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
-        chosen = self._place(topic, partition, record, size)
-        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        if isinstance(chosen, TopicPartition):
-            self._accumulator.add(chosen, record, future, sent_ms, size)
-            self._sender.wake()
-        else:
-            self._set_aside(chosen, Unrouted(topic, partition, record, future, sent_ms, size))
-        return future
-
-    def _place(
-        self, topic: str, partition: int | None, record: NewRecord, size: int
-    ) -> TopicPartition | InvalidRequestError | None:
-        """Return where a record of `size` bytes goes, or why it cannot; None: that is not known yet.
-
-        Raises:
-            OverloadedError: there is no room for it.
-            RuntimeError: the producer is closed, has no transaction, or belongs to another event loop.
-            TypeError: the partition is no number.
-        """
-        if self._closed or self._transactions is not None:
-            self._require_open()
-        self._loop.require()
-        if self._accumulator.size + self._routing.size + size > self._room.buffer_bytes:
-            self._room.require(size)
-        if partition is not None and type(partition) is not int:
-            raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
-        info = self._connection.known(topic)
-        if info is None or (self._routing.size and self._routing.is_asking(topic)):
-            return None
-        try:
-            return self._partitioning.choose(topic, len(info.partitions), partition, record.key, record.value, size)
-        except InvalidRequestError as error:
-            return error
-
-    def _set_aside(self, error: InvalidRequestError | None, record: Unrouted[Handle]) -> None:
-        """Fail a record that cannot be placed, or have it wait until its topic is known."""
-        if error is None:
-            self._routing.add(record)
-        else:
-            self._refuse(record.handle, error)
-
-    def _open_lane(self, topic: str) -> None:
-        """Let what comes next join the batch that a topic's records without a key go to now."""
-        sticky = self._partitioning.sticky(topic)
-        if sticky is not None and self._transactions is None:
-            self._lanes[topic] = Lane(sticky, self._accumulator, self._routing, self._room.buffer_bytes)
-
-    def _new_stretch(self) -> Stretch:
-        return Stretch(asyncio.get_running_loop())
+        futures = await self._intake.add_each(topic, values, key)
+        if futures:
+            await asyncio.wait(futures)
+        return [future.result() for future in futures]
 
     def _require_open(self) -> None:
         if self._closed:
@@ -376,41 +278,6 @@ class Producer:
         if self._transactions is not None:
             self._transactions.require_open()
         self._loop.require()
-
-    def _knows(self, topic: str) -> bool:
-        """Tell whether records of a topic can be routed now: it is known, and none wait before them."""
-        return self._connection.known(topic) is not None and not self._routing.is_asking(topic)
-
-    def _partition_count(self, topic: str) -> int:
-        info = self._connection.known(topic)
-        if info is None:
-            raise NotFoundError(f"there is no topic {topic!r} any more")
-        return len(info.partitions)
-
-    def _queued_bytes(self) -> int:
-        return self._accumulator.size + self._routing.size
-
-    def _refuse(self, handle: Handle, error: RaftlogError) -> None:
-        """Fail a record that was never queued for a partition."""
-        self._counters.on_failed(1, error)
-        fail([handle], error)
-        self._on_failed(error)
-        self._sender.room_was_made()
-
-    def _route_late(self, late: Unrouted[Handle]) -> None:
-        """Queue a record whose topic is known now."""
-        count, record = self._partition_count(late.topic), late.record
-        try:
-            chosen = self._partitioning.choose(late.topic, count, late.partition, record.key, record.value, late.size)
-        except InvalidRequestError as error:
-            self._refuse(late.handle, error)
-        else:
-            self._accumulator.add(chosen, record, late.handle, late.sent_ms, late.size)
-            self._sender.wake()
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 def _acks_text(acks: AcksText | Literal[0, 1, -1]) -> AcksText:

@@ -1,0 +1,232 @@
+"""The way in of a producer's records: each waits for room, gets a partition, and is queued there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from raftlog.client.connection import Connection
+from raftlog.client.core.accumulator import Accumulator
+from raftlog.client.deliveries import Handle, Part, RecordMetadata, Run, fail
+from raftlog.client.delivery import Delivery, Stretch
+from raftlog.client.lane import Lane
+from raftlog.client.metrics import ProducerCounters
+from raftlog.client.partitioning import Partitioner, Partitioning
+from raftlog.client.record_input import ends_of, new_record
+from raftlog.client.room import Room
+from raftlog.client.routing import Routing, Unrouted
+from raftlog.client.sender import Sender
+from raftlog.errors import InvalidRequestError, NotFoundError, RaftlogError
+from raftlog.model import TopicPartition
+from raftlog.record import NewRecord
+
+
+class Intake:
+    """Queues records, in the order they are given.
+
+    Args:
+        batch_bytes: how large a batch may grow.
+        buffer_bytes: how much may be queued.
+        max_block_ms: how long a record may wait for room, or for its topic's metadata.
+        has_lanes: records without a key may take the short way, past `require_open`; until `close_lanes`.
+        require_open: raises if nothing may be sent now; asked after each wait.
+        on_failed: told of what fails here.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        accumulator: Accumulator[Handle],
+        counters: ProducerCounters,
+        sender: Sender,
+        *,
+        batch_bytes: int,
+        buffer_bytes: int,
+        max_block_ms: int,
+        partitioner: Partitioner | None,
+        has_lanes: bool,
+        require_open: Callable[[], object],
+        on_failed: Callable[[RaftlogError], None],
+    ) -> None:
+        self._connection = connection
+        self._accumulator = accumulator
+        self._counters = counters
+        self._sender = sender
+        self._batch_bytes = batch_bytes
+        self._has_lanes = has_lanes
+        self._require_open = require_open
+        self._on_failed = on_failed
+        self._partitioning = Partitioning(batch_bytes, partitioner)
+        self.room = Room(buffer_bytes, lambda: self.size, sender, max_block_ms=max_block_ms)
+        self._routing: Routing[Handle] = Routing(
+            connection, timeout_ms=max_block_ms, route=self._route_late, fail=self._refuse
+        )
+        self.lanes: dict[str, Lane] = {}
+        """The short ways that are open, by topic."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all records that have no outcome yet."""
+        return self._accumulator.size + self._routing.size
+
+    async def add(
+        self, topic: str, partition: int | None, record: NewRecord, size: int
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a record of `size` bytes once there is room."""
+        sent_ms = _now_ms()
+        await self.room.wait(size, sent_ms)
+        chosen = self._place(topic, partition, record, size)
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        if isinstance(chosen, TopicPartition):
+            self._accumulator.add(chosen, record, future, sent_ms, size)
+            self._sender.wake()
+        else:
+            self._set_aside(chosen, Unrouted(topic, partition, record, future, sent_ms, size))
+        return future
+
+    def add_nowait(self, topic: str, partition: int | None, record: NewRecord, size: int) -> Delivery:
+        """Queue a record of `size` bytes now.
+
+        Raises:
+            OverloadedError: there is no room for it.
+        """
+        sent_ms = _now_ms()
+        chosen = self._place(topic, partition, record, size)
+        if isinstance(chosen, TopicPartition):
+            stretch = self._accumulator.join(chosen, record, sent_ms, size, _new_stretch)
+            self._sender.wake()
+            if partition is None and record.key is None:
+                self._open_lane(topic)
+        else:
+            stretch = _new_stretch()
+            stretch.count = 1
+            self._set_aside(chosen, Unrouted(topic, partition, record, stretch, sent_ms, size))
+        return Delivery(stretch, stretch.count - 1)
+
+    async def add_each(
+        self, topic: str, values: Sequence[bytes | None], key: bytes | None
+    ) -> list[asyncio.Future[RecordMetadata]]:
+        """Queue values that go to any partition, one by one."""
+        return [await self.add(topic, None, *new_record(value, key, None, None)) for value in values]
+
+    async def add_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
+        """Queue values of a known topic, as many at once as a batch has; give way to other tasks after each."""
+        runs: list[Run] = []
+        ends = ends_of(values, key)
+        begin = at = 0
+        while at < len(values):
+            after = max(at + 1, bisect_right(ends, begin + min(self._batch_bytes, self.room.buffer_bytes)))
+            size, sent_ms = ends[after - 1] - begin, _now_ms()
+            await self.room.wait(size, sent_ms)
+            self._require_open()
+            self.room.require(size)
+            run = Run(after - at)
+            self._accumulator.add_run(
+                self._partitioning.choose(topic, self._partition_count(topic), None, key, None, size),
+                values[at:after],
+                key=key,
+                timestamp=time.time_ns() // 1_000,
+                size=size,
+                handle=Part(run, 0, after - at),
+                sent_ms=sent_ms,
+            )
+            self._sender.wake()
+            runs.append(run)
+            at, begin = after, ends[after - 1]
+            await asyncio.sleep(0)
+        return runs
+
+    def knows(self, topic: str) -> bool:
+        """Tell whether records of a topic can be placed now: it is known, and none wait before them."""
+        return self._connection.known(topic) is not None and not self._routing.is_asking(topic)
+
+    @property
+    def asks_about_each(self) -> bool:
+        """Whether the caller's own partitioner chooses."""
+        return self._partitioning.is_custom
+
+    async def flush(self) -> None:
+        """Return once nothing waits for a topic's metadata."""
+        await self._routing.flush()
+
+    def discard(self, error: RaftlogError) -> None:
+        """Fail everything that waits for a topic's metadata."""
+        self._routing.discard(error)
+
+    def close_lanes(self) -> None:
+        """Have every record go the whole way from now on."""
+        self._has_lanes = False
+        self.lanes.clear()
+
+    async def close(self) -> None:
+        """Ask for metadata no longer."""
+        await self._routing.close()
+
+    def _place(
+        self, topic: str, partition: int | None, record: NewRecord, size: int
+    ) -> TopicPartition | InvalidRequestError | None:
+        """Return where a record of `size` bytes goes, or why it cannot; None: that is not known yet.
+
+        Raises:
+            OverloadedError: there is no room for it.
+            RuntimeError: nothing may be sent now.
+            TypeError: the partition is no number.
+        """
+        self._require_open()
+        self.room.require(size)
+        if partition is not None and type(partition) is not int:
+            raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
+        if not self.knows(topic):
+            return None
+        count = self._partition_count(topic)
+        try:
+            return self._partitioning.choose(topic, count, partition, record.key, record.value, size)
+        except InvalidRequestError as error:
+            return error
+
+    def _set_aside(self, error: InvalidRequestError | None, record: Unrouted[Handle]) -> None:
+        """Fail a record that cannot be placed, or have it wait until its topic is known."""
+        if error is None:
+            self._routing.add(record)
+        else:
+            self._refuse(record.handle, error)
+
+    def _open_lane(self, topic: str) -> None:
+        """Let what comes next join the batch that a topic's records without a key go to now."""
+        sticky = self._partitioning.sticky(topic)
+        if sticky is not None and self._has_lanes:
+            self.lanes[topic] = Lane(sticky, self._accumulator, self._routing, self.room.buffer_bytes)
+
+    def _partition_count(self, topic: str) -> int:
+        info = self._connection.known(topic)
+        if info is None:
+            raise NotFoundError(f"there is no topic {topic!r} any more")
+        return len(info.partitions)
+
+    def _refuse(self, handle: Handle, error: RaftlogError) -> None:
+        """Fail a record that was never queued for a partition."""
+        self._counters.on_failed(1, error)
+        fail([handle], error)
+        self._on_failed(error)
+        self._sender.room_was_made()
+
+    def _route_late(self, late: Unrouted[Handle]) -> None:
+        """Queue a record whose topic is known now."""
+        count, record = self._partition_count(late.topic), late.record
+        try:
+            chosen = self._partitioning.choose(late.topic, count, late.partition, record.key, record.value, late.size)
+        except InvalidRequestError as error:
+            self._refuse(late.handle, error)
+        else:
+            self._accumulator.add(chosen, record, late.handle, late.sent_ms, late.size)
+            self._sender.wake()
+
+
+def _new_stretch() -> Stretch:
+    return Stretch(asyncio.get_running_loop())
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
