@@ -155,7 +155,7 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def add_done_callback(self, callback: Callable[[Delivery], object], *, context: Context | None = None) -> None:
         """Have a function called, with this delivery, by the event loop once there is an outcome."""
-        waiting = _Waiting(self._stretch.loop, callback, context or copy_context(), None)
+        waiting = _Waiting(self._stretch.loop, callback, copy_context() if context is None else context, None)
         if self.done():
             waiting.tell(self)
         else:

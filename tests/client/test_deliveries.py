@@ -139,9 +139,11 @@ async def test_a_delivery_calls_back_with_itself_in_its_context_and_not_at_once(
     assert second.remove_done_callback(taken_back) == 1
     acknowledge([stretch], [1, 2], P0, 0)
     first.add_done_callback(functools.partial(call, "late"))
+    second.add_done_callback(functools.partial(call, "elsewhere"), context=contextvars.Context())
     assert seen == []
     await asyncio.sleep(0)
-    assert seen == [("twice", first, "then"), ("twice", first, "then"), ("late", first, "now")]
+    twice_seen = ("twice", first, "then")
+    assert seen == [twice_seen, twice_seen, ("late", first, "now"), ("elsewhere", second, "")]
 
 
 async def test_who_is_cancelled_while_waiting_leaves_the_delivery_and_who_cancels_it_is_told_nothing():
