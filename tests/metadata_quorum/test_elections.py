@@ -227,7 +227,7 @@ class TestPreferredLeaders:
 
 class TestReassignment:
     def image(self, **state: object) -> MetadataImage:
-        return with_partition(cluster((1, 2, 3, 4)), isr=(1, 2, 3), leader=1)
+        return with_partition(cluster((1, 2, 3, 4, 5)), isr=(1, 2, 3), leader=1)
 
     def ask(self, image: MetadataImage, *target: int, cancel: bool = False):
         asked = ReassignPartition(topic="t", partition=0, replicas=None if cancel else target)
@@ -274,14 +274,32 @@ class TestReassignment:
         state = state_of(image)
         assert (state.replicas, state.adding, state.removing) == ((1, 2, 4, 3), (4,), (3,))
 
+    def with_one_in_sync(self, *, isr: tuple[int, ...] = (4,), elr: tuple[int, ...] = ()) -> MetadataImage:
+        """Return a partition on its way to broker 4 alone, which nobody else keeps up with."""
+        image = decided(self.image(), self.ask(self.image(), 4, 5))
+        alone = replace(state_of(image), isr=isr, elr=elr, leader=isr[0] if isr else -1)
+        fields = {name: getattr(alone, name) for name in PartitionState.__slots__}
+        return then(image, ChangePartition(topic_id=TOPIC_ID, partition=0, **fields))
+
     def test_cancelling_needs_somebody_to_go_back_to(self):
-        image = decided(self.image(), self.ask(self.image(), 4))
-        alone = replace(state_of(image), isr=(4,), leader=4)
-        record = ChangePartition(
-            topic_id=TOPIC_ID, partition=0, **{name: getattr(alone, name) for name in PartitionState.__slots__}
-        )
-        image = then(image, record)
-        assert refused(lambda: self.ask(image, cancel=True)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        for image in (self.with_one_in_sync(), self.with_one_in_sync(isr=(), elr=(4,))):
+            assert refused(lambda: self.ask(image, cancel=True)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT  # noqa: B023
+
+    def test_redirecting_keeps_somebody_who_has_everything(self):
+        for image in (self.with_one_in_sync(), self.with_one_in_sync(isr=(), elr=(4,))):
+            for target in ((1, 2, 3), (5, 1)):
+                asked = lambda: self.ask(image, *target)  # noqa: E731, B023
+                assert refused(asked) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        image = self.with_one_in_sync()
+        state = state_of(decided(image, self.ask(image, 1, 2, 3, 4)))
+        assert (state.isr, state.leader, state.adding) == ((4,), 4, (4,))
+        image = self.with_one_in_sync(isr=(4, 2))
+        state = state_of(decided(image, self.ask(image, 1, 2, 3)))
+        assert (state.replicas, state.isr, state.leader, state.adding) == ((1, 2, 3), (2,), 2, ())
+
+    def test_a_partition_that_has_lost_everybody_can_be_moved(self):
+        image = self.with_one_in_sync(isr=())
+        assert state_of(decided(image, self.ask(image, 1, 2, 3))).replicas == (1, 2, 3)
 
     @pytest.mark.parametrize("target", [(), (1, 1), (1, 9)])
     def test_what_is_no_assignment(self, target: tuple[int, ...]):

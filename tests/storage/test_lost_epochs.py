@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from storage_support import fill, open_log, values
+from storage_support import batch, fill, open_log, values
 
-from raftlog.errors import DamagedDataError
+from raftlog.errors import DamagedDataError, DiskFullError
+from raftlog.partition.storage import epochs
 from raftlog.partition.storage.files import write_json
 
 EPOCHS = [(1, 0), (3, 12), (4, 20)]
@@ -73,3 +74,36 @@ def test_a_table_that_the_batches_contradict_is_damage(folder: Path, wrong: list
 def test_an_epoch_that_wrote_nothing_is_no_contradiction(folder: Path):
     write_json(folder / "leader-epochs.json", {"version": 1, "epochs": [*EPOCHS, (7, 24)]})
     assert reopened(folder) == EPOCHS
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "expected"),
+    [
+        (14, 4, [(3, 14), (4, 20)]),
+        (14, 5, [(3, 14), (4, 20), (5, 24)]),
+        (24, 4, [(4, 24)]),
+        (24, 5, [(5, 24)]),
+    ],
+)
+def test_a_log_whose_table_could_not_follow_a_deletion_takes_appends(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, offset: int, epoch: int, expected: list[tuple[int, int]]
+):
+    log = open_log(folder, segment_bytes=4096)
+    with monkeypatch.context() as full:
+        full.setattr(epochs, "write_json", _refuse)
+        with pytest.raises(DiskFullError):
+            log.advance_log_start(offset, 24)
+    assert (log.log_start_offset, list(log.epochs.entries)) == (offset, EPOCHS)
+    log.advance_log_start(offset, 24)
+
+    log.append(batch(24, "next", epoch=epoch))
+
+    assert (values(log)[-1], log.last_epoch) == ("next", epoch)
+    log.close()
+    log = open_log(folder, segment_bytes=4096)
+    log.close()
+    assert list(log.epochs.entries) == expected
+
+
+def _refuse(path: Path, document: object) -> None:
+    raise DiskFullError(f"cannot write {path}: no space left on device")

@@ -52,8 +52,10 @@ def _begun(image: MetadataImage, topic: TopicImage, state: PartitionState, asked
         adding=tuple(broker for broker in target if broker not in original),
         removing=tuple(broker for broker in original if broker not in target),
     )
-    begun = _placed(image, topic, state, begun, (*target, *begun.removing))
-    return completed(image, topic, state, begun)
+    replicas = (*target, *begun.removing)
+    if state.isr or state.elr:  # Else there is nothing to lose, and an unclean election decides.
+        _require_kept(asked, state, replicas)
+    return completed(image, topic, state, _placed(image, topic, state, begun, replicas))
 
 
 def _cancelled(
@@ -64,12 +66,18 @@ def _cancelled(
             f"{asked.topic}-{asked.partition} is not being reassigned", code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         )
     original = tuple(replica for replica in state.replicas if replica not in state.adding)
-    if not {*state.isr, *state.elr} & {*original}:
+    _require_kept(asked, state, original)
+    return _placed(image, topic, state, replace(state, adding=(), removing=()), original)
+
+
+def _require_kept(asked: ReassignPartition, state: PartitionState, replicas: tuple[BrokerId, ...]) -> None:
+    """Refuse to drop every replica that is known to have all records: one that was added may be the last of them."""
+    if not {*state.isr, *state.elr} & {*replicas}:
         raise InvalidRequestError(
-            f"{asked.topic}-{asked.partition}: none of the replicas {list(original)} to return to is in sync",
+            f"{asked.topic}-{asked.partition}: of the replicas {list(replicas)} that would stay none is in sync, "
+            f"only {sorted({*state.isr, *state.elr})} are: wait until another one is, or keep one of them",
             code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         )
-    return _placed(image, topic, state, replace(state, adding=(), removing=()), original)
 
 
 def completed(image: MetadataImage, topic: TopicImage, before: PartitionState, state: PartitionState) -> PartitionState:

@@ -84,6 +84,7 @@ class PartitionLog(SegmentedLog):
             if header.leader_epoch > epoch:
                 self._write(view[start:position], group)
                 start, group, epoch = position, [], header.leader_epoch
+                self.epochs.truncate_before(self.log_start_offset)  # The disk may have had no room for that.
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             if self._must_roll(position - start, header):
                 self._write(view[start:position], group)

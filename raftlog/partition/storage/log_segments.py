@@ -105,7 +105,7 @@ class SegmentedLog(LogFiles):
         """Delete, durably, every record below `offset`, which is not above the high watermark.
 
         Raises:
-            StorageError: the disk refused; nothing was deleted.
+            StorageError: the disk refused; nothing was deleted, or only the table of epochs still begins before.
         """
         assert offset <= high_watermark
         if offset <= self.log_start_offset:
