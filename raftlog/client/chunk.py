@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from raftlog import record
@@ -76,18 +76,23 @@ class Chunk:
             self._finish()
         return records
 
-    def arrow(self) -> list[pa.RecordBatch]:
-        """Remove and return every record from `position` on as Arrow.
+    def arrow(self) -> pa.Table | None:
+        """Remove and return every record from `position` on, if there are any, by `READ_SCHEMA`.
 
         Raises:
             CorruptBatchError: a checksum is wrong; the position is still that of the first record.
         """
-        batches = []
-        while (rows := self._open()) is not None:
-            batches.append(rows)
-            self._rows = None
+        rows = record.to_table(self._verified(), from_offset=self.position, before=self._rows)
+        self._rows = None
         self._finish()
-        return batches
+        return rows if rows.num_rows else None
+
+    def _verified(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        while self._next is not None:
+            header, batch = self._next
+            record.verify_payload_crc(header, batch)
+            yield header, batch
+            self._next = next(self._batches, None)
 
     def _open(self) -> pa.RecordBatch | None:
         """Return what is left of the batch that is being read, or the next one that has records; None at the end."""

@@ -117,14 +117,14 @@ class PartitionReader:
         tables: list[pa.Table] = []
         while chunk is not None:
             try:
-                batches = chunk.arrow()
+                rows = chunk.arrow()
             except CorruptBatchError:
                 self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition])
                 if tables:
                     break
                 raise
             self.fetcher.chunks.popleft()
-            tables += [self._tables.named(batches, chunk.partition)] if batches else []
+            tables += [self._tables.named(rows, chunk.partition)] if rows is not None else []
             self._note(chunk)
             chunk = self.fetcher.chunks[0] if self.fetcher.chunks else None
         table = self._tables.joined(tables)

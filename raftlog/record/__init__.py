@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         to_arrow,
         to_arrow_with_offsets,
         to_records,
+        to_table,
     )
     from raftlog.record.batch import (
         HEADER_BYTES,
@@ -50,6 +51,7 @@ _EXPORTS = {
         "read_records",
         "to_arrow",
         "to_arrow_with_offsets",
+        "to_table",
         "to_records",
     ),
     "batch": (
@@ -99,6 +101,7 @@ __all__ = [
     "to_arrow",
     "to_arrow_with_offsets",
     "to_records",
+    "to_table",
     "validate_batch",
     "verify_payload_crc",
 ]

@@ -7,7 +7,7 @@ Readers check both checksums first (`verify_payload_crc`): bytes that a broker h
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 import pyarrow as pa
@@ -152,6 +152,34 @@ def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Of
     skip = max(0, from_offset - header.base_offset)
     offsets = _count_from(header.base_offset + skip, rows.num_rows - skip)
     return pa.record_batch([offsets, *(rows.slice(skip) if skip else rows).columns], schema=READ_SCHEMA)
+
+
+def to_table(
+    batches: Iterable[tuple[BatchHeader, Buffer]], *, from_offset: Offset = 0, before: pa.RecordBatch | None = None
+) -> pa.Table:
+    """Return the rows of several batches by `READ_SCHEMA`, after those of `before`; offsets in a row are one array."""
+    tables = [] if before is None else [pa.Table.from_batches([before])]
+    rows: list[pa.RecordBatch] = []
+    spans: list[range] = []
+    for header, batch in batches:
+        if header.is_compacted:
+            compacted = to_arrow_with_offsets(header, batch, from_offset=from_offset)
+            tables += [_numbered(rows, spans), pa.Table.from_batches([compacted])]
+            rows, spans = [], []
+            continue
+        skip = max(0, from_offset - header.base_offset)
+        decoded = to_arrow(header, batch)
+        rows.append(decoded.slice(skip) if skip else decoded)
+        first = spans.pop().start if spans and spans[-1].stop == header.base_offset else header.base_offset + skip
+        spans.append(range(first, header.base_offset + decoded.num_rows))
+    tables.append(_numbered(rows, spans))
+    return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+
+
+def _numbered(rows: list[pa.RecordBatch], spans: list[range]) -> pa.Table:
+    """Return rows of `SCHEMA` with their offsets."""
+    offsets = pa.chunked_array([_count_from(span.start, len(span)) for span in spans], pa.int64())
+    return pa.Table.from_arrays([offsets, *pa.Table.from_batches(rows, SCHEMA).columns], schema=READ_SCHEMA)
 
 
 def _with_own_offsets(header: BatchHeader, rows: pa.RecordBatch, from_offset: Offset) -> pa.RecordBatch:

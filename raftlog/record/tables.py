@@ -18,9 +18,8 @@ class NamedTables:
     def __init__(self) -> None:
         self._columns: dict[TopicPartition, tuple[pa.Array, pa.Array]] = {}
 
-    def named(self, batches: Sequence[pa.RecordBatch], partition: TopicPartition) -> pa.Table:
+    def named(self, rows: pa.Table, partition: TopicPartition) -> pa.Table:
         """Return rows of `READ_SCHEMA`, which are not copied, by `TABLE_SCHEMA`."""
-        rows = pa.Table.from_batches(batches, READ_SCHEMA)
         found = self._columns.get(partition)
         if found is None or len(found[0]) < rows.num_rows:
             name, number = pa.scalar(partition.topic), pa.scalar(partition.partition, pa.int32())

@@ -87,5 +87,8 @@ def test_the_rest_of_a_piece_is_a_table():
     found = chunk(batch(0, 3), batch(3, 2))
     assert offsets(found, 2) == [0, 1]
 
-    assert [offset for rows in found.arrow() for offset in rows.column("offset").to_pylist()] == [2, 3, 4]
+    rows = found.arrow()
+    assert rows is not None
+    assert rows.column("offset").to_pylist() == [2, 3, 4]
     assert found.is_read
+    assert found.arrow() is None

@@ -22,10 +22,11 @@ from raftlog.record import (
     stamp,
     to_arrow,
     to_arrow_with_offsets,
+    to_table,
     validate_batch,
     verify_payload_crc,
 )
-from raftlog.record.arrow import COMPACTED_SCHEMA
+from raftlog.record.arrow import COMPACTED_SCHEMA, READ_SCHEMA
 from raftlog.record.batch import HEADER_BYTES
 from raftlog.record.compacted import begin_at, build_filler, is_filler, keep_header, keep_rows
 from raftlog.record.validate import require_keys
@@ -36,6 +37,8 @@ RECORDS = [
     NewRecord(f"v{n}".encode() if n != 4 else None, f"k{n}".encode(), 1_700_000_000_000_000 + n) for n in range(6)
 ]
 KEPT = [1, 4]
+PLAIN = ((5, 3), (8, 2), (20, 4), (1300, 5))
+"""Offset and count of batches that are not compacted: the second follows the first, the others leave gaps."""
 CLEANED_AT_S = 1_800_000_000
 
 
@@ -137,3 +140,23 @@ def test_records_without_a_key_are_refused_where_keys_are_needed():
         require_keys(parse_header(batch), batch)
     assert (caught.value.code, caught.value.http_status) == (ErrorCode.INVALID_RECORD, 422)
     require_keys(parse_header(keyed := build_batch(RECORDS)), keyed)
+
+
+@pytest.mark.parametrize("start", [0, 7, 9, 1236, 1238, 1303])
+def test_a_table_has_the_rows_of_its_batches_in_order(start: int):
+    plain = {offset: build_batch([NewRecord(b"%d" % n, timestamp=n) for n in range(count)]) for offset, count in PLAIN}
+    for offset, built in plain.items():
+        stamp(built, base_offset=offset, leader_epoch=5)
+    first, second, third, last = plain.values()
+    data = b"".join(
+        (first, second, third, compacted(), build_filler(1240, 1299, leader_epoch=5, max_timestamp=0), last)
+    )
+    found = [pair for pair in iter_batches(data) if pair[0].next_offset > start]
+    each = [to_arrow_with_offsets(header, batch, from_offset=start) for header, batch in found]
+
+    table = to_table(found, from_offset=start)
+
+    assert table.equals(pa.Table.from_batches(each, READ_SCHEMA))
+    assert table.schema == READ_SCHEMA
+    assert to_table(found[1:], from_offset=start, before=each[0]).equals(table)
+    assert to_table([]).num_rows == 0
