@@ -221,3 +221,8 @@ def a_move_ends_before_its_targets_hold_anything(patch: Any) -> None:
 
     for module in (reassignment, isr_decisions):
         patch(module, "completed", hasty)
+
+
+@mutant
+def a_move_is_redirected_whoever_is_in_sync(patch: Any) -> None:
+    patch(reassignment, "_require_kept", lambda *_: None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import deletion_stories
 import late_stories
+import moving_stories
 import reader_stories
 import stories
 from telling import STORIES
@@ -14,7 +15,7 @@ from simulation.cluster.life import Life
 from simulation.cluster.script import Script
 from simulation.cluster.world import World
 
-__all__ = ["STORIES", "deletion_stories", "late_stories", "play", "reader_stories", "stories"]
+__all__ = ["STORIES", "deletion_stories", "late_stories", "moving_stories", "play", "reader_stories", "stories"]
 
 
 def play(name: str, seed: int, folder: Path) -> None:
