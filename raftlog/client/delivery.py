@@ -94,13 +94,14 @@ class _Waiting(NamedTuple):
 class Delivery(Awaitable[RecordMetadata]):
     """What becomes of one record: a future, to await, to give a callback, or to drop.
 
-    It is what asyncio takes for a future (`asyncio.isfuture`), for `gather`, `wait` and the like, but costs a fifth
+    It is what asyncio takes for a future (`asyncio.isfuture`), for `gather`, `wait` and the like, but costs little
     while nobody waits: a batch's records have their outcome in common. A task that is cancelled while it awaits one
     leaves it as it is.
     """
 
     __slots__ = ("_at", "_stretch")
     _asyncio_future_blocking = False
+    """By this asyncio tells what is a future."""
 
     def __init__(self, stretch: Stretch, at: int) -> None:
         self._stretch = stretch
