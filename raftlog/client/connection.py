@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -171,11 +171,10 @@ class Connection:
         Args:
             repeatable: the request may be sent again although an earlier one may have taken effect.
         """
-        deadline = asyncio.get_running_loop().time() + self.timeout_ms / 1000
-        attempt = 0
+        left_ms = countdown(self.timeout_ms)
+        attempt, earlier = 0, ""
         while True:
-            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
-            limit_ms = min(left_ms, ATTEMPT_TIMEOUT_MS) if repeatable else left_ms
+            limit_ms = min(left_ms(), ATTEMPT_TIMEOUT_MS) if repeatable else left_ms()
             address = self._next_address()
             try:
                 answer = await self.session.call(cls, method, address, path, timeout_ms=max(1, limit_ms), **request)
@@ -188,25 +187,24 @@ class Connection:
                 return answer
             attempt += 1
             wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
-            if not may_repeat or left_ms <= wait_ms:
-                raise failure
+            if not may_repeat or left_ms() <= wait_ms:
+                raise _after(failure, earlier)
+            earlier = failure.message
             await asyncio.sleep(wait_ms / 1000)
 
     async def at_leader(self, cls: type[T], method: str, topic: str, partition: int, path: str, **request: Any) -> T:
         """Ask a partition's leader, following it when it moves, until time is up."""
-        deadline = asyncio.get_running_loop().time() + self.timeout_ms / 1000
-        attempt = 0
+        left_ms, attempt = countdown(self.timeout_ms), 0
         while True:
-            left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
             try:
                 address = await self.require_leader(topic, partition)
                 async with self.while_leading(address, [TopicPartition(topic, partition)]):
-                    return await self.session.call(cls, method, address, path, timeout_ms=max(1, left_ms), **request)
+                    return await self.session.call(cls, method, address, path, timeout_ms=max(1, left_ms()), **request)
             except RetriableError as error:
                 self.forget_leader_of([topic])
                 attempt += 1
                 wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
-                if left_ms <= wait_ms:
+                if left_ms() <= wait_ms:
                     raise error from None
                 await asyncio.sleep(wait_ms / 1000)
 
@@ -292,3 +290,17 @@ class Connection:
 
     def _avoid(self, address: Address) -> None:
         self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S
+
+
+def countdown(timeout_ms: int) -> Callable[[], int]:
+    """Begin a time limit; return what tells how many milliseconds of it are left."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_ms / 1000
+    return lambda: int((deadline - loop.time()) * 1000)
+
+
+def _after(failure: RetriableError, earlier: str) -> RetriableError:
+    """Add why the attempt before failed: of the last one nobody may know more than that time was up."""
+    if not earlier or not isinstance(failure, UnknownOutcomeError):
+        return failure
+    return UnknownOutcomeError(f"{failure.message}; before that: {earlier}", code=failure.code)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from raftlog.client.connection import Connection, parse_bootstrap
+from raftlog.client.connection import Connection, countdown, parse_bootstrap
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError
 from raftlog.model import Address
@@ -84,14 +84,11 @@ class CoordinatorLink:
             repeatable: it may be sent again although an earlier one may have taken effect.
             on_doubt: told of each attempt that may have taken effect.
         """
-        loop = asyncio.get_running_loop()
-        deadline, attempt = loop.time() + timeout_ms / 1000, 0
+        left_ms, attempt = countdown(timeout_ms), 0
         while True:
-            left_ms = int((deadline - loop.time()) * 1000)
+            limit_ms = max(1, min(left_ms(), attempt_timeout_ms))
             try:
-                return await self.call(
-                    cls, method, path, timeout_ms=max(1, min(left_ms, attempt_timeout_ms)), message=message()
-                )
+                return await self.call(cls, method, path, timeout_ms=limit_ms, message=message())
             except RetriableError as error:
                 if isinstance(error, UnknownOutcomeError):
                     if not repeatable:
@@ -99,7 +96,7 @@ class CoordinatorLink:
                     on_doubt(error)
                 attempt += 1
                 wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
-                if left_ms <= wait_ms:
+                if left_ms() <= wait_ms:
                     raise error from None
                 await asyncio.sleep(wait_ms / 1000)
 

@@ -273,7 +273,7 @@ async def test_usage_errors_say_what_to_do(url: str, topic_name: str):
         Consumer(url)
     with pytest.raises(ConfigError, match="acks: expected"):
         Producer(url, acks="most")  # type: ignore[arg-type]
-    async with Admin("http://127.0.0.1:1", timeout_ms=200) as admin:
+    async with Admin("http://127.0.0.1:1", timeout_ms=1_000) as admin:
         with pytest.raises(RaftlogError, match=r"cannot connect to 127\.0\.0\.1:1"):
             await admin.list_topics()
     await create(url, topic_name)

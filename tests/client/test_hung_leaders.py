@@ -13,7 +13,7 @@ import pytest
 from raftlog import Admin, Consumer, Producer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.client.connection import Connection
-from raftlog.errors import RetriableError, UnknownOutcomeError
+from raftlog.errors import RetriableError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address, TopicPartition
 
 PATIENT_MS = 120_000
@@ -127,3 +127,20 @@ async def test_who_answers_is_asked_in_turn_again(connection: Connection, asked:
         assert await connection.ask_any(str, "GET", "/") == "answer"
     assert asked[0] == HUNG
     assert OTHER not in asked
+
+
+async def test_when_time_is_up_the_error_says_why_the_attempt_before_failed():
+    connection = Connection("http://127.0.0.1:1", timeout_ms=300)
+    answers = iter([UnreachableError("cannot connect"), UnknownOutcomeError("no answer within 34 ms")])
+
+    async def call(*_: Any, timeout_ms: int, **__: Any) -> str:
+        failure = next(answers)
+        if isinstance(failure, UnknownOutcomeError):
+            await asyncio.sleep(timeout_ms / 1000)
+        raise failure
+
+    with mock.patch.object(connection.session, "call", call), pytest.raises(UnknownOutcomeError) as raised:
+        await connection.ask_any(str, "GET", "/")
+    await connection.close()
+
+    assert str(raised.value) == "no answer within 34 ms; before that: cannot connect"
