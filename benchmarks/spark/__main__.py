@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from benchmarks.report import Bound, Figure, conclude, console, repeat
 from benchmarks.spark.memory import WorkerMemory
 from benchmarks.spark.stores import (
+    CORES,
     PARTITIONS,
     KafkaStore,
     ParquetStore,
@@ -72,7 +73,7 @@ def main() -> int:
 def start_session(folder: Path) -> SparkSession:
     """Start a local Spark on two cores."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("raftlog benchmark")
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("raftlog benchmark")
     for name, value in session_settings(folder).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -115,7 +116,7 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
 def stream_figures(spark: SparkSession, stores: list[Store], records: int, rounds: int) -> list[Figure]:
     """Read everything as a stream of five batches into nothing. What counts is the batches, not a stream's start."""
     with ExitStack() as stack:
-        per_batch = records // 5
+        per_batch = records // 5 + records // 100  # A little more: the sink's transactions take offsets, too.
         streams = {store.name: stack.enter_context(store.streaming(spark, per_batch)) for store in stores}
         for store in stores:
             if isinstance(store, RaftlogStore):

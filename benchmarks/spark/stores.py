@@ -21,7 +21,7 @@ from benchmarks.spark.kafka_stream import drain
 from raftlog.blocking import Admin
 from raftlog.cli.local_cluster import LocalCluster
 
-TOPIC, PARTITIONS, VALUE_BYTES = "records", 6, 100
+TOPIC, PARTITIONS, VALUE_BYTES, CORES = "records", 6, 100, 2
 COLUMNS = {"key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint"}
 JARS = Path(".tools").absolute() / "spark-kafka"
 SPARK_OF_SOURCE = Path(".tools").absolute() / "spark-4.0.0"
@@ -40,6 +40,7 @@ def session_settings(folder: Path) -> dict[str, str]:
     """Return the settings of every Spark that is measured."""
     return {
         "spark.ui.enabled": "false",
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -115,12 +116,12 @@ class RaftlogStore(Store):
 
     def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:
         reader = spark.read.format("raftlog").options(bootstrap=self.server.bootstrap, subscribe=TOPIC)
-        return (reader.schema(_ddl(columns)) if columns else reader).load()
+        return (_advised(reader, columns) if columns else reader).load()
 
     def read_stream(self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None) -> DataFrame:
         options = {"bootstrap": self.server.bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
         reader = spark.readStream.format("raftlog").options(**options, maxOffsetsPerTrigger=per_batch)
-        return (reader.schema(_ddl(columns)) if columns else reader).load()
+        return (_advised(reader, columns) if columns else reader).load()
 
 
 class KafkaStore(Store):
@@ -215,8 +216,10 @@ class ParquetStore(Store):
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "parquet"))
 
 
-def _ddl(columns: tuple[str, ...]) -> str:
-    return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
+def _advised(reader: Any, columns: tuple[str, ...]) -> Any:
+    """Return the reader as `docs/spark/start.md` advises: the columns that are needed, and a task for each core."""
+    named = ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
+    return reader.schema(named).option("maxPartitions", CORES)
 
 
 def _ask_for_seconds(process: subprocess.Popen[str]) -> tuple[float, float]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from pyspark_raftlog.parsing import AtTime, Position, PositionSpec
@@ -181,6 +182,37 @@ def split_ranges(
 def _cut(item: OffsetRange, count: int) -> Iterable[OffsetRange]:
     bounds = [item.start + i * item.size // count for i in range(count + 1)]
     return (OffsetRange(item.topic, item.partition, *bound) for bound in itertools.pairwise(bounds))
+
+
+def share_ranges(ranges: Sequence[OffsetRange], max_tasks: int | None = None) -> list[tuple[OffsetRange, ...]]:
+    """Give each range a task; where that would be more than `max_tasks`, let them share tasks of about equal size.
+
+    Ranges stay in order, and are cut only where two tasks meet; not for less than a tenth of a task.
+    """
+    if max_tasks is None or len(ranges) <= max_tasks:
+        return [(item,) for item in ranges]
+    rest, left = deque(ranges), sum(item.size for item in ranges)
+    tasks: list[tuple[OffsetRange, ...]] = []
+    for others in reversed(range(max_tasks)):
+        task = _filled(rest, left - left * others // (others + 1), is_last=not others)
+        left -= sum(item.size for item in task)
+        tasks.append(tuple(task))
+    return [task for task in tasks if task]
+
+
+def _filled(rest: deque[OffsetRange], share: int, *, is_last: bool) -> list[OffsetRange]:
+    """Take about `share` offsets from the front of `rest`."""
+    task: list[OffsetRange] = []
+    slack, room = share // 10, share
+    while rest and (is_last or room > slack):
+        item = rest.popleft()
+        if not is_last and item.size > room + slack:
+            middle = item.start + room
+            rest.appendleft(replace(item, start=middle))
+            item = replace(item, end=middle)
+        task.append(item)
+        room -= item.size
+    return task
 
 
 def limit_offsets(

@@ -69,6 +69,7 @@ class SourceOptions(ConnectionOptions):
     """Where a stream publishes how far it is; empty: nowhere."""
     client_rack: str = ""
     min_partitions: int | None = None
+    max_partitions: int | None = None
     max_records_per_partition: int | None = None
     include_headers: bool = False
     fetch_bytes: int = 8 << 20
@@ -134,6 +135,7 @@ KNOWN_OPTIONS = (
     "groupId",
     "clientRack",
     "minPartitions",
+    "maxPartitions",
     "maxRecordsPerPartition",
     "includeHeaders",
     "timeoutMs",
@@ -166,11 +168,21 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
         group_id=given.take("groupId", parse_name, ""),
         client_rack=given.take("clientRack", parse_name, ""),
         min_partitions=given.take("minPartitions", parse_count, None),
+        max_partitions=_max_partitions(given),
         max_records_per_partition=given.take("maxRecordsPerPartition", parse_count, None),
         include_headers=given.take("includeHeaders", parse_bool, False),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
         fetch_bytes=given.take("fetchBytes", parse_size, 8 << 20),
     )
+
+
+def _max_partitions(given: Given) -> int | None:
+    most = given.take("maxPartitions", parse_count, None)
+    if most is not None and given.has("maxRecordsPerPartition"):
+        raise ConfigError("maxPartitions and maxRecordsPerPartition both say how large a task may be: set one of them")
+    if most is not None and most < (least := given.take("minPartitions", parse_count, 1)):
+        raise ConfigError(f"minPartitions ({least}) is larger than maxPartitions ({most})")
+    return most
 
 
 class Given:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -18,7 +18,7 @@ from pyspark_raftlog.fetch import read_range
 from pyspark_raftlog.offsets import LogEnds, OffsetRange, Positions
 from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.parsing import Assign, AtTime, Position, Subscribe, SubscribePattern
-from pyspark_raftlog.pushdown import Pruning, prune
+from pyspark_raftlog.pushdown import ANYTHING, Pruning, Wanted, prune
 from pyspark_raftlog.schema import check_projection
 from raftlog.errors import ConfigError, NotFoundError, RetriableError
 from raftlog.model import Offset, TopicPartition
@@ -29,11 +29,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class RangePartition(InputPartition):  # type: ignore[misc] # pyspark is untyped here
-    """What one Spark task reads."""
+    """What one Spark task reads, one range after the other."""
 
-    range: OffsetRange
-    topic_id: str = ""
-    """Fences a topic that is deleted and created again between planning and reading; empty: unknown."""
+    ranges: tuple[OffsetRange, ...]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Fence a topic that is deleted and created again between planning and reading; missing: unknown."""
 
 
 class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untyped here
@@ -50,18 +50,12 @@ class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untype
     def partitions(self) -> list[RangePartition]:
         loop = background()
         topics, ranges = loop.run(plan_batch(loop.cluster(self._options), self._options, self.pruning))
-        return [RangePartition(item, topics[item.topic].topic_id) for item in ranges]
+        return plan_tasks(ranges, self._options, {name: topic.topic_id for name, topic in topics.items()})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark plans one partition of its own (without a range) where we return none.
         if isinstance(partition, RangePartition):
-            yield from read_range(
-                self._options,
-                partition.range,
-                self._schema,
-                topic_id=partition.topic_id,
-                times=self.pruning.timestamp_us,
-            )
+            yield from read_task(self._options, partition, self._schema, times=self.pruning.timestamp_us)
 
 
 class PushFilters:
@@ -85,7 +79,7 @@ class PushFilters:
 async def plan_batch(
     cluster: Cluster, options: SourceOptions, pruning: Pruning
 ) -> tuple[dict[str, TopicInfo], list[OffsetRange]]:
-    """Fix what a batch query reads, cut into tasks."""
+    """Fix what a batch query reads."""
     topics = await describe_topics(cluster, options)
     partitions = partitions_of(topics, options)
     assert options.starting is not None
@@ -98,11 +92,24 @@ async def plan_batch(
     wanted = {key: ending[key] for key in kept}
     stops = offsets.ending_offsets(wanted, ends, await _found(cluster, options, wanted))
     readable = [_readable(OffsetRange(*key, starts[key], stops[key]), ends[key], options) for key in kept]
-    ranges = await _pruned(cluster, options, pruning, readable)
-    split = offsets.split_ranges(
+    return topics, await _pruned(cluster, options, pruning, readable)
+
+
+def plan_tasks(ranges: list[OffsetRange], options: SourceOptions, topic_ids: Mapping[str, str]) -> list[RangePartition]:
+    """Cut ranges into tasks, or join them, as the options say."""
+    cut = offsets.split_ranges(
         ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition
     )
-    return topics, split
+    shared = offsets.share_ranges(cut, options.max_partitions)
+    return [RangePartition(task, {item.topic: topic_ids.get(item.topic, "") for item in task}) for task in shared]
+
+
+def read_task(
+    options: SourceOptions, partition: RangePartition, schema: StructType, *, times: Wanted = ANYTHING
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of one task; see `read_range`."""
+    for item in partition.ranges:
+        yield from read_range(options, item, schema, topic_id=partition.topic_ids.get(item.topic, ""), times=times)
 
 
 def _readable(wanted: OffsetRange, ends: LogEnds, options: SourceOptions) -> OffsetRange:

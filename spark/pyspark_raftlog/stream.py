@@ -29,7 +29,6 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog.admission import NO_LIMIT, Admission
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.fetch import read_range
 from pyspark_raftlog.offsets import (
     JsonPositions,
     LogEnds,
@@ -40,11 +39,17 @@ from pyspark_raftlog.offsets import (
     expand,
     ranges_between,
     require_readable,
-    split_ranges,
 )
 from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.progress import GroupProgress
-from pyspark_raftlog.reader import RangePartition, describe_topics, partitions_of, resolve_starting
+from pyspark_raftlog.reader import (
+    RangePartition,
+    describe_topics,
+    partitions_of,
+    plan_tasks,
+    read_task,
+    resolve_starting,
+)
 from pyspark_raftlog.schema import check_projection
 from raftlog.model import TopicPartition
 
@@ -98,16 +103,12 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return encode_positions(self._latest) if self._latest else None
 
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
-        ranges = split_ranges(
-            ranges_between(decode_positions(start), decode_positions(end)),
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records_per_partition,
-        )
-        return [RangePartition(item, self._topic_ids.get(item.topic, "")) for item in ranges]
+        ranges = ranges_between(decode_positions(start), decode_positions(end))
+        return plan_tasks(ranges, self._options, self._topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return read_range(self._options, partition.range, self._schema, topic_id=partition.topic_id)
+        return read_task(self._options, partition, self._schema)
 
     def commit(self, end: JsonPositions) -> None:
         """Do nothing: the checkpoint is the only position."""

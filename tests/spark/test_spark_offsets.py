@@ -19,6 +19,7 @@ from pyspark_raftlog.offsets import (
     limit_offsets,
     ranges_between,
     require_readable,
+    share_ranges,
     split_ranges,
     starting_offsets,
 )
@@ -104,6 +105,40 @@ def test_cutting_loses_nothing_and_keeps_its_promises(backlog, min_partitions, m
         assert all(left.end == right.start for left, right in pairwise(pieces))
     assert all(0 < item.size <= (max_records or 10**13) for item in cut)
     assert len(cut) >= min(min_partitions, sum(item.size for item in ranges))
+
+
+def test_ranges_share_tasks_in_order_and_one_is_cut_where_two_tasks_meet():
+    ranges = [OffsetRange("a", partition, 0, 100) for partition in range(3)]
+
+    assert share_ranges(ranges) == share_ranges(ranges, 3) == [(item,) for item in ranges]
+    assert share_ranges(ranges, 2) == [
+        (ranges[0], OffsetRange("a", 1, 0, 50)),
+        (OffsetRange("a", 1, 50, 100), ranges[2]),
+    ]
+
+
+def test_nothing_is_cut_for_a_tenth_of_a_task():
+    ranges = [OffsetRange("a", 0, 0, 104), OffsetRange("a", 1, 0, 100), OffsetRange("a", 2, 0, 199)]
+
+    assert share_ranges(ranges, 2) == [(ranges[0], ranges[1]), (ranges[2],)]
+
+
+@given(sizes, st.integers(1, 8))
+def test_sharing_tasks_loses_nothing_and_no_task_is_much_larger_than_another(backlog, max_tasks):
+    ranges = [OffsetRange(*key, 5, 5 + size) for key, size in backlog.items() if size]
+
+    tasks = share_ranges(ranges, max_tasks)
+
+    joined = [item for task in tasks for item in task]
+    assert sum(item.size for item in joined) == sum(item.size for item in ranges)
+    assert list(dict.fromkeys(item.topic_partition for item in joined)) == [item.topic_partition for item in ranges]
+    for left, right in pairwise(joined):
+        assert left.end == right.start or left.topic_partition != right.topic_partition
+    assert all(item.size > 0 for item in joined)
+    assert len(tasks) == min(max_tasks, len(ranges))
+    if max_tasks < len(ranges):
+        fair = sum(item.size for item in ranges) / max_tasks
+        assert all(sum(item.size for item in task) <= 1.4 * fair + 1 for task in tasks)
 
 
 @given(sizes, st.integers(1, 10**12))

@@ -94,6 +94,12 @@ def test_options_travel_to_executors():
         ({"failOnDataLoss": "no"}, "true or false"),
         ({"maxOffsetsPerTrigger": "0"}, "at least 1"),
         ({"minPartitions": "-1"}, "at least 1"),
+        ({"maxPartitions": "0"}, "at least 1"),
+        ({"minPartitions": "3", "maxPartitions": "2"}, r"minPartitions \(3\) is larger than maxPartitions \(2\)"),
+        (
+            {"maxRecordsPerPartition": "3", "maxPartitions": "2"},
+            "both .* set one of them",
+        ),
         ({"maxRecordsPerPartition": "many"}, "at least 1"),
         ({"dial": '{"h": "x"}'}, "host:port"),
         ({"kafka.bootstrap.servers": "h:9092"}, "use .option\\('bootstrap'"),

@@ -115,7 +115,7 @@ def test_a_range_may_be_chosen_by_time(spark, flights):
 
 @pytest.mark.parametrize(
     ("options", "tasks"),
-    [({}, 2), ({"minPartitions": "7"}, 7), ({"maxRecordsPerPartition": "60"}, 6)],
+    [({}, 2), ({"minPartitions": "7"}, 7), ({"maxRecordsPerPartition": "60"}, 6), ({"maxPartitions": "1"}, 1)],
 )
 def test_ranges_are_cut_into_tasks(spark, flights, options, tasks):
     frame = read(spark, flights, **options)

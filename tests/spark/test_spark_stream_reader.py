@@ -108,12 +108,16 @@ def test_planning_the_same_positions_again_asks_nobody(topic):
     first.latestOffset(at(0, 0), ALL)
     topic.requests.clear()
 
-    ranges = [part.range for part in first.partitions(at(0, 0), at(30, 10))]
+    tasks = [part.ranges for part in first.partitions(at(0, 0), at(30, 10))]
 
-    assert [(item.partition, item.start, item.end) for item in ranges] == [(0, 0, 15), (0, 15, 30), (1, 0, 10)]
+    assert [(item.partition, item.start, item.end) for task in tasks for item in task] == [
+        (0, 0, 15),
+        (0, 15, 30),
+        (1, 0, 10),
+    ]
     assert [
-        part.range for part in reader(topic, maxRecordsPerPartition="16").partitions(at(0, 0), at(30, 10))
-    ] == ranges
+        part.ranges for part in reader(topic, maxRecordsPerPartition="16").partitions(at(0, 0), at(30, 10))
+    ] == tasks
     assert topic.requests == []
     assert first.partitions(at(30, 10), at(30, 10)) == []
 
