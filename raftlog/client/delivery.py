@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context, copy_context
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from raftlog.client.deliveries import Many, Part, Placed, RecordMetadata
 from raftlog.errors import RaftlogError
+
+_Waiting: TypeAlias = "tuple[Delivery, Callable[[Delivery], object], Context] | tuple[Delivery, Future[None], None]"
+"""A callback, or a task's own future."""
 
 
 class Stretch(Many):
@@ -21,20 +25,22 @@ class Stretch(Many):
         self.loop = loop
         self._outcomes: list[tuple[int, int, Placed | RaftlogError]] = []
         """From which record on, of how many."""
-        self._waiting: dict[int, tuple[Delivery, list[_Waiting]]] = {}
+        self._waiting: dict[int, list[_Waiting]] = {}
         self._cancelled: set[int] = set()
 
     def divided(self, at: int) -> tuple[Part, Part]:
         return Part(self, 0, at), Part(self, at, self.count - at)
 
-    def outcome(self, at: int) -> RecordMetadata | BaseException | None:
-        """Return what became of one record; None: that is not known yet."""
-        if at in self._cancelled:
-            return asyncio.CancelledError()
+    def outcome(self, at: int) -> tuple[Placed | RaftlogError, int] | None:
+        """Return what became of one record and others, and its place among them; None: that is not known yet."""
         for first, count, outcome in self._outcomes:
             if first <= at < first + count:
-                return outcome.metadata(at - first) if isinstance(outcome, Placed) else outcome
+                return outcome, at - first
         return None
+
+    def is_cancelled(self, at: int) -> bool:
+        """Tell whether nobody wants to know what becomes of one record."""
+        return at in self._cancelled
 
     def acknowledged(self, placed: Placed) -> None:
         self.acknowledged_from(0, placed)
@@ -50,45 +56,34 @@ class Stretch(Many):
         """Learn that so many have failed, from number `first` on."""
         self._settle(first, count, error)
 
-    def wait_for(self, at: int, delivery: Delivery, waiting: _Waiting) -> None:
+    def wait_for(self, at: int, waiting: _Waiting) -> None:
         """Tell somebody once there is an outcome."""
-        self._waiting.setdefault(at, (delivery, []))[1].append(waiting)
+        all_waiting = self._waiting.get(at)
+        if all_waiting is None:
+            self._waiting[at] = [waiting]
+        else:
+            all_waiting.append(waiting)
 
     def waiting(self, at: int) -> list[_Waiting]:
         """Return who waits for one record."""
-        return self._waiting[at][1] if at in self._waiting else []
+        return self._waiting.get(at, [])
 
     def cancel(self, at: int) -> None:
         """Have one record's outcome told to nobody."""
         self._cancelled.add(at)
-        self._tell(at)
+        self._tell(self._waiting.pop(at, []))
 
     def _settle(self, first: int, count: int, outcome: Placed | RaftlogError) -> None:
         self._outcomes.append((first, count, outcome))
-        if self._waiting:
-            for at in [at for at in self._waiting if first <= at < first + count]:
-                self._tell(at)
+        for at in [at for at in self._waiting if first <= at < first + count]:
+            self._tell(self._waiting.pop(at))
 
-    def _tell(self, at: int) -> None:
-        if at in self._waiting:
-            delivery, all_waiting = self._waiting.pop(at)
-            for waiting in all_waiting:
-                waiting.tell(delivery)
-
-
-class _Waiting(NamedTuple):
-    """A callback, or a task's own future."""
-
-    loop: asyncio.AbstractEventLoop
-    callback: Callable[[Delivery], object] | None
-    context: Context | None
-    future: asyncio.Future[None] | None
-
-    def tell(self, delivery: Delivery) -> None:
-        if self.callback is not None:
-            self.loop.call_soon(self.callback, delivery, context=self.context)
-        elif self.future is not None and not self.future.done():
-            self.future.set_result(None)
+    def _tell(self, all_waiting: list[_Waiting]) -> None:
+        for delivery, whom, context in all_waiting:
+            if callable(whom):
+                self.loop.call_soon(whom, delivery, context=context)
+            elif not whom.done():
+                whom.set_result(None)
 
 
 class Delivery(Awaitable[RecordMetadata]):
@@ -109,23 +104,23 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            loop = self._stretch.loop
-            future: asyncio.Future[None] = loop.create_future()
-            self._stretch.wait_for(self._at, self, _Waiting(loop, None, None, future))
+            future: Future[None] = self._stretch.loop.create_future()
+            self._stretch.wait_for(self._at, (self, future, None))
             yield from future
         return self.result()
 
     def __repr__(self) -> str:
-        outcome = self._stretch.outcome(self._at)
-        return f"<Delivery {'pending' if outcome is None else repr(outcome)}>"
+        if not self.done():
+            return "<Delivery pending>"
+        return f"<Delivery {'cancelled' if self.cancelled() else repr(self.exception() or self.result())}>"
 
     def done(self) -> bool:
         """Tell whether there is an outcome."""
-        return self._stretch.outcome(self._at) is not None
+        return self._stretch.outcome(self._at) is not None or self._stretch.is_cancelled(self._at)
 
     def cancelled(self) -> bool:
         """Tell whether `cancel` was called in time."""
-        return isinstance(self._stretch.outcome(self._at), asyncio.CancelledError)
+        return self._stretch.is_cancelled(self._at)
 
     def result(self) -> RecordMetadata:
         """Return where the record is.
@@ -135,17 +130,15 @@ class Delivery(Awaitable[RecordMetadata]):
             asyncio.InvalidStateError: nobody knows yet.
             asyncio.CancelledError: `cancel` was called.
         """
-        outcome = self._known()
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
+        outcome, place = self._known()
+        if isinstance(outcome, Placed):
+            return outcome.metadata(place)
+        raise outcome
 
-    def exception(self) -> BaseException | None:
+    def exception(self) -> RaftlogError | None:
         """Return what became of the record if it was not acknowledged; raise as `result` does if nobody knows."""
-        outcome = self._known()
-        if isinstance(outcome, asyncio.CancelledError):
-            raise outcome
-        return outcome if isinstance(outcome, BaseException) else None
+        outcome, _ = self._known()
+        return None if isinstance(outcome, Placed) else outcome
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002  (as a future's)
         """Ask for the outcome no longer; the record is sent all the same. False: there is one."""
@@ -156,24 +149,27 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def add_done_callback(self, callback: Callable[[Delivery], object], *, context: Context | None = None) -> None:
         """Have a function called, with this delivery, by the event loop once there is an outcome."""
-        waiting = _Waiting(self._stretch.loop, callback, copy_context() if context is None else context, None)
+        if context is None:
+            context = copy_context()
         if self.done():
-            waiting.tell(self)
+            self._stretch.loop.call_soon(callback, self, context=context)
         else:
-            self._stretch.wait_for(self._at, self, waiting)
+            self._stretch.wait_for(self._at, (self, callback, context))
 
     def remove_done_callback(self, callback: Callable[[Delivery], object]) -> int:
         """Take a callback back; return how often it was there."""
         waiting = self._stretch.waiting(self._at)
         before = len(waiting)
-        waiting[:] = [one for one in waiting if one.callback != callback]
+        waiting[:] = [one for one in waiting if one[1] != callback]
         return before - len(waiting)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop it belongs to."""
         return self._stretch.loop
 
-    def _known(self) -> RecordMetadata | BaseException:
+    def _known(self) -> tuple[Placed | RaftlogError, int]:
+        if self.cancelled():
+            raise asyncio.CancelledError
         outcome = self._stretch.outcome(self._at)
         if outcome is None:
             raise asyncio.InvalidStateError("the record has no outcome yet")
