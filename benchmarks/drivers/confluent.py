@@ -20,7 +20,8 @@ class Confluent(Driver):
     settings: ClassVar[dict[str, object]] = {
         "acks": "all",
         "linger.ms": 5,
-        "batch.size": 1 << 20,
+        "batch.size": 4 << 20,
+        "batch.num.messages": 100_000,
         "queue.buffering.max.messages": _QUEUE_MESSAGES,
         "queue.buffering.max.kbytes": 1 << 20,
         "message.max.bytes": 8 << 20,

@@ -12,7 +12,8 @@ from benchmarks.drivers.shape import Driver, main
 from raftlog.errors import OverloadedError
 from raftlog.version import VERSION
 
-_SENDERS = 8
+_SENDERS = 48
+"""Chunks under way at once: three batches' worth."""
 _WINDOW = 50_000
 _READY_TIMEOUT_S = 30
 _LINGER_MS = {"latency": 0}
@@ -20,7 +21,7 @@ _LINGER_MS = {"latency": 0}
 
 class RaftlogClient(Driver):
     name = f"raftlog {VERSION}"
-    settings: ClassVar[dict[str, object]] = {"acks": "all", "batch_bytes": 1 << 20, "buffer_bytes": 32 << 20}
+    settings: ClassVar[dict[str, object]] = {"acks": "all", "batch_bytes": 4 << 20, "buffer_bytes": 32 << 20}
 
     async def open(self) -> None:
         self._producers = [self._new_producer() for _ in range(self.job.options.get("clients", 1))]
