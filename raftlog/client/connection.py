@@ -303,4 +303,4 @@ def _after(failure: RetriableError, earlier: str) -> RetriableError:
     """Add why the attempt before failed: of the last one nobody may know more than that time was up."""
     if not earlier or not isinstance(failure, UnknownOutcomeError):
         return failure
-    return UnknownOutcomeError(f"{failure.message}; before that: {earlier}", code=failure.code)
+    return UnknownOutcomeError(f"{failure.message}; before that: {earlier}", code=failure.code, details=failure.details)
