@@ -188,7 +188,7 @@ class Connection:
             attempt += 1
             wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
             if not may_repeat or left_ms() <= wait_ms:
-                raise _after(failure, earlier)
+                raise _after(failure, earlier) from failure.__cause__
             earlier = failure.message
             await asyncio.sleep(wait_ms / 1000)
 
