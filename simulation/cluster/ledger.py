@@ -43,18 +43,17 @@ class Ledger:
         self._known_from: Offset = 0
         """What was below it was gone before anybody looked."""
 
-    def extend(self, leader: Replica, high_watermark: Offset) -> str | None:
-        """Note what a leader calls committed; return what is wrong with it."""
-        assert leader.core is not None
-        state = leader.core.state
-        if (start := leader.log.log_start_offset) > self.end:
+    def extend(self, replica: Replica, high_watermark: Offset) -> str | None:
+        """Note what a replica calls committed, a leader or one that a leader told; return what is wrong with it."""
+        state = replica.state if replica.core is None else replica.core.state
+        if (start := replica.log.log_start_offset) > self.end:
             self._entries.clear()
             self.end = self._known_from = start
-        for entry in entries(leader, self.end, high_watermark):
+        for entry in entries(replica, self.end, high_watermark):
             if self._entries and entry.leader_epoch < self._entries[-1].leader_epoch:
                 return f"{entry} come after {self._entries[-1]}"
             if entry.leader_epoch > state.leader_epoch:
-                return f"the leader of epoch {state.leader_epoch} calls {entry} committed"
+                return f"a replica of epoch {state.leader_epoch} calls {entry} committed"
             self._entries.append(entry)
             self.end = entry.next_offset
         self.last_leader_epoch = max(state.leader_epoch, self.last_leader_epoch)

@@ -75,6 +75,9 @@ class Watch:
             if replica.core is not None:
                 self._one_leader_per_epoch(node, replica)
                 self._committed_stays(node, replica)
+        for node, replica in self.replicas():
+            if replica.core is None:  # Its leader, or it itself, said so and was gone before anybody looked.
+                self._extend_ledger(node, replica)
         self.starts.tick()
         for node, replica in self.replicas():
             if wrong := self.starts.look(replica, self._ledgers[replica.assignment.key]):
@@ -110,20 +113,30 @@ class Watch:
 
     def _committed_stays(self, node: Node, replica: Replica) -> None:
         """Leader completeness: a leader's log holds what leaders of earlier epochs called committed, unchanged."""
-        key, epoch, mark = replica.assignment.key, _epoch(replica), replica.high_watermark
-        ledger = self._ledgers[key]
+        key, epoch = replica.assignment.key, _epoch(replica)
         try:
             if (replica, epoch) not in self._compared[key]:
                 self._compared[key].add((replica, epoch))
-                self._holds_ledger(node, replica, ledger)
-            if mark > ledger.end:
-                if epoch < ledger.last_leader_epoch:
-                    self._compared[key].clear()  # A late word of an earlier leader binds later ones too.
-                if wrong := ledger.extend(replica, mark):
-                    self.fail(f"{node.name}, {_name(replica)}: {wrong}")
+                self._holds_ledger(node, replica, self._ledgers[key])
         except (StorageError, CorruptBatchError) as error:
             if not node.rotten:
                 self.fail(f"{node.name} leads {_name(replica)} in epoch {epoch}, and {error.message}")
+        self._extend_ledger(node, replica)
+
+    def _extend_ledger(self, node: Node, replica: Replica) -> None:
+        """Note what a replica's high watermark calls committed, and what no leader was seen to call so before."""
+        key, mark = replica.assignment.key, replica.high_watermark
+        ledger = self._ledgers[key]
+        if mark <= ledger.end:
+            return
+        if replica.state.leader_epoch < ledger.last_leader_epoch:
+            self._compared[key].clear()  # A late word of an earlier leader binds later ones too.
+        try:
+            if wrong := ledger.extend(replica, mark):
+                self.fail(f"{node.name}, {_name(replica)}: {wrong}")
+        except (StorageError, CorruptBatchError) as error:
+            if not node.rotten:
+                self.fail(f"{node.name}, {_name(replica)}: {error.message}")
 
     def _holds_ledger(self, node: Node, replica: Replica, ledger: Ledger) -> None:
         epoch, later = _epoch(replica), _epoch(replica) > ledger.last_leader_epoch
