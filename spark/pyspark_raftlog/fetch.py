@@ -78,7 +78,7 @@ def records_in(wanted: OffsetRange, chunks: Iterable[Chunk], times: Wanted = ANY
             batch = to_arrow_with_offsets(header, view, from_offset=wanted.start)
             if header.next_offset > wanted.end:
                 batch = batch.slice(0, pc.sum(pc.less(batch.column("offset"), wanted.end)).as_py() or 0)
-            if times is not ANYTHING:
+            if times != ANYTHING:  # By value: Spark pickles what a task reads.
                 batch = _at_times(batch, times)
             if batch.num_rows:
                 yield batch

@@ -7,6 +7,7 @@ as the wanted schema, and only those columns are built.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import cast
 
@@ -76,9 +77,9 @@ class BatchShaper:
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self._names = [_CANONICAL[name.lower()] for name in self._schema.names]
         self._constants = {
-            "topic": pa.scalar(partition.topic, pa.string()),
-            "partition": pa.scalar(partition.partition, pa.int32()),
-            "timestampType": pa.scalar(CREATE_TIME, pa.int32()),
+            "topic": _text(partition.topic),
+            "partition": _number(partition.partition),
+            "timestampType": _number(CREATE_TIME),
         }
         self._repeated: dict[str, pa.Array] = {}
 
@@ -96,6 +97,16 @@ class BatchShaper:
         if name not in self._repeated or len(self._repeated[name]) < rows:
             self._repeated[name] = pa.repeat(self._constants[name], rows)
         return self._repeated[name].slice(0, rows)
+
+
+# `pa.scalar` would import pandas where that is installed: half a second, and garbage for Spark to walk through.
+def _text(value: str) -> pa.Scalar:
+    data = value.encode()
+    return pa.StringArray.from_buffers(1, pa.py_buffer(array("i", (0, len(data)))), pa.py_buffer(data))[0]
+
+
+def _number(value: int) -> pa.Scalar:
+    return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(array("i", (value,)))])[0]
 
 
 def _joined(name: str, batches: Sequence[pa.RecordBatch], wanted: pa.DataType) -> pa.Array:

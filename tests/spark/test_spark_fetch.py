@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import pytest
@@ -9,9 +10,10 @@ from fake_log import FakeLog
 
 from pyspark_raftlog import fetch
 from pyspark_raftlog.background import background, close_background
-from pyspark_raftlog.fetch import FetchSize, read_range
+from pyspark_raftlog.fetch import FetchSize, read_range, records_in
 from pyspark_raftlog.offsets import LogEnds, OffsetRange
 from pyspark_raftlog.options import SourceOptions, parse_options
+from pyspark_raftlog.pushdown import ANYTHING
 from pyspark_raftlog.schema import source_schema
 from raftlog.errors import (
     CorruptBatchError,
@@ -22,6 +24,8 @@ from raftlog.errors import (
     StaleRouteError,
 )
 from raftlog.model import TopicPartition
+from raftlog.record import NewRecord, build_batch
+from raftlog.record.batch import parse_header
 from raftlog.wire import paths
 
 SCHEMA = source_schema(include_headers=True)
@@ -55,6 +59,17 @@ def offsets_of(log: FakeLog, start: int, end: int, *, topic_id: str = "", **give
 @pytest.mark.parametrize(("start", "end"), [(0, 100), (0, 1), (99, 100), (10, 20), (15, 16), (7, 93)])
 def test_exactly_the_range_is_read(topic, start, end):
     assert offsets_of(topic, start, end) == list(range(start, end))
+
+
+def test_rows_without_a_filter_are_those_of_the_batch_and_no_copies():
+    batch = build_batch([NewRecord(b"%d" % n) for n in range(10)])
+    chunk = [(parse_header(batch), memoryview(batch))]
+
+    (plain,) = records_in(OffsetRange("t", 0, 0, 10), [chunk])
+    (pickled,) = records_in(OffsetRange("t", 0, 0, 10), [chunk], pickle.loads(pickle.dumps(ANYTHING)))
+
+    values = [rows.column("value").buffers()[2].address for rows in (plain, pickled)]
+    assert values[0] == values[1]
 
 
 def test_small_batches_are_joined(topic):

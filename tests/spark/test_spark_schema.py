@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -51,6 +54,22 @@ def test_a_batch_has_exactly_the_schema_that_spark_checks(headers):
     assert batch.column("partition").to_pylist() == [3] * 5
     expected = [{"key": key, "value": value} for key, value in headers] or None
     assert batch.column("headers").to_pylist() == [expected] * 5
+
+
+def test_a_worker_does_not_import_pandas():
+    batch = build_batch([NewRecord(b"v", b"k")])
+    script = (
+        "import sys; from pyspark_raftlog import fetch, reader, stream\n"
+        "from pyspark_raftlog.schema import BatchShaper, source_schema; from raftlog.model import TopicPartition\n"
+        "from raftlog.record.arrow import to_arrow_with_offsets; from raftlog.record.batch import parse_header\n"
+        f"batch = bytes.fromhex('{batch.hex()}'); rows = to_arrow_with_offsets(parse_header(batch), batch)\n"
+        "shaped = BatchShaper(source_schema(include_headers=True), TopicPartition('t', 3)).shape([rows])\n"
+        "print(shaped.num_rows, 'pandas' in sys.modules)"
+    )
+
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
+
+    assert found.stdout.split() == ["1", "False"]
 
 
 def test_a_projection_keeps_the_asked_order_and_spelling():
