@@ -242,11 +242,11 @@ class Consumer:
         Columns: topic, partition, offset, timestamp, key, value, headers. Keys, values and headers are not copied.
         """
         with self._polling():
-            chunk = await self._next_chunk(max_wait_ms)
+            chunk = await self._next_chunk(max_wait_ms, all_ready=True)
             if self._reader.ready:  # An iteration was left: what it had not handed out yet is fetched anew.
                 first = self._reader.ready[0]
                 self._reader.begin({TopicPartition(first.topic, first.partition): first.offset})
-                chunk = await self._next_chunk(max_wait_ms)
+                chunk = await self._next_chunk(max_wait_ms, all_ready=True)
             return self._reader.take_arrow(chunk)
 
     @property
@@ -359,14 +359,14 @@ class Consumer:
                 await (self._alone.begin(self._start) if self._group is None else self._group.start())
                 self._started = True
 
-    async def _next_chunk(self, max_wait_ms: int) -> Chunk | None:
+    async def _next_chunk(self, max_wait_ms: int, *, all_ready: bool = False) -> Chunk | None:
         await self._ensure_started()
         if self._group is not None:
-            return await self._next_chunk_of_group(self._group, max_wait_ms)
+            return await self._next_chunk_of_group(self._group, max_wait_ms, all_ready=all_ready)
         await self._alone.care()
-        return await self._reader.next_chunk(max_wait_ms)
+        return await self._reader.next_chunk(max_wait_ms, all_ready=all_ready)
 
-    async def _next_chunk_of_group(self, group: GroupSession, max_wait_ms: int) -> Chunk | None:
+    async def _next_chunk_of_group(self, group: GroupSession, max_wait_ms: int, *, all_ready: bool) -> Chunk | None:
         """Bring the group's business in order, then wait; and again if there is news meanwhile."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_ms / 1000
@@ -375,7 +375,7 @@ class Consumer:
             if self._reader.ready:
                 return None
             left_ms = max(0, ceil(1000 * (deadline - loop.time())))  # Rounded down, the last one would be a busy wait.
-            chunk = await self._reader.next_chunk(left_ms)
+            chunk = await self._reader.next_chunk(left_ms, all_ready=all_ready)
             if not group.must_rebalance and (chunk is not None or loop.time() >= deadline):
                 return chunk
             if loop.time() >= deadline:

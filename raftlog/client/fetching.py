@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from raftlog import record, transport
 from raftlog.client.chunk import Chunk
@@ -81,13 +82,20 @@ class Fetcher:
         Args:
             last_epoch: in which the record before `offset` was written, to notice if it is another one now (KIP-320).
         """
+        self._drop_ahead(partition)
+        before = self.positions.get(partition)
+        for address in {self.connection.leader(*partition), before and before.replica}:
+            if address in self._asked:
+                self._asked[address].cancel()  # It may wait for what comes after another offset, and be long.
         self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition))
-        self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
 
     def forget(self, partition: TopicPartition) -> None:
         """Read a partition no longer; what was fetched ahead, and what is under way, is dropped."""
+        self._drop_ahead(partition)
         self.positions.pop(partition, None)
         self.paused.discard(partition)
+
+    def _drop_ahead(self, partition: TopicPartition) -> None:
         self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
         self.failures = deque(failure for failure in self.failures if failure.partition != partition)
 
@@ -114,20 +122,47 @@ class Fetcher:
             except TimeoutError:
                 continue
 
-    async def _start_fetches(self) -> None:
-        """Ask each leader that is not being asked for the partitions that have nothing ready."""
+    async def read_ahead(self, count: int) -> None:
+        """Fetch on while the first `count` chunks are being read.
+
+        A leader is asked again once all of its last answer has been begun: so one answer is under way or ready beside
+        the one that is being read, and each asks for as many partitions as if they were read one after another.
+        """
+        if not self.chunks or self.chunks[0].is_begun:
+            return
+        self.chunks[0].is_begun = True
+        await self._start_fetches(count)
+        await asyncio.sleep(0)  # An application that never waits would hold the requests back.
+
+    def next_failure(self) -> Failure | None:
+        """Remove and return what a fetch ahead failed with, once everything before it has been read."""
+        unread = {chunk.partition for chunk in self.chunks}
+        for failure in self.failures:
+            if failure.partition not in unread:
+                self.failures.remove(failure)
+                return failure
+        return None
+
+    async def _start_fetches(self, begun: int = 0) -> None:
+        """Ask each leader that is not being asked, and of which nothing is ready but what has been begun."""
         await self.connection.refresh(sorted({partition.topic for partition in self.positions}))
-        ready = {chunk.partition for chunk in self.chunks}
+        ready = {chunk.partition for chunk in islice(self.chunks, begun, None)}
+        failed = {failure.partition for failure in self.failures}
+        unread = set[Address]()
         wanted: dict[Address, dict[TopicPartition, _Position]] = defaultdict(dict)
         for partition, position in self.positions.items():
-            if self._was_recreated(partition, position):
+            if partition in failed or self._was_recreated(partition, position):
                 continue
             address = self._replica(position) or self.connection.leader(*partition)
             if address is None:
                 self.connection.forget_leader_of([partition.topic])
-            elif partition not in ready and partition not in self.paused and address not in self._asked:
+            elif partition in ready:
+                unread.add(address)
+            elif partition not in self.paused and address not in self._asked:
                 wanted[address][partition] = position
         for address, asked in wanted.items():
+            if address in unread:
+                continue
             self._asked[address] = self._tasks.spawn(self._ask(address, asked), name=f"fetch from {address}")
 
     def _replica(self, position: _Position) -> Address | None:

@@ -88,11 +88,16 @@ class PartitionReader:
         known = self.fetcher.positions[partition].high_watermark
         return None if known < 0 else max(0, known - self.positions[partition])
 
-    async def next_chunk(self, max_wait_ms: int) -> Chunk | None:
-        """Return what is ready, or None: nothing came in time, or something else has to be done first."""
+    async def next_chunk(self, max_wait_ms: int, *, all_ready: bool = False) -> Chunk | None:
+        """Return what is ready, or None: nothing came in time, or something else has to be done first.
+
+        Args:
+            all_ready: the caller takes what is ready behind the chunk, too.
+        """
         await self.fetcher.wait(max_wait_ms)
-        while self.fetcher.failures:
-            await self._decide(self.fetcher.failures.popleft())
+        while (failure := self.fetcher.next_failure()) is not None:
+            await self._decide(failure)
+        await self.fetcher.read_ahead(len(self.fetcher.chunks) if all_ready else 1)
         return self.fetcher.chunks[0] if self.fetcher.chunks else None
 
     def take(self, chunk: Chunk, max_records: int | None) -> list[Record]:

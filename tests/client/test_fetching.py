@@ -7,12 +7,19 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from raftlog.client.fetching import Fetcher
-from raftlog.errors import StaleRouteError
+from raftlog.client.reader import PartitionReader
+from raftlog.errors import OffsetOutOfRangeError, StaleRouteError
 from raftlog.model import Address, TopicPartition
-from raftlog.wire.data import FetchRequest
+from raftlog.record import NewRecord, build_batch
+from raftlog.record.batch import stamp
+from raftlog.wire.data import FetchRequest, FetchResponse, FetchResult
+from raftlog.wire.errors import WireError
 
 LEADER = Address("127.0.0.1", 1)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Leader:
@@ -52,3 +59,119 @@ async def test_a_partition_that_is_taken_away_just_when_a_fetch_begins_stops_no_
         while [1] not in leader.asked:
             await fetcher.wait(100)
     await fetcher.close()
+
+
+class Log(Leader):
+    """Leads partitions that hold two records in each batch, and answers with one batch of each that it is asked for.
+
+    Args:
+        waits: at the end of the log, as a long poll does; otherwise that is an error.
+    """
+
+    def __init__(self, *, end: int, waits: bool = False) -> None:
+        super().__init__()
+        self.end = end
+        self.waits = waits
+        self.positions: list[dict[int, int]] = []
+        """What was asked for, by partition, in each request."""
+
+    async def call_frame(self, *_: object, message: FetchRequest, **__: object) -> tuple[FetchResponse, memoryview]:
+        self.positions.append({part.partition: part.offset for part in message.partitions})
+        results, body = [], bytearray()
+        for part in message.partitions:
+            if part.offset >= self.end:
+                if self.waits:
+                    await asyncio.Event().wait()
+                error = WireError.of(OffsetOutOfRangeError(f"the log ends at {self.end}"))
+                results.append(FetchResult(topic="t", partition=part.partition, error=error))
+                continue
+            batch = build_batch([NewRecord(b"v%d" % n) for n in (part.offset, part.offset + 1)])
+            stamp(batch, base_offset=part.offset, leader_epoch=0)
+            results.append(FetchResult(topic="t", partition=part.partition, length=len(batch)))
+            body += batch
+        return FetchResponse(partitions=tuple(results)), memoryview(body)
+
+
+def _reader(log: Leader) -> PartitionReader:
+    fetcher = Fetcher(log, max_wait_ms=1, min_bytes=1, max_bytes=1, partition_max_bytes=1)  # type: ignore[arg-type]
+    return PartitionReader(log, fetcher, on_out_of_range=None)  # type: ignore[arg-type]
+
+
+async def test_the_next_answer_is_asked_for_when_the_last_one_is_begun_and_no_further():
+    log = Log(end=100)
+    reader = _reader(log)
+    reader.begin({T0: 0})
+
+    chunk = await reader.next_chunk(5_000)
+    assert chunk is not None
+    assert log.positions == [{0: 0}, {0: 2}]
+    assert [record.offset for record in reader.take(chunk, 1)] == [0]
+    assert await reader.next_chunk(5_000) is chunk
+    assert [record.offset for record in reader.take(chunk, None)] == [1]
+    assert log.positions == [{0: 0}, {0: 2}]
+
+    assert [record.offset for record in reader.take(await reader.next_chunk(5_000), None)] == [2, 3]  # type: ignore[arg-type]
+    assert log.positions == [{0: 0}, {0: 2}, {0: 4}]
+    await reader.fetcher.close()
+
+
+async def test_a_leader_is_asked_for_all_its_partitions_at_once_when_all_of_its_answer_was_begun():
+    log = Log(end=100)
+    reader = _reader(log)
+    reader.begin({T0: 0, T1: 0})
+
+    reader.take(await reader.next_chunk(5_000), None)  # type: ignore[arg-type]
+    assert log.positions == [{0: 0, 1: 0}]
+    reader.take(await reader.next_chunk(5_000), None)  # type: ignore[arg-type]
+    assert log.positions == [{0: 0, 1: 0}, {0: 2, 1: 2}]
+
+    everything = reader.take_arrow(await reader.next_chunk(5_000, all_ready=True))
+    assert everything.column("offset").to_pylist() == [2, 3, 2, 3, 4, 5, 4, 5]
+    assert log.positions[2:] == [{0: 4, 1: 4}]
+    await reader.fetcher.close()
+
+
+async def test_what_a_fetch_ahead_failed_with_comes_after_what_was_fetched_before_it():
+    log = Log(end=2)
+    reader = _reader(log)
+    reader.begin({T0: 0})
+
+    for offset in range(2):
+        chunk = await reader.next_chunk(5_000)
+        await asyncio.sleep(0)
+        assert log.positions == [{0: 0}, {0: 2}]
+        assert [record.offset for record in reader.take(chunk, 1)] == [offset]  # type: ignore[arg-type]
+    with pytest.raises(OffsetOutOfRangeError, match="ends at 2"):
+        await reader.next_chunk(5_000)
+    await reader.fetcher.close()
+
+
+async def test_a_seek_leaves_behind_what_a_fetch_ahead_failed_with():
+    log = Log(end=2)
+    reader = _reader(log)
+    reader.begin({T0: 0})
+    await reader.next_chunk(5_000)
+    async with asyncio.timeout(10):
+        while not reader.fetcher.failures:
+            await asyncio.sleep(0)
+
+    reader.begin({T0: 0})
+
+    chunk = await reader.next_chunk(5_000)
+    assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
+    await reader.fetcher.close()
+
+
+async def test_a_seek_does_not_wait_for_what_was_asked_before_it():
+    log = Log(end=2, waits=True)
+    reader = _reader(log)
+    reader.begin({T0: 0})
+    reader.take(await reader.next_chunk(5_000), None)  # type: ignore[arg-type]
+    assert log.positions == [{0: 0}, {0: 2}]
+
+    reader.begin({T0: 0})
+
+    async with asyncio.timeout(5):
+        chunk = await reader.next_chunk(60_000)
+    assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
+    await reader.fetcher.close()
