@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from benchmarks.report import Bound, Figure, conclude, console, repeat
+from benchmarks.spark.ceiling import ceiling
 from benchmarks.spark.memory import WorkerMemory
 from benchmarks.spark.stores import (
     CORES,
@@ -42,6 +42,8 @@ QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """What is asked, and the columns that it needs."""
 Times = dict[str, list[float]]
+Targets = dict[tuple[str, str], float | None]
+"""The least ratio of two stores; None: it is only told."""
 
 
 def main() -> int:
@@ -100,6 +102,8 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
     for store in stores:
         if isinstance(store, RaftlogStore):
             frames["raftlog_columns"] = store.read(spark, columns)
+    if query == "count":
+        frames["ceiling"] = ceiling(spark, records, CORES)
 
     def answer(name: str) -> int:
         return int(spark.sql(ask, rows=frames[name]).collect()[0][0])
@@ -109,7 +113,12 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
     for _ in repeat(rounds, query):
         for name in frames:
             times[name].append(timed(partial(answer, name)))
-    targets = {("raftlog", "kafka"): 3.0, ("raftlog_columns", "kafka"): 3.0, ("raftlog_columns", "parquet"): 0.6}
+    targets: Targets = {
+        ("raftlog", "kafka"): 3.0,
+        ("raftlog_columns", "kafka"): 3.0,
+        ("raftlog_columns", "parquet"): 0.6,
+    }
+    targets[("ceiling", "parquet")] = None  # What could be.
     return [*speeds(query, times, records), *ratios(query, times, targets)]
 
 
@@ -130,7 +139,7 @@ def stream_figures(spark: SparkSession, stores: list[Store], records: int, round
                 if number:  # The first one warms up.
                     times[name].append(batches_s)
                     starts[name].append(whole_s - batches_s)
-    targets = {("raftlog", "kafka"): 2.0, ("raftlog_columns", "kafka"): 2.0}
+    targets: Targets = {("raftlog", "kafka"): 2.0, ("raftlog_columns", "kafka"): 2.0}
     begun = [Figure(name=f"stream_{name}_start_s", samples=seconds) for name, seconds in starts.items()]
     return [*speeds("stream", times, records), *begun, *ratios("stream", times, targets)]
 
@@ -143,13 +152,13 @@ def speeds(query: str, times: Times, records: int) -> list[Figure]:
     ]
 
 
-def ratios(query: str, times: Times, targets: Mapping[tuple[str, str], float]) -> list[Figure]:
+def ratios(query: str, times: Times, targets: Targets) -> list[Figure]:
     """Return how many times as fast one is as another, round by round: both had the same machine then."""
     return [
         Figure(
             name=f"{query}_{fast}_vs_{slow}",
             samples=[there / here for here, there in zip(times[fast], times[slow], strict=True)],
-            bounds=(Bound(statistic="median", at_least=least),),
+            bounds=() if least is None else (Bound(statistic="median", at_least=least),),
             notes={"median_s": round(median(times[fast]), 3)},
         )
         for (fast, slow), least in targets.items()
