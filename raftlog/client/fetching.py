@@ -110,7 +110,8 @@ class Fetcher:
         self._interrupted = False
         while not self.chunks and not self.failures and not self._interrupted:
             self._arrived.clear()
-            await self._start_fetches()
+            await self.connection.refresh(self._topics())
+            self._start_fetches()
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 await asyncio.sleep(0)  # Those who fetch run too, beside somebody who polls without waiting.
@@ -131,7 +132,9 @@ class Fetcher:
         if not self.chunks or self.chunks[0].is_begun:
             return
         self.chunks[0].is_begun = True
-        await self._start_fetches(count)
+        if any(self.connection.is_stale(topic) for topic in self._topics()):
+            return  # Whom to ask may take long to hear, and what is ready is not held back for it.
+        self._start_fetches(count)
         await asyncio.sleep(0)  # An application that never waits would hold the requests back.
 
     def next_failure(self) -> Failure | None:
@@ -143,9 +146,11 @@ class Fetcher:
                 return failure
         return None
 
-    async def _start_fetches(self, begun: int = 0) -> None:
+    def _topics(self) -> list[str]:
+        return sorted({partition.topic for partition in self.positions})
+
+    def _start_fetches(self, begun: int = 0) -> None:
         """Ask each leader that is not being asked, and of which nothing is ready but what has been begun."""
-        await self.connection.refresh(sorted({partition.topic for partition in self.positions}))
         ready = {chunk.partition for chunk in islice(self.chunks, begun, None)}
         failed = {failure.partition for failure in self.failures}
         unread = set[Address]()

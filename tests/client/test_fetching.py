@@ -28,12 +28,18 @@ class Leader:
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
         self.session = self
+        self.is_silent = False
+        """Whether nobody says who leads."""
 
     async def call_frame(self, *_: object, message: FetchRequest, **__: object) -> Any:
         self.asked.append([part.partition for part in message.partitions])
         raise StaleRouteError("not any more")
 
-    async def refresh(self, topics: list[str]) -> None: ...
+    async def refresh(self, topics: list[str]) -> None:
+        assert not self.is_silent
+
+    def is_stale(self, topic: str) -> bool:
+        return self.is_silent
 
     def forget_leader_of(self, topics: object) -> None: ...
 
@@ -53,7 +59,7 @@ async def test_a_partition_that_is_taken_away_just_when_a_fetch_begins_stops_no_
     fetcher.seek(TopicPartition("t", 0), 0)
     fetcher.seek(TopicPartition("t", 1), 0)
 
-    await fetcher._start_fetches()
+    fetcher._start_fetches()
     fetcher.forget(TopicPartition("t", 0))
     async with asyncio.timeout(10):
         while [1] not in leader.asked:
@@ -174,4 +180,18 @@ async def test_a_seek_does_not_wait_for_what_was_asked_before_it():
     async with asyncio.timeout(5):
         chunk = await reader.next_chunk(60_000)
     assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
+    await reader.fetcher.close()
+
+
+async def test_what_is_ready_is_not_held_back_to_hear_whom_to_ask_next():
+    log = Log(end=100)
+    reader = _reader(log)
+    reader.begin({T0: 0})
+    await reader.fetcher.wait(5_000)
+
+    log.is_silent = True
+
+    chunk = await reader.next_chunk(5_000)
+    assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
+    assert log.positions == [{0: 0}]
     await reader.fetcher.close()
