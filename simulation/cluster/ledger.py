@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from raftlog.model import LeaderEpoch, Offset
+from raftlog.model import LeaderEpoch, Offset, PartitionState
 from raftlog.partition.replica import Replica
 from raftlog.record import iter_batches, verify_payload_crc
 from raftlog.record.batch import BatchHeader
@@ -45,7 +45,7 @@ class Ledger:
 
     def extend(self, replica: Replica, high_watermark: Offset) -> str | None:
         """Note what a replica calls committed, a leader or one that a leader told; return what is wrong with it."""
-        state = replica.state if replica.core is None else replica.core.state
+        state = self.told_by(replica)
         if (start := replica.log.log_start_offset) > self.end:
             self._entries.clear()
             self.end = self._known_from = start
@@ -59,6 +59,11 @@ class Ledger:
         self.last_leader_epoch = max(state.leader_epoch, self.last_leader_epoch)
         self.partition_epoch = max(state.partition_epoch, self.partition_epoch)
         return None
+
+    @staticmethod
+    def told_by(replica: Replica) -> PartitionState:
+        """Return the state in which a replica calls something committed: of a follower, the latest it may be."""
+        return replica.state if replica.core is None else replica.core.state
 
     def differs(self, replica: Replica, end: Offset) -> str | None:
         """Compare a replica's log below `end` with what was committed; return where they differ."""

@@ -129,7 +129,7 @@ class Watch:
         ledger = self._ledgers[key]
         if mark <= ledger.end:
             return
-        if replica.state.leader_epoch < ledger.last_leader_epoch:
+        if ledger.told_by(replica).leader_epoch < ledger.last_leader_epoch:
             self._compared[key].clear()  # A late word of an earlier leader binds later ones too.
         try:
             if wrong := ledger.extend(replica, mark):
