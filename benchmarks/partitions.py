@@ -25,7 +25,8 @@ def throughput(effort: Effort) -> list[Figure]:
             begun_ms, rate, most = _measured(effort, count)
             rates[count].append(rate)
             peaks[count] += most
-            first += [begun_ms] * (count == _COUNTS[-1])
+            if count == _COUNTS[-1]:
+                first.append(begun_ms)
     ratios = [many / few for few, many in zip(rates[10], rates[1_000], strict=True)]
     enough, little = Bound(statistic="median", at_least=0.8), Bound(statistic="max", at_most=250)
     return [

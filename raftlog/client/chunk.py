@@ -37,8 +37,8 @@ class Chunk:
         self.size = sum(header.batch_length for header, _ in batches)
         self.position = position
         """Of the next record."""
-        self.is_begun = False
-        """Whether the reader has come to it."""
+        self.ends_answer = False
+        """Whether its leader is to be asked again once the reader comes to it."""
         self.leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
         """Of the last batch that was read from; -1: of none yet."""
         self._last = batches[-1][0]

@@ -86,7 +86,9 @@ class Fetcher:
         before = self.positions.get(partition)
         for address in {self.connection.leader(*partition), before and before.replica}:
             if address in self._asked:
-                self._asked[address].cancel()  # It may wait for what comes after another offset, and be long.
+                # It may wait long for what follows another offset; and who is cancelled before it begins, runs no `finally`.
+                self._asked.pop(address).cancel()
+                self._arrived.set()
         self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition))
 
     def forget(self, partition: TopicPartition) -> None:
@@ -129,9 +131,11 @@ class Fetcher:
         A leader is asked again once all of its last answer has been begun: so one answer is under way or ready beside
         the one that is being read, and each asks for as many partitions as if they were read one after another.
         """
-        if not self.chunks or self.chunks[0].is_begun:
+        ending = [chunk for chunk in islice(self.chunks, count) if chunk.ends_answer]
+        if not ending:
             return
-        self.chunks[0].is_begun = True
+        for chunk in ending:
+            chunk.ends_answer = False
         if any(self.connection.is_stale(topic) for topic in self._topics()):
             return  # Whom to ask may take long to hear, and what is ready is not held back for it.
         self._start_fetches(count)
@@ -139,7 +143,7 @@ class Fetcher:
 
     def next_failure(self) -> Failure | None:
         """Remove and return what a fetch ahead failed with, once everything before it has been read."""
-        unread = {chunk.partition for chunk in self.chunks}
+        unread = {chunk.partition for chunk in self.chunks} if self.failures else ()
         for failure in self.failures:
             if failure.partition not in unread:
                 self.failures.remove(failure)
@@ -237,12 +241,16 @@ class Fetcher:
             return
         finally:
             self.counters.latency_ms.append(1000 * (asyncio.get_running_loop().time() - started))
-            self._asked.pop(address, None)
+            if self._asked.get(address) is asyncio.current_task():
+                del self._asked[address]  # After a seek another one may be under way.
             self._arrived.set()
+        before = len(self.chunks)
         for result, part in zip(response.partitions, parts, strict=True):
             partition = TopicPartition(result.topic, result.partition)
             if partition in asked and self.positions.get(partition) is asked[partition]:
                 self._take(partition, result, part)
+        if len(self.chunks) > before:
+            self.chunks[-1].ends_answer = True
 
     def _take(self, partition: TopicPartition, result: FetchResult, part: memoryview) -> None:
         if result.error is not None:

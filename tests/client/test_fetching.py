@@ -183,6 +183,20 @@ async def test_a_seek_does_not_wait_for_what_was_asked_before_it():
     await reader.fetcher.close()
 
 
+async def test_a_seek_just_when_a_fetch_begins_does_not_end_fetching():
+    log = Log(end=100)
+    reader = _reader(log)
+    reader.begin({T0: 0})
+
+    reader.fetcher._start_fetches()
+    reader.begin({T0: 2})
+
+    async with asyncio.timeout(5):
+        chunk = await reader.next_chunk(60_000)
+    assert [record.offset for record in reader.take(chunk, None)] == [2, 3]  # type: ignore[arg-type]
+    await reader.fetcher.close()
+
+
 async def test_what_is_ready_is_not_held_back_to_hear_whom_to_ask_next():
     log = Log(end=100)
     reader = _reader(log)
