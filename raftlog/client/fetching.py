@@ -86,7 +86,7 @@ class Fetcher:
         before = self.positions.get(partition)
         for address in {self.connection.leader(*partition), before and before.replica}:
             if address in self._asked:
-                # It may wait long for what follows another offset; and who is cancelled before it begins, runs no `finally`.
+                # It may wait long for what follows another offset. Who is cancelled before it begins runs no `finally`.
                 self._asked.pop(address).cancel()
                 self._arrived.set()
         self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition))
