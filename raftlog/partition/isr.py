@@ -95,8 +95,13 @@ class IsrKeeper:
         """Propose what has to change, and take in the answers."""
         leaders = {replica.assignment.key: replica for replica in self._leaders()}
         self._forget_settled(leaders)
+        eligible = {
+            broker.broker_id: broker.broker_epoch
+            for broker in self._brokers().values()
+            if not broker.fenced and not broker.in_controlled_shutdown
+        }
         for key, replica in leaders.items():
-            self._propose(key, replica)
+            self._propose(key, replica, eligible)
         if not self._in_flight:
             return
         changes = tuple(self._in_flight.values())
@@ -125,15 +130,10 @@ class IsrKeeper:
             if settled:
                 self._done(key)
 
-    def _propose(self, key: TopicIdPartition, replica: Replica) -> None:
+    def _propose(self, key: TopicIdPartition, replica: Replica, eligible: Mapping[BrokerId, BrokerEpoch]) -> None:
         core = replica.core
         if core is None or key in self._in_flight:
             return
-        eligible = {
-            broker.broker_id: broker.broker_epoch
-            for broker in self._brokers().values()
-            if not broker.fenced and not broker.in_controlled_shutdown
-        }
         proposed = core.propose_isr(eligible, self._clock.monotonic_ms())
         if proposed is None:
             return

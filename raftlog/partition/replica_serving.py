@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from raftlog.errors import OffsetOutOfRangeError, RaftlogError
 from raftlog.model import BrokerEpoch, TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
-from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions
+from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions, Urgency
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.checked import FileRange
@@ -25,6 +25,8 @@ from raftlog.wire.replication import (
 )
 
 FindReplica = Callable[[TopicIdPartition], Replica]
+MARKS_WAIT_S = 0.01
+"""So long may a high watermark that moved wait for records to go with: where they keep coming, none goes alone."""
 
 
 class _Mark:
@@ -128,12 +130,15 @@ class ReplicaFetchServer:
             hearing.forget(key)
         for asked in request.partitions:
             self._acknowledge(hearing, asked)
+        until = deadline
         while True:
             event.clear()
-            pairs, worth = self._look(session, request)
-            if worth:
+            pairs, urgency = self._look(session, request)
+            if urgency == "now":
                 break
-            woken = await wait_until(event, deadline)
+            if urgency == "soon" and until == deadline:
+                until = min(deadline, asyncio.get_running_loop().time() + MARKS_WAIT_S)
+            woken = await wait_until(event, until)
             session.require_under_way(request.session_epoch)  # Else what is told here would never be told again.
             if not woken:
                 break
@@ -162,19 +167,20 @@ class ReplicaFetchServer:
 
     def _look(
         self, session: LeaderSession, request: ReplicaFetchRequest
-    ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], bool]:
-        """Return what there is to say, and whether it should be said at once."""
-        pairs, left, news = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, False
+    ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], Urgency]:
+        """Return what there is to say, and when it should be said."""
+        pairs, left, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, set[Urgency]()
         for key in session.dirty():
             if left <= 0 and session.session_id:
                 break  # The rest comes first next time.
             result, data = self._result(session.partitions[key].position, min(request.partition_max_bytes, left))
             left -= len(data)
-            is_news = session.is_news(result)
-            news = news or is_news
-            if is_news or data or not session.session_id:
+            urgencies.add(urgency := session.urgency(result))
+            if urgency or data or not session.session_id:
                 pairs.append((result, data))
-        return pairs, news or sum(len(data) for _, data in pairs) >= request.min_bytes
+        if "now" in urgencies or sum(len(data) for _, data in pairs) >= request.min_bytes:
+            return pairs, "now"
+        return pairs, "soon" if "soon" in urgencies else ""
 
     def _result(self, asked: ReplicaFetchPartition, max_bytes: int) -> tuple[ReplicaFetchResult, bytes | FileRange]:
         data: bytes | FileRange = b""

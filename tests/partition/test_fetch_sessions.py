@@ -124,7 +124,7 @@ class Story:
 
     def _look(self, session: LeaderSession) -> str:
         results = [self._result(session.partitions[key].position) for key in session.dirty()]
-        said = [result for result in results if session.is_news(result) or result.length]
+        said = [result for result in results if session.urgency(result) or result.length]
         if not said:
             return "parked"
         session.on_answered(said)

@@ -12,6 +12,7 @@ from replica_support import EPOCHS, TOPIC_ID, Solo
 
 from raftlog.errors import ErrorCode, NotFoundError, RetriableError
 from raftlog.model import TopicIdPartition
+from raftlog.partition import replica_serving
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.serving import serve_fetch
@@ -202,6 +203,48 @@ async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
         response, parts = await parked
 
     assert response.partitions[0].length == len(parts[0]) > 0
+
+
+async def parked_at_the_end(shelf: Shelf) -> tuple[Solo, asyncio.Future[Answer]]:
+    """Return a partition with a record that is not committed, and a follower's fetch that waits for more."""
+    solo = shelf.solos[0]
+    solo.change(isr=(1, 3))
+    await solo.append("not committed", acks=1)
+    session = (await shelf.replica_fetch((0, 3), session_epoch=0)).session
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    return solo, parked
+
+
+async def test_a_high_watermark_goes_with_the_next_records(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(replica_serving, "MARKS_WAIT_S", 60)
+    solo, parked = await parked_at_the_end(shelf)
+    solo.follow(3)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (solo.replica.high_watermark, parked.done()) == (3, False)
+    await solo.append("next", acks=1)
+    async with asyncio.timeout(5):
+        (result,) = (await parked).response.partitions
+    assert (result.high_watermark, result.length > 0) == (3, True)
+
+
+async def test_a_high_watermark_without_records_waits_a_moment(shelf: Shelf):
+    solo, parked = await parked_at_the_end(shelf)
+    solo.follow(3)
+    async with asyncio.timeout(5):
+        (result,) = (await parked).response.partitions
+    assert (result.high_watermark, result.length) == (3, 0)
+
+
+async def test_a_log_start_is_told_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(replica_serving, "MARKS_WAIT_S", 60)
+    solo, parked = await parked_at_the_end(shelf)
+    solo.replica.log.advance_log_start(2, 2)
+    solo.replica.data_pulse.fire()
+    async with asyncio.timeout(5):
+        (result,) = (await parked).response.partitions
+    assert (result.log_start_offset, result.length) == (2, 0)
 
 
 async def test_without_a_session_only_a_change_wakes_a_follower(shelf: Shelf):

@@ -81,6 +81,11 @@ def a_leader_does_not_note_its_epoch(patch: Any) -> None:
     )
 
 
+@mutant
+def epochs_that_a_loss_of_power_took_stay_away(patch: Any) -> None:
+    patch(log_files, "require_epochs", lambda table, segments, start: None)
+
+
 # Disks.
 
 
@@ -171,9 +176,9 @@ def retention_takes_one_segment_too_many(patch: Any) -> None:
 def segments_go_before_the_log_start_is_on_disk(patch: Any) -> None:
     save = log_files.LogFiles._save_checkpoint
 
-    def lazy(self: Any, *, log_start_offset: int | None = None, recovery_point: int, high_watermark: int) -> None:
+    def lazy(self: Any, *, log_start_offset: int | None = None, **marks: Any) -> None:
         if log_start_offset is None:
-            save(self, recovery_point=recovery_point, high_watermark=high_watermark)
+            save(self, **marks)
         else:
             self._checkpoint = replace(self._checkpoint, log_start_offset=log_start_offset)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from raftlog.config import TopicConfig
 from raftlog.partition.storage.log import PartitionLog
@@ -27,6 +30,19 @@ def fill(log: PartitionLog, count: int, *, epoch: int = 0, size: int = 10) -> No
     for _ in range(count):
         offset = log.log_end_offset
         log.append(batch(offset, f"{offset}".ljust(size), epoch=epoch))
+
+
+def names_of_syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that takes the name of each file and folder that is synced from now on."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return synced
 
 
 def values(log: PartitionLog, offset: int | None = None) -> list[str]:

@@ -34,9 +34,8 @@ def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["checkpoint.json", "leader-epochs.json"])
-def test_a_damaged_file_is_refused_or_means_the_same(tmp_path: Path, log_folder: Path, name: str):
-    folder = tmp_path / "p"
+def test_a_damaged_checkpoint_is_refused_or_means_the_same(tmp_path: Path, log_folder: Path):
+    folder, name = tmp_path / "p", "checkpoint.json"
     shutil.copytree(log_folder, folder)
     sound = open_log(log_folder, segment_bytes=4096)
     expected = values(sound), sound.epochs.entries, sound.log_start_offset, sound.high_watermark_checkpoint
@@ -58,6 +57,23 @@ def test_a_damaged_file_is_refused_or_means_the_same(tmp_path: Path, log_folder:
         log.close()
         (folder / name).write_bytes(content)
     assert refused > len(content)
+
+
+def test_damaged_epochs_are_told_and_built_again(tmp_path: Path, log_folder: Path):
+    folder, name, told = tmp_path / "p", "leader-epochs.json", 0
+    shutil.copytree(log_folder, folder)
+    sound = open_log(log_folder, segment_bytes=4096)
+    expected = values(sound), sound.epochs.entries, sound.log_start_offset
+    sound.close()
+    content = (folder / name).read_bytes()
+
+    for damaged in damages(content):
+        (folder / name).write_bytes(damaged)
+        told += any("built again from the log" in finding.what for finding in check_partition(folder))
+        log = open_log(folder, segment_bytes=4096)
+        assert (values(log), log.epochs.entries, log.log_start_offset) == expected
+        log.close()
+    assert told > len(content)
 
 
 @pytest.mark.parametrize("name", ["meta.json", "run.json"])

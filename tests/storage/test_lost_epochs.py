@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from storage_support import batch, fill, open_log, values
+from storage_support import batch, fill, names_of_syncs, open_log, values
 
 from raftlog.errors import DamagedDataError, DiskFullError
 from raftlog.partition.storage import epochs
@@ -105,5 +105,18 @@ def test_a_log_whose_table_could_not_follow_a_deletion_takes_appends(
     assert list(log.epochs.entries) == expected
 
 
-def _refuse(path: Path, document: object) -> None:
+def test_only_what_is_taken_away_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    synced = names_of_syncs(monkeypatch)
+    table, durable = epochs.EpochTable(tmp_path), ["leader-epochs.json.new", tmp_path.name]
+    table.assign(1, 0)
+    table.assign(3, 12)
+    assert synced == []
+    table.assign(4, 12)  # Epoch 3 wrote nothing.
+    assert synced == durable
+    table.truncate_from(12)
+    assert synced == 2 * durable
+    assert epochs.read_epochs(tmp_path) == list(table.entries) == [(1, 0)]
+
+
+def _refuse(path: Path, document: object, *, durable: bool) -> None:
     raise DiskFullError(f"cannot write {path}: no space left on device")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from raftlog.errors import ErrorCode, FencedError, RetriableError
 from raftlog.model import BrokerEpoch, BrokerId, Offset, TopicIdPartition
@@ -27,6 +28,7 @@ from raftlog.wire.replication import (
     ReplicaFetchResult,
 )
 
+Urgency = Literal["now", "soon", ""]
 MAX_SESSIONS = 1_000
 """One for each follower: more than any cluster has brokers."""
 
@@ -98,19 +100,23 @@ class LeaderSession:
         """Return the partitions to look at, in order."""
         return list(self._dirty)
 
-    def is_news(self, result: ReplicaFetchResult) -> bool:
-        """Tell whether a result must be said at once; one that says nothing new at all is looked at no longer."""
+    def urgency(self, result: ReplicaFetchResult) -> Urgency:
+        """Tell when a result must be said, whatever records it has: a high watermark that moved may wait for some.
+
+        A result that says nothing new at all is looked at no longer.
+        """
         known = self.partitions[result.key]
         if not self.session_id and known.marks is None:
             # Who keeps no session gets the marks with each answer: only a change while it waits is news.
             known.marks = _marks(result)
         if result.error is not None or result.diverging is not None:
-            return True
+            return "now"
         if _marks(result) != known.marks:
-            return True
+            known_start = known.marks[1] if known.marks is not None else None
+            return "soon" if result.log_start_offset == known_start else "now"
         if result.length == 0 and self.session_id:
             self._dirty.pop(result.key, None)
-        return False
+        return ""
 
     def on_answered(self, results: Iterable[ReplicaFetchResult]) -> None:
         """Note what an answer tells."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from raftlog.errors import CorruptBatchError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.cleaner import STATE_FILE
-from raftlog.partition.storage.epochs import EpochTable
+from raftlog.partition.storage.epochs import EpochTable, read_epochs
 from raftlog.partition.storage.files import NEW_SUFFIX, read_file, read_json
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
 from raftlog.partition.storage.index import decode_index, read_facts
@@ -91,7 +91,10 @@ class _PartitionCheck:
         except StorageError as error:
             self.damage(self._folder / "checkpoint.json", error.message)
         try:
+            read_epochs(self._folder)
             self._epochs = EpochTable(self._folder)
+        except DamagedDataError as error:
+            self.damage(self._folder / "leader-epochs.json", f"{error.message}; it is built again from the log")
         except StorageError as error:
             self.damage(self._folder / "leader-epochs.json", error.message)
         names = sorted(os.listdir(self._folder))

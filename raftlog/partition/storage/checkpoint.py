@@ -37,10 +37,13 @@ class Checkpoint:
             raise DamagedDataError(f"{folder / FILE_NAME}: expected offsets that grow, received {document}")
         return cls(log_start_offset=start, recovery_point=point, high_watermark=mark)
 
-    def save(self, folder: Path) -> None:
-        """Replace a log's checkpoint, durably.
+    def save(self, folder: Path, *, lasting: bool = True) -> None:
+        """Replace a log's checkpoint.
+
+        Args:
+            lasting: False if the one before may be back after a loss of power.
 
         Raises:
             StorageError: the old one is still there.
         """
-        write_json(folder / FILE_NAME, {"version": 1, **asdict(self)})
+        write_json(folder / FILE_NAME, {"version": 1, **asdict(self)}, lasting=lasting)

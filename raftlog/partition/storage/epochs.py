@@ -1,10 +1,12 @@
 """Leader epochs of one log: which epoch wrote which offsets. What divergence is resolved by (KIP-101, KIP-279).
 
-An epoch is durable here before the first batch of that epoch is appended, so that no batch is ever of an unknown epoch.
-A leader that writes nothing leaves nothing here: an entry at the log's end, whose append failed, does not count.
+An epoch is written down here before the first batch of that epoch is appended. A leader that writes nothing leaves
+nothing here: an entry at the log's end, whose append failed, does not count.
 
-Without its epochs a log would send followers back to its start: what is missing is built again from the batches, which
-name theirs. What they contradict is damage.
+Without its epochs a log would send followers back to its start: what is missing, or cannot be read, is built again from
+the batches, which name theirs. What they contradict is damage. So what is added needs no sync, which each partition's
+first batch would wait for: after a loss of power an earlier table is there, or a torn one. What is taken away must not
+come back, and is synced.
 """
 
 from __future__ import annotations
@@ -29,27 +31,24 @@ class EpochTable:
     """Epochs in growing order, each with its start offset; both grow strictly."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the table.
+        """Read the table; one that is damaged is empty until it is completed.
 
         Raises:
-            DamagedDataError: the file is damaged.
             StorageError: it cannot be read.
         """
         self._path = folder / FILE_NAME
-        document = read_json(self._path) or {}
         try:
-            self._entries = [(int(epoch), int(start)) for epoch, start in document.get("epochs", [])]
-        except (TypeError, ValueError) as error:
-            raise DamagedDataError(f"{self._path}: expected pairs of numbers: {error}") from error
-        if any(earlier[0] >= later[0] or earlier[1] >= later[1] for earlier, later in pairwise(self._entries)):
-            raise DamagedDataError(f"{self._path}: epochs do not grow: {self._entries}")
+            self._entries = read_epochs(folder)
+        except DamagedDataError as error:
+            _log.warning("%s", error.message)
+            self._entries = []
 
     @property
     def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:
         return tuple(self._entries)
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Record, durably, that `epoch` writes from `start_offset`, the log's end, on; what wrote nothing is forgotten.
+        """Record that `epoch` writes from `start_offset`, the log's end, on; what wrote nothing is forgotten, durably.
 
         Raises:
             StorageError: the disk refused; the table is as it was.
@@ -57,7 +56,7 @@ class EpochTable:
         kept = [entry for entry in self._entries if entry[1] < start_offset]
         assert not kept or kept[-1][0] < epoch, f"{self._path}: epoch {epoch} at {start_offset}, after {kept[-1]}"
         if self._entries != (entries := [*kept, (epoch, start_offset)]):
-            self._replace(entries)
+            self._replace(entries, durable=len(kept) < len(self._entries))
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
         """Return the largest epoch at or below `epoch`, and where it ends.
@@ -112,9 +111,27 @@ class EpochTable:
         """Forget everything, durably."""
         self._replace([])
 
-    def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
-        write_json(self._path, {"version": 1, "epochs": entries})
+    def _replace(self, entries: list[tuple[LeaderEpoch, Offset]], *, durable: bool = True) -> None:
+        write_json(self._path, {"version": 1, "epochs": entries}, durable=durable)
         self._entries = entries
+
+
+def read_epochs(folder: Path) -> list[tuple[LeaderEpoch, Offset]]:
+    """Return what a log's table says; nothing if it has none.
+
+    Raises:
+        DamagedDataError: it is not what was written.
+        StorageError: it cannot be read.
+    """
+    path = folder / FILE_NAME
+    document = read_json(path) or {}
+    try:
+        entries = [(int(epoch), int(start)) for epoch, start in document.get("epochs", [])]
+    except (TypeError, ValueError) as error:
+        raise DamagedDataError(f"{path}: expected pairs of numbers: {error}") from error
+    if any(earlier[0] >= later[0] or earlier[1] >= later[1] for earlier, later in pairwise(entries)):
+        raise DamagedDataError(f"{path}: epochs do not grow: {entries}")
+    return entries
 
 
 def require_epochs(table: EpochTable, segments: Sequence[Segment], log_start_offset: Offset) -> None:

@@ -91,11 +91,12 @@ def read_file(path: Path, *, limit: int | None = None) -> bytes | None:
         os.close(descriptor)
 
 
-def atomic_write(path: Path, content: bytes, *, durable: bool = True) -> None:
+def atomic_write(path: Path, content: bytes, *, durable: bool = True, lasting: bool = True) -> None:
     """Replace a file's content: write beside it, fsync, rename, fsync the folder.
 
     Args:
         durable: False leaves out both fsyncs, for what a checksum protects and the log can rebuild.
+        lasting: False leaves out the second: after a loss of power the old content may be back, whole.
 
     Raises:
         StorageError: the file still has its old content.
@@ -110,7 +111,7 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True) -> None:
         finally:
             os.close(descriptor)
         os.replace(beside, path)
-        if durable:
+        if durable and lasting:
             fsync_dir(path.parent)
     except OSError as error:
         raise storage_error(error, f"cannot write {path}") from error
@@ -124,10 +125,10 @@ def unlink_quietly(path: Path) -> None:
         return
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Replace a JSON file, durably, with a checksum over its other members."""
+def write_json(path: Path, document: dict[str, Any], *, durable: bool = True, lasting: bool = True) -> None:
+    """Replace a JSON file, as `atomic_write` does, with a checksum over its other members."""
     checked = {**document, _CHECKSUM: crc32c(orjson.dumps(document, option=_JSON))}
-    atomic_write(path, orjson.dumps(checked, option=_JSON))
+    atomic_write(path, orjson.dumps(checked, option=_JSON), durable=durable, lasting=lasting)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

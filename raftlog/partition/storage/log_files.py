@@ -50,6 +50,8 @@ class LogFiles:
         """The disk was full while it started over: it may go on with that, and does nothing else."""
         self._checkpointed_end: Offset = -1
         self._checkpoint = Checkpoint.load(folder)
+        self._checkpoint_lasts = True
+        """The one before cannot be back after a loss of power."""
         self.epochs = EpochTable(folder)
         recovered = open_segments(
             folder,
@@ -238,14 +240,19 @@ class LogFiles:
         behind = [full for full in self._segments[:-1] if full.indexed_size != full.size]
         for segment in self._segments:
             segment.rest()
-        if index is None and not behind and marks == (self.recovery_point, self.high_watermark_checkpoint):
+        known = marks == (self.recovery_point, self.high_watermark_checkpoint) and (
+            self._checkpoint_lasts or not closing
+        )
+        if index is None and not behind and known:
             return None
 
         def write() -> None:
             with self._changing:
                 if self._failure is not None or self._cuts != cuts:
                     return
-                self._save_checkpoint(recovery_point=self.durable_end_offset, high_watermark=high_watermark)
+                # One that is older says less, and nothing wrong: what a log must not forget is written when it happens.
+                point = self.durable_end_offset
+                self._save_checkpoint(recovery_point=point, high_watermark=high_watermark, lasting=closing)
                 if index is not None and active.indexed_size < index[0].size:  # A roll may have written a newer one.
                     active.write_index(*index)
                 for full in behind:
@@ -307,14 +314,19 @@ class LogFiles:
         unlink_quietly(segment.path)
 
     def _save_checkpoint(
-        self, *, recovery_point: Offset, high_watermark: Offset, log_start_offset: Offset | None = None
+        self,
+        *,
+        recovery_point: Offset,
+        high_watermark: Offset,
+        log_start_offset: Offset | None = None,
+        lasting: bool = True,
     ) -> None:
         start = self.log_start_offset if log_start_offset is None else log_start_offset
         # What retention has dropped needs no sync any more.
         point = max(start, recovery_point)
         checkpoint = Checkpoint(log_start_offset=start, recovery_point=point, high_watermark=high_watermark)
-        checkpoint.save(self.folder)
-        self._checkpoint = checkpoint
+        checkpoint.save(self.folder, lasting=lasting)
+        self._checkpoint, self._checkpoint_lasts = checkpoint, lasting
 
     def _require_sound(self) -> None:
         if self._failure is not None:

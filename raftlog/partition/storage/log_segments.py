@@ -134,7 +134,7 @@ class SegmentedLog(LogFiles):
             as_they_were = self._cuts == cuts and self._segments[at : at + len(replaced)] == list(replaced)
             if self._failure is not None or not as_they_were or replaced[0].next_offset <= self.log_start_offset:
                 return False
-            if fresh.next_offset > self.recovery_point:
+            if fresh.next_offset > self.recovery_point or not self._checkpoint_lasts:
                 # What opens the log must not take damage in a compacted file for a torn tail: it was synced.
                 self._save_checkpoint(
                     recovery_point=self.durable_end_offset, high_watermark=self.high_watermark_checkpoint
