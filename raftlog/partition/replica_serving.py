@@ -130,18 +130,16 @@ class ReplicaFetchServer:
             hearing.forget(key)
         for asked in request.partitions:
             self._acknowledge(hearing, asked)
-        until = deadline
+        loop, until = asyncio.get_running_loop(), deadline
         while True:
             event.clear()
             pairs, urgency = self._look(session, request)
-            if urgency == "now":
-                break
+            if urgency == "now" or loop.time() >= until:
+                break  # What is told is of this very moment: news that came while waiting would be lost else.
             if urgency == "soon" and until == deadline:
-                until = min(deadline, asyncio.get_running_loop().time() + MARKS_WAIT_S)
-            woken = await wait_until(event, until)
+                until = min(deadline, loop.time() + MARKS_WAIT_S)
+            await wait_until(event, until)
             session.require_under_way(request.session_epoch)  # Else what is told here would never be told again.
-            if not woken:
-                break
         session.on_answered(result for result, _ in pairs)
         response = ReplicaFetchResponse(session_id=session.session_id, partitions=tuple(result for result, _ in pairs))
         return response, [data for _, data in pairs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from raftlog.partition import replica_serving
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.serving import serve_fetch
+from raftlog.record import NewRecord, build_batch
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest
 from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
 
@@ -205,13 +207,13 @@ async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
     assert response.partitions[0].length == len(parts[0]) > 0
 
 
-async def parked_at_the_end(shelf: Shelf) -> tuple[Solo, asyncio.Future[Answer]]:
+async def parked_at_the_end(shelf: Shelf, *, max_wait_ms: int = 60_000) -> tuple[Solo, asyncio.Future[Answer]]:
     """Return a partition with a record that is not committed, and a follower's fetch that waits for more."""
     solo = shelf.solos[0]
     solo.change(isr=(1, 3))
     await solo.append("not committed", acks=1)
     session = (await shelf.replica_fetch((0, 3), session_epoch=0)).session
-    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=max_wait_ms))
     await asyncio.sleep(0)
     return solo, parked
 
@@ -235,6 +237,23 @@ async def test_a_high_watermark_without_records_waits_a_moment(shelf: Shelf):
     async with asyncio.timeout(5):
         (result,) = (await parked).response.partitions
     assert (result.high_watermark, result.length) == (3, 0)
+
+
+@pytest.mark.parametrize("waits_for", ["news", "records to go with a high watermark"])
+async def test_what_comes_just_when_time_is_up_does_not_pass_for_told(shelf: Shelf, waits_for: str):
+    solo, parked = await parked_at_the_end(shelf, max_wait_ms=10 if waits_for == "news" else 60_000)
+    if waits_for != "news":
+        solo.follow(3)
+        for _ in range(5):
+            await asyncio.sleep(0)
+    batch = build_batch([NewRecord(b"just now", timestamp=1)])
+    asyncio.get_running_loop().call_later(0.011, lambda: solo.replica.append_now(batch, acks=1))
+    time.sleep(0.03)  # noqa: ASYNC251  (a busy loop: both are due in its next turn, the time limit first)
+    async with asyncio.timeout(5):
+        answer = await parked
+
+    assert solo.replica.log.log_end_offset == 4
+    assert answer.response.partitions[0].length == len(answer.parts[0]) > 0
 
 
 async def test_a_log_start_is_told_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
