@@ -107,7 +107,7 @@ def copy_new_rows(bootstrap: str, source: TableSource, topic: str) -> int:
         admin.create_topic(POSITIONS, partitions=1, configs={"cleanup_policy": "compact"}, if_not_exists=True)
     copied = 0
     with Producer(bootstrap, transactional_id=f"table-{source.name}") as producer:
-        # After the producer: what a run before this one had under way is decided by now.
+        producer.init_transactions()  # What a run before this one had under way is decided, and can be read, by now.
         position = read_position(bootstrap, source.name)
         with closing(source.rows(position)) as pieces:
             for rows in pieces:

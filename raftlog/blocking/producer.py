@@ -73,6 +73,10 @@ class Producer(Facade[QueueingProducer]):
         """Wait until every queued record has an outcome."""
         self._run(self._in_turn, self._client.flush)
 
+    def init_transactions(self) -> None:
+        """Take the transactional id over now; see `raftlog.Producer.init_transactions`."""
+        self._run(self._in_turn, self._client.init_transactions)
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Run the block as one transaction; see `raftlog.Producer.transaction`."""

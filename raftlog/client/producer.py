@@ -230,11 +230,28 @@ class Producer:
             ConfigError: the producer has no transactional_id.
             RuntimeError: it is closed.
         """
+        return self._manager().transaction()
+
+    async def init_transactions(self) -> None:
+        """Take the transactional id over now, rather than with the first transaction.
+
+        Fences the producer that had it before. What that had under way is decided, and what it committed can be read,
+        once this returns: call it before reading what the next transaction depends on. Has no effect later.
+
+        Raises:
+            ConfigError: the producer has no transactional_id.
+            RuntimeError: it is closed.
+            FencedError: another producer has taken this transactional id over.
+            RaftlogError: the coordinator refused, or could not be reached in time.
+        """
+        await self._manager().init()
+
+    def _manager(self) -> TransactionManager:
         if self._closed:
             raise RuntimeError("the producer is closed; make another one")
         if self._transactions is None:
             raise ConfigError("a transaction needs Producer(transactional_id=...): a name of its own that stays")
-        return self._transactions.transaction()
+        return self._transactions
 
     async def flush(self) -> None:
         """Wait until every queued record has an outcome."""

@@ -116,6 +116,14 @@ class TransactionManager:
         elif self.state == "ending" and self._failure is None:
             self._failure = error
 
+    async def init(self) -> None:
+        """Take the transactional id over now, rather than with the first transaction; see `Producer`."""
+        if self.state == "fenced":
+            raise self._fenced()
+        if self.state == "new":
+            await self._init()
+            self.state = "ready"
+
     async def begin(self) -> None:
         """Begin a transaction.
 

@@ -95,6 +95,7 @@ def test_transactions(shared_cluster: LocalCluster, topic_name: str):
     url = shared_cluster.bootstrap
     with blocking.Admin(url) as admin, blocking.Producer(url, transactional_id=topic_name) as producer:
         admin.create_topic(topic_name, partitions=1)
+        producer.init_transactions()
         with producer.transaction() as transaction:
             producer.send(topic_name, b"kept")
             transaction.send_offsets({(topic_name, 0): 1}, f"group-of-{topic_name}")

@@ -139,6 +139,31 @@ async def test_a_second_producer_fences_the_first_and_aborts_what_it_left(url: s
     await decided(url, topic_name, ["and more", "inherited"])
 
 
+async def test_who_takes_an_id_over_reads_what_was_committed_under_it(url: str, topic_name: str, name: str):
+    await create(url, topic_name, partitions=8)
+    expected = []
+    for turn in range(8):
+        async with Producer(url, transactional_id=name) as before, Producer(url, transactional_id=name) as heir:
+            async with before.transaction():
+                for partition in range(8):
+                    before.send_nowait(topic_name, f"{turn}-{partition}".encode(), partition=partition)
+                    expected.append(f"{turn}-{partition}")
+            left = before.transaction()
+            await left.__aenter__()
+            await before.send(topic_name, b"left behind")
+            await heir.init_transactions()
+
+            assert await read(url, topic_name) == sorted(expected)
+            with pytest.raises(FencedError, match="close this one"):
+                await left.__aexit__(None, None, None)
+            with pytest.raises(FencedError, match="close this one"):
+                await before.init_transactions()
+            async with heir.transaction():
+                heir.send_nowait(topic_name, b"inherited")
+                await heir.init_transactions()  # It has the id: nothing changes.
+            expected.append("inherited")
+
+
 async def test_a_commit_that_another_producer_followed_before_it_was_answered_is_unknown(
     url: str, topic_name: str, name: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -209,6 +234,8 @@ async def test_transactions_are_used_as_they_must_be(url: str, topic_name: str, 
     async with Producer(url) as plain:
         with pytest.raises(ConfigError, match="transactional_id"):
             plain.transaction()
+        with pytest.raises(ConfigError, match="transactional_id"):
+            await plain.init_transactions()
     with pytest.raises(ConfigError, match="needs acks='all'"):
         Producer(url, transactional_id=name, acks=1)
     with pytest.raises(ConfigError, match="isolation"):

@@ -82,7 +82,8 @@ def test_a_run_that_fails_in_the_middle_leaves_nothing_twice(bootstrap, shop, to
 
     with pytest.raises(ZeroDivisionError):
         copy_new_rows(bootstrap, broken, topic_name)
-    with Producer(bootstrap, transactional_id=f"table-{topic_name}"):  # What the run committed is visible from here on.
+    with Producer(bootstrap, transactional_id=f"table-{topic_name}") as producer:
+        producer.init_transactions()  # What the run committed can be read from here on.
         assert read_position(bootstrap, topic_name) == [9]
     assert copy_new_rows(bootstrap, source, topic_name) == 15
 
