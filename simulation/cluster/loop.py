@@ -3,6 +3,9 @@
 Each callback belongs to the process whose context it was scheduled in (`Process`, a context variable). A process that
 is dead runs nothing any more, as after SIGKILL: no handler, no `finally`. One that is paused runs it later, as after
 SIGSTOP. Work for threads runs on the loop, some time later: nothing else may happen in the middle of it.
+
+A process may be busy now and then: a callback takes its time, and all that became due meanwhile, time limits and what
+they limit, runs in one turn after it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
+BUSY_SHARE = 1 / 20
+"""So many callbacks take their time, where any do."""
 THREAD_S = (0.0001, 0.004)
 """How long work takes that real code gives to a thread; slow disks are drawn by the world."""
 
@@ -32,9 +37,10 @@ class Process:
     host: str
     alive: bool = True
     paused: bool = False
+    busy: bool = False
     thread_s: tuple[float, float] = THREAD_S
     backlog: list[asyncio.Handle] = field(default_factory=list)
-    """What became due while it was paused."""
+    """What became due while it was paused or busy."""
     wall_skew_us: int = 0
 
     @property
@@ -60,6 +66,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.dice = dice
         self.steps = 0
+        self.turns: random.Random | None = None
+        """Draws who is busy when, in a world where callbacks take time."""
+        self.longest_turn_s = 0.0
         self.network: Any = None
         """Set by whoever makes the network, which needs the loop first."""
         self._now = 1_000.0
@@ -112,8 +121,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def resume(self, process: Process) -> None:
         """Let a paused process do what became due meanwhile."""
         process.paused = False
-        self._ready.extend(process.backlog)
-        process.backlog = []
+        self._go_on(process)
+
+    def _go_on(self, process: Process) -> None:
+        if not process.paused and not process.busy:
+            self._ready.extend(process.backlog)
+            process.backlog = []
+
+    def _be_busy(self, process: Process, for_s: float) -> None:
+        """Let a process do nothing else for a while."""
+
+        def end() -> None:
+            process.busy = False
+            self._go_on(process)
+
+        process.busy = True
+        self.call_at(self._now + for_s, end, context=Context())
 
     def forget(self) -> None:
         """Drop everything that was still to happen."""
@@ -169,7 +192,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if not process.alive:
                 self._graves.append(handle)
                 return
-            if process.paused:
+            if process.paused or process.busy:
                 process.backlog.append(handle)
                 return
         self.steps += 1
@@ -181,6 +204,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         if process is not None and not process.alive:
             self._graves.append(handle)
+        elif process is not None and self.turns is not None and self.turns.random() < BUSY_SHARE:
+            self._be_busy(process, self.turns.uniform(0, self.longest_turn_s))
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Cancelled timers go when their time comes."""

@@ -6,8 +6,10 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-FEATURES = ("transactions", "removal")
+FEATURES = ("transactions", "removal", "busy")
 """What some worlds have besides their faults. Each can be left out."""
+TURNS_S = (0.0, 0.0, 0.02)
+"""How long callbacks may take, in some of the worlds."""
 REMOVAL = 1 / 3
 """So many of the worlds remove records."""
 
@@ -70,6 +72,8 @@ class Settings:
     racks: bool = False
     """Each broker has its own, and a reader in one of them reads followers."""
     transactional_producers: int = 0
+    longest_turn_s: float = 0.0
+    """How long a callback may keep its process from everything else; 0: none takes any time."""
     removal: Removal | None = field(default=None, repr=False)
 
     @property
@@ -104,5 +108,6 @@ class Settings:
             checkpoint_interval_ms=dice.choice((500, 5_000)),
             racks=dice.choice((False, True)),
             transactional_producers=0 if "transactions" in without else apart.choice((0, 0, 1, 2)),
+            longest_turn_s=0.0 if "busy" in without else random.Random(f"busy of {seed}").choice(TURNS_S),  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
         )

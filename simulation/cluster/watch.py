@@ -1,7 +1,8 @@
 """What must hold at every moment, looked at from outside: into all nodes at once, as no client can.
 
 One leader for each epoch. What any leader called committed stays what it is, and each later leader holds it. Whoever
-the quorum counts as in sync holds what any leader calls committed (strong ISR). No high watermark goes back.
+the quorum counts as in sync holds what any leader calls committed (strong ISR). No high watermark goes back. What is
+new at a leader is told to each follower, or about to be.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
+from simulation.cluster.hearing import unheard
 from simulation.cluster.ledger import Ledger, wrong_epochs
 from simulation.cluster.nodes import Node
 from simulation.cluster.starts import LogStarts
@@ -78,6 +80,9 @@ class Watch:
         for node, replica in self.replicas():
             if replica.core is None:  # Its leader, or it itself, said so and was gone before anybody looked.
                 self._extend_ledger(node, replica)
+        for node in self._world.brokers:
+            if wrong := unheard(node):
+                self.fail(f"{node.name} leads {wrong}")
         self.starts.tick()
         for node, replica in self.replicas():
             if wrong := self.starts.look(replica, self._ledgers[replica.assignment.key]):

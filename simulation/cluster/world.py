@@ -39,6 +39,9 @@ class World:
         self.dice = random.Random(seed)  # noqa: S311  (a schedule, not a secret)
         self.settings = settings = settings or Settings.drawn(self.dice, seed, without)
         self.loop = SimulatedLoop(self.dice)
+        if settings.longest_turn_s:
+            self.loop.turns = random.Random(f"turns of {seed}")  # noqa: S311  (a schedule, not a secret)
+            self.loop.longest_turn_s = settings.longest_turn_s
         self.net = Network(self.loop, note=self._hash_bytes)
         self.net.weather = Weather(0.00005, settings.longest_delay_s)
         self.loop.network = self.net

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 from unittest import mock
+from weakref import WeakKeyDictionary, WeakSet
 
 from mutating import mutant
 
@@ -12,7 +14,7 @@ from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.controller import brokers, elections, reassignment
 from raftlog.metadata_quorum.controller import isr as isr_decisions
 from raftlog.model import NO_LEADER, PartitionState
-from raftlog.partition import fetcher, isr
+from raftlog.partition import fetcher, isr, replica_serving
 from raftlog.partition.core import fetch_sessions, leader
 from raftlog.partition.replica import Replica
 
@@ -127,6 +129,31 @@ def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
 
     patch(leader.LeaderCore, "on_follower_fetch", gullible)
     patch(fetch_sessions.LeaderSessions, "_open", open_gullibly)
+
+
+@mutant
+def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
+    """News that comes in the very turn of the loop in which a fetch's time is up is taken off the list, unseen."""
+    wait_until, look = replica_serving.wait_until, replica_serving.ReplicaFetchServer._look
+    seen: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+    timed_out: WeakSet[Any] = WeakSet()
+
+    async def wait(event: Any, deadline: float) -> bool:
+        woken = await wait_until(event, deadline)
+        if not woken:
+            timed_out.add(asyncio.current_task())
+        return woken
+
+    def look_once(self: Any, session: Any, request: Any) -> Any:
+        task = asyncio.current_task()
+        if task in timed_out:
+            timed_out.discard(task)
+        else:
+            seen[task] = look(self, session, request)
+        return seen[task]
+
+    patch(replica_serving, "wait_until", wait)
+    patch(replica_serving.ReplicaFetchServer, "_look", look_once)
 
 
 # Who may join the ISR.
