@@ -2,7 +2,7 @@
 # Put the peers of `make bench-peers` under .tools/: all, or those named (kafka jetstream rabbitmq redis).
 #
 # Kafka comes by Maven, JetStream's nats-server by Go, RabbitMQ and Redis by apt where we are root (their services are
-# not started), the Python clients into .tools/peers-venv. What is there already is left alone. A peer that cannot be had
+# not started), the Python clients into .tools/peers-venv, uvloop for raftlog's nodes into .tools/fast. What is there already is left alone. A peer that cannot be had
 # is said so, and the others are installed all the same; exit 1 then.
 set -u
 cd "$(dirname "$0")/.."
@@ -44,6 +44,14 @@ install_clients() {
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || return 1
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/requirements.txt &&
         cp benchmarks/peers/requirements.txt "$venv/.installed"
+}
+
+# What `pip install 'raftlog[fast]'` adds, beside .venv: the tests run without it.
+install_fast() {
+    [ -d "$tools/fast/uvloop" ] && return
+    echo "Installing uvloop for raftlog's nodes into $tools/fast"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --target "$tools/fast" 'uvloop>=0.21' ||
+        say_missing uvloop "raftlog's nodes run on asyncio's own event loop"
 }
 
 install_kafka() {
@@ -88,6 +96,7 @@ install_redis() {
 
 peers=("$@")
 [ ${#peers[@]} -gt 0 ] || peers=(kafka jetstream rabbitmq redis)
+install_fast
 install_clients || say_missing clients "the Python clients could not be installed: no peer can be measured"
 for peer in "${peers[@]}"; do
     case $peer in

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import ClassVar
+from unittest import mock
 
 from benchmarks.peers.server import NODES, Server
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.version import VERSION
+
+FAST = Path(".tools/fast").resolve()
+"""What `raftlog[fast]` adds; the nodes run with it where it is installed."""
 
 
 class Raftlog(Server):
@@ -31,7 +36,12 @@ class Raftlog(Server):
     @property
     def settings(self) -> dict[str, object]:
         flush = "batch (every replica before it acknowledges)" if self.durable else "os"
-        return {"version": VERSION, "nodes": f"{NODES} controllers, {NODES} brokers", "topic setting flush": flush}
+        return {
+            "version": VERSION,
+            "nodes": f"{NODES} controllers, {NODES} brokers",
+            "event loop of the nodes": "uvloop (raftlog[fast])" if FAST.is_dir() else "asyncio",
+            "topic setting flush": flush,
+        }
 
     @property
     def pids(self) -> list[int]:
@@ -41,7 +51,9 @@ class Raftlog(Server):
 
     def start(self) -> None:
         self._cluster = LocalCluster(self.folder, port=0, controllers=NODES, brokers=NODES)
-        self._cluster.__enter__()
+        path = os.pathsep.join(filter(None, (str(FAST), os.environ.get("PYTHONPATH"))))
+        with mock.patch.dict(os.environ, PYTHONPATH=path):
+            self._cluster.__enter__()
 
     def stop(self) -> None:
         if self._cluster is not None:

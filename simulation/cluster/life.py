@@ -68,13 +68,13 @@ class Life:
                 node.process.alive = False
                 close_files_below(node.folder)
             node.forget()
-        world.clients.forget()
-        world.payments.forget()
-        world.remover.forget()
-        world.net.forget()
-        world.loop.forget()
         with mock.patch.object(os, "close"), mock.patch.object(sys, "unraisablehook"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # Of coroutines that were never awaited: nor will they be.
+            world.clients.forget()
+            world.payments.forget()
+            world.remover.forget()
+            world.net.forget()
+            world.loop.forget()
             gc.collect()
 
     async def _live(self, chaos: Chaos) -> None:
