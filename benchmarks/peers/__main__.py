@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.calibration import page_cache_rates
 from benchmarks.peers.contestants import CONTESTANTS, SERVERS, WORKS
 from benchmarks.peers.report import conclude
 from benchmarks.peers.server import Server
@@ -28,6 +29,7 @@ def main() -> int:
     servers, skipped = _present(options.peers or list(SERVERS))
     plan = _plan(options)
     Path("build").mkdir(exist_ok=True)
+    machine = _page_cache()
     tables: dict[bool, Table] = {}
     try:
         for durable in [durable for durable, name in DURABILITIES.items() if name in options.durability]:
@@ -40,9 +42,9 @@ def main() -> int:
         console.print("[red]interrupted: what was measured so far follows[/red]")
         for table in tables.values():
             table.errors.append("the run was interrupted")
-        conclude(plan, tables, skipped)
+        conclude(plan, tables, skipped, machine)
         return 130
-    return conclude(plan, tables, skipped)
+    return conclude(plan, tables, skipped, machine)
 
 
 def _options() -> argparse.Namespace:
@@ -93,6 +95,17 @@ def _warn_when_busy() -> None:
         console.print(
             f"[bold red]BUSY: the load average is {load:.1f} on {cores} cores before anything starts[/bold red]"
         )
+
+
+def _page_cache() -> dict[str, object]:
+    """Say what the machine takes for writing to memory that nobody has used lately: nobody's records go for less."""
+    found, again = page_cache_rates(Path("build"))
+    if found < again / 3:
+        console.print(
+            f"[bold red]MEMORY: its first use costs: a second of CPU writes {found:,.0f} MB, and {again:,.0f} where "
+            "memory was just used; that bounds everybody who writes much[/bold red]"
+        )
+    return {"page_cache_MB_per_cpu_s": [found, again]}
 
 
 def _say(text: str) -> None:

@@ -25,8 +25,12 @@ _UNITS = {
 }
 
 
-def conclude(plan: Plan, tables: Mapping[bool, Table], skipped: Mapping[str, str]) -> int:
-    """Show everything, keep it in build/bench, and return the exit status."""
+def conclude(plan: Plan, tables: Mapping[bool, Table], skipped: Mapping[str, str], machine: Mapping[str, Any]) -> int:
+    """Show everything, keep it in build/bench, and return the exit status.
+
+    Args:
+        machine: what was measured of it.
+    """
     judged = goals(tables)
     for durable, table in tables.items():
         for work in WORKS:
@@ -38,7 +42,7 @@ def conclude(plan: Plan, tables: Mapping[bool, Table], skipped: Mapping[str, str
         console.print(f"[bold red]SKIPPED {name}: {reason}[/bold red]")
     if errors:
         console.print(f"[bold red]{len(errors)} errors; the first: {errors[0]}[/bold red]")
-    summary = _summary(plan, tables, judged, skipped=dict(skipped), errors=errors)
+    summary = _summary(plan, tables, judged, skipped=dict(skipped), errors=errors, machine=machine)
     _keep(summary, tables)
     sys.stdout.write(orjson.dumps(summary).decode() + "\n")
     return 0 if summary["ok"] else 1
@@ -51,6 +55,7 @@ def _summary(
     *,
     skipped: dict[str, str],
     errors: list[str],
+    machine: Mapping[str, Any],
 ) -> dict[str, Any]:
     verdicts = [goal["reached"] for goal in judged]
     counted = {"reached": verdicts.count(True), "missed": verdicts.count(False), "not_measured": verdicts.count(None)}
@@ -69,7 +74,7 @@ def _summary(
         "figures": figures,
         "goals_detail": judged,
         "plan": {name: getattr(plan, name) for name in ("rounds", "seconds", "warmup_s", "partitions", "max_bytes")},
-        "machine": _machine(),
+        "machine": {**_machine(), **machine},
         "servers": {DURABILITIES[durable]: table.servers for durable, table in tables.items()},
         "clients": _clients(tables),
     }

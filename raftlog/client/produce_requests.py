@@ -21,8 +21,10 @@ from raftlog.wire.data import (
     ProduceResult,
 )
 
-MAX_REQUEST_BYTES = 8 << 20
-"""How large a request may be that has several batches; less once a broker has found one too large."""
+MAX_REQUEST_BYTES = 1 << 20
+"""How large a request may be that has several batches; less once a broker has found one too large.
+
+Large ones would keep producer, leader and followers waiting for each other: a partition has five batches on their way."""
 Batch: TypeAlias = PendingBatch[Handle]
 Routed: TypeAlias = tuple[TopicPartition, Batch]
 
