@@ -24,7 +24,7 @@ from raftlog.wire.data import (
 MAX_REQUEST_BYTES = 1 << 20
 """How large a request may be that has several batches; less once a broker has found one too large.
 
-Large ones would keep producer, leader and followers waiting for each other: a partition has five batches on their way."""
+A large one keeps producer, leader and followers waiting for each other: a partition has five batches on their way."""
 Batch: TypeAlias = PendingBatch[Handle]
 Routed: TypeAlias = tuple[TopicPartition, Batch]
 
