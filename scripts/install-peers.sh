@@ -2,8 +2,8 @@
 # Put the peers of `make bench-peers` under .tools/: all, or those named (kafka jetstream rabbitmq redis).
 #
 # Kafka comes by Maven, JetStream's nats-server by Go, RabbitMQ and Redis by apt where we are root (their services are
-# not started), the Python clients into .tools/peers-venv, uvloop for raftlog's nodes into .tools/fast. What is there already is left alone. A peer that cannot be had
-# is said so, and the others are installed all the same; exit 1 then.
+# not started), the Python clients into .tools/peers-venv, uvloop for raftlog's nodes into .tools/fast. What is there
+# already is left alone. A peer that cannot be had is said so, and the others are installed all the same; exit 1 then.
 set -u
 cd "$(dirname "$0")/.."
 tools=.tools
