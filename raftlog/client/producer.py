@@ -240,7 +240,7 @@ class Producer:
 
         Raises:
             ConfigError: the producer has no transactional_id.
-            RuntimeError: it is closed.
+            RuntimeError: it is closed, or another call of this is under way.
             FencedError: another producer has taken this transactional id over.
             RaftlogError: the coordinator refused, or could not be reached in time.
         """

@@ -120,6 +120,8 @@ class TransactionManager:
         """Take the transactional id over now, rather than with the first transaction; see `Producer`."""
         if self.state == "fenced":
             raise self._fenced()
+        if self.state == "beginning":
+            raise RuntimeError("the transactional id is being taken over already: wait for that")
         if self.state == "new":
             await self._init()
             self.state = "ready"
