@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from raftlog.client.connection import Connection
@@ -14,7 +13,7 @@ from raftlog.client.delivery import Delivery, Stretch
 from raftlog.client.lane import Lane
 from raftlog.client.metrics import ProducerCounters
 from raftlog.client.partitioning import Partitioner, Partitioning
-from raftlog.client.record_input import ends_of, new_record
+from raftlog.client.record_input import in_runs, new_record
 from raftlog.client.room import Room
 from raftlog.client.routing import Routing, Unrouted
 from raftlog.client.sender import Sender
@@ -114,27 +113,23 @@ class Intake:
     async def add_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
         """Queue values of a known topic, as many at once as a batch has; give way to other tasks after each."""
         runs: list[Run] = []
-        ends = ends_of(values, key)
-        begin = at = 0
-        while at < len(values):
-            after = max(at + 1, bisect_right(ends, begin + min(self._batch_bytes, self.room.buffer_bytes)))
-            size, sent_ms = ends[after - 1] - begin, _now_ms()
+        for some, size in in_runs(values, key, min(self._batch_bytes, self.room.buffer_bytes)):
+            sent_ms = _now_ms()
             await self.room.wait(size, sent_ms)
             self._require_open()
             self.room.require(size)
-            run = Run(after - at)
+            run = Run(len(some))
             self._accumulator.add_run(
                 self._partitioning.choose(topic, self._partition_count(topic), None, key, None, size),
-                values[at:after],
+                some,
                 key=key,
                 timestamp=time.time_ns() // 1_000,
                 size=size,
-                handle=Part(run, 0, after - at),
+                handle=Part(run, 0, len(some)),
                 sent_ms=sent_ms,
             )
             self._sender.wake()
             runs.append(run)
-            at, begin = after, ends[after - 1]
             await asyncio.sleep(0)
         return runs
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -42,10 +43,21 @@ def checked_values(values: Sequence[object]) -> Sequence[bytes | None]:
     return [bytes_or_none(f"values[{number}]", value) for number, value in enumerate(values)]
 
 
-def ends_of(values: Sequence[bytes | None], key: bytes | None) -> list[int]:
-    """Return at which byte each record ends, if all are laid end to end."""
+def in_runs(
+    values: Sequence[bytes | None], key: bytes | None, max_bytes: int
+) -> Iterator[tuple[Sequence[bytes | None], int]]:
+    """Divide values into runs of `max_bytes` at most, or of one value; each comes with its size, about, in a batch."""
     each = RECORD_OVERHEAD_BYTES + len(key or b"")
-    return list(accumulate(each + len(value or b"") for value in values))
+    whole = each * len(values) + sum(map(len, filter(None, values)))
+    if values and whole <= max_bytes:
+        yield values, whole
+        return
+    ends = list(accumulate(each + len(value or b"") for value in values))
+    begin = at = 0
+    while at < len(values):
+        after = max(at + 1, bisect_right(ends, begin + max_bytes))
+        yield values[at:after], ends[after - 1] - begin
+        at, begin = after, ends[after - 1]
 
 
 def bytes_or_none(name: str, value: object) -> bytes | None:

@@ -48,6 +48,7 @@ _SCHEMA_MESSAGE_BYTES = {len(schema): schema.serialize().size for schema in (SCH
 _OFFSET_DELTA = len(SCHEMA)
 # Neither here nor below `pa.array` or `pa.record_batch` at import: they load pandas, where it is installed.
 _NO_ROWS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in COMPACTED_SCHEMA], schema=COMPACTED_SCHEMA)
+_NO_BYTES = pa.py_buffer(b"")
 _ATTRIBUTE_OF: dict[str | None, int] = {None: 0, "lz4": 1, "zstd": 2}
 
 
@@ -86,13 +87,36 @@ def _to_columns(records: Sequence[NewRecord]) -> RecordColumns:
 
 def _rows_of(records: Sequence[NewRecord] | RecordColumns) -> pa.RecordBatch:
     columns = records if isinstance(records, RecordColumns) else _to_columns(records)
+    count = len(columns)
     arrays = [
-        pa.array(columns.timestamps, pa.int64()).view(SCHEMA.field(0).type),
-        pa.array(columns.keys, pa.binary()),
+        pa.Array.from_buffers(SCHEMA.field(0).type, count, [None, pa.py_buffer(columns.timestamps)]),
+        _nulls(count, pa.binary()) if columns.keys is None else pa.array(columns.keys, pa.binary()),
         pa.array(columns.values, pa.binary()),
-        _headers_array(columns.headers),
+        _nulls(count, HEADERS_TYPE) if columns.headers is None else _headers_array(columns.headers),
     ]
     return pa.record_batch(arrays, schema=SCHEMA)
+
+
+def _nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """Return as many nulls, of bytes or of headers, in no more bytes than they need.
+
+    All buffers of `pa.nulls` are one, as long as the longest: what nothing points into is written to the batch, too,
+    8 bytes for each record without headers.
+    """
+    validity, offsets, _ = pa.nulls(count, pa.binary()).buffers()
+    if kind.equals(HEADERS_TYPE):
+        children = [_NO_ROWS.column("headers").values]
+        return pa.Array.from_buffers(kind, count, [validity, offsets], null_count=count, children=children)
+    return pa.Array.from_buffers(kind, count, [validity, offsets, _NO_BYTES], null_count=count)
+
+
+def _slim(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the same rows; columns of nulls take no more bytes than they need, whoever made them."""
+    columns = [
+        _nulls(len(column), column.type) if field.nullable and column.null_count == len(column) else column
+        for field, column in zip(rows.schema, rows.columns, strict=True)
+    ]
+    return pa.record_batch(columns, schema=rows.schema)
 
 
 def build_batch_from_arrow(
@@ -256,13 +280,12 @@ def _headers_of(entries: list[dict[str, object]] | None) -> Headers:
 
 
 def _headers_array(headers: Sequence[Headers]) -> pa.Array:
-    if not any(headers):
-        return pa.nulls(len(headers), HEADERS_TYPE)
     return pa.array([[{"key": key, "value": value} for key, value in row] or None for row in headers], HEADERS_TYPE)
 
 
 def encode_rows(rows: pa.RecordBatch, compression: Compression | None) -> Buffer:
-    """Return the payload of a batch of these rows."""
+    """Return the payload of a batch of these rows, of which there is at least one."""
+    rows = _slim(rows)
     if compression is None:
         return memoryview(rows.serialize())
     sink = pa.BufferOutputStream()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Literal, NamedTuple, TypeAlias
 
 from raftlog.model import Offset
@@ -23,53 +25,75 @@ class NewRecord(NamedTuple):
 class RecordColumns:
     """Records to be written, by column: what a batch is built of.
 
-    Many records wait here at once, and lists of bytes and numbers give the garbage collector nothing to walk through.
+    Many records wait here at once: lists of bytes, and an array of times, give the garbage collector nothing to walk
+    through, and columns that nobody has used are not there.
     """
 
     __slots__ = ("headers", "keys", "timestamps", "values")
 
     def __init__(
         self,
-        values: Sequence[bytes | None] = (),
-        keys: Sequence[bytes | None] = (),
-        timestamps: Sequence[int] = (),
-        headers: Sequence[Headers] = (),
+        values: Iterable[bytes | None] = (),
+        keys: Iterable[bytes | None] | None = None,
+        timestamps: Iterable[int] = (),
+        headers: Iterable[Headers] | None = None,
     ) -> None:
         self.values = list(values)
-        self.keys = list(keys)
-        self.timestamps = list(timestamps)
-        self.headers = list(headers)
+        self.keys = None if keys is None else list(keys)
+        """None: no record has one."""
+        self.timestamps = array("q", timestamps)
+        self.headers = None if headers is None else list(headers)
+        """None: no record has any."""
 
     def __len__(self) -> int:
         return len(self.values)
 
+    def rows(self) -> Iterator[NewRecord]:
+        """Return the records, one by one."""
+        keys, headers = self.keys or repeat(None), self.headers or repeat(())
+        return map(NewRecord, self.values, keys, self.timestamps, headers)
+
     def append(self, record: NewRecord) -> None:
         """Add a record."""
         value, key, timestamp, headers = record
+        self._add_keys(key, 1)
+        self._add_headers(headers, 1)
         self.values.append(value)
-        self.keys.append(key)
         self.timestamps.append(timestamp)
-        self.headers.append(headers)
 
     def append_value(self, value: bytes, timestamp: int) -> None:
         """Add a record that has nothing else."""
+        if self.keys is not None:
+            self.keys.append(None)
+        if self.headers is not None:
+            self.headers.append(())
         self.values.append(value)
-        self.keys.append(None)
         self.timestamps.append(timestamp)
-        self.headers.append(())
 
     def extend(self, values: Sequence[bytes | None], key: bytes | None, timestamp: int) -> None:
         """Add records that differ in nothing but their values."""
-        count = len(values)
+        self._add_keys(key, len(values))
+        self._add_headers((), len(values))
         self.values += values
-        self.keys += [key] * count
-        self.timestamps += [timestamp] * count
-        self.headers += [()] * count
+        self.timestamps += array("q", (timestamp,)) * len(values)
 
     def part(self, start: int, stop: int) -> RecordColumns:
         """Return a copy of some of the records."""
-        columns = (self.values, self.keys, self.timestamps, self.headers)
-        return RecordColumns(*(column[start:stop] for column in columns))  # type: ignore[arg-type]
+        keys = None if self.keys is None else self.keys[start:stop]
+        headers = None if self.headers is None else self.headers[start:stop]
+        return RecordColumns(self.values[start:stop], keys, self.timestamps[start:stop], headers)
+
+    def _add_keys(self, key: bytes | None, count: int) -> None:
+        if self.keys is None and key is not None:
+            self.keys = [None] * len(self)
+        if self.keys is not None:
+            self.keys += [key] * count
+
+    def _add_headers(self, headers: Headers, count: int) -> None:
+        if self.headers is None and headers:
+            self.headers = [()] * len(self)
+        if self.headers is not None:
+            self.headers += [headers] * count
 
 
 class Record(NamedTuple):

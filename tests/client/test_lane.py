@@ -64,9 +64,8 @@ class Queues:
 
 
 def _plain(partition: TopicPartition, batch: PendingBatch[Handle]) -> tuple[object, ...]:
-    records = batch.records
-    columns = (records.values, records.keys, records.timestamps, records.headers)
-    return partition, batch.size, batch.closed, [handle.count for handle in batch.handles], columns
+    counts = [handle.count for handle in batch.handles]
+    return partition, batch.size, batch.closed, counts, list(batch.records.rows())
 
 
 @pytest.mark.parametrize("seed", range(20))

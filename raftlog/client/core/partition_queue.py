@@ -53,8 +53,7 @@ class Divisible(ABC):
 
 def columns_bytes(records: RecordColumns) -> int:
     """Return about how many bytes records take in a batch."""
-    rows = zip(records.values, records.keys, records.timestamps, records.headers, strict=True)
-    return sum(record_bytes(NewRecord(*row)) for row in rows)
+    return sum(map(record_bytes, records.rows()))
 
 
 def record_bytes(record: NewRecord) -> int:
