@@ -45,7 +45,7 @@ class ProduceRequests:
             return None
         assert batch.identity is not None
         try:
-            encoded = self._build_batch(
+            batch.encoded = self._build_batch(
                 batch.records,
                 producer_id=batch.identity.producer_id,
                 producer_epoch=batch.identity.producer_epoch,
@@ -55,7 +55,6 @@ class ProduceRequests:
             )
         except (ValueError, TypeError, OverflowError) as error:
             return InvalidRequestError(f"the records cannot be encoded: {error}", code=ErrorCode.INVALID_RECORD)
-        batch.encoded = bytes(encoded)
         return None
 
     def share(self, routed: Sequence[Routed]) -> Iterator[list[Routed]]:

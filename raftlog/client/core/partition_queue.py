@@ -94,7 +94,7 @@ class PendingBatch(Generic[H]):
     sequence: int = NO_SEQUENCE
     topic_id: TopicId = ""
     """Of the topic that it was first sent to."""
-    encoded: bytes = b""
+    encoded: bytes | bytearray = b""
     """Empty until it is sent for the first time under its identity and sequence."""
     attempts: int = 0
     in_flight: bool = False
