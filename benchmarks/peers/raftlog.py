@@ -40,6 +40,7 @@ class Raftlog(Server):
             "version": VERSION,
             "nodes": f"{NODES} controllers, {NODES} brokers",
             "event loop of the nodes": "uvloop (raftlog[fast])" if FAST.is_dir() else "asyncio",
+            "congestion control": "reno on loopback, as raftlog always sets; everybody else has the machine's",
             "topic setting flush": flush,
         }
 

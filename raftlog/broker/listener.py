@@ -10,6 +10,7 @@ from raftlog.broker.lean import LeanConnection, LeanLimits
 from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.model import Address
 from raftlog.runtime import Clock
+from raftlog.transport import pacing
 
 _BACKLOG = 512
 
@@ -45,6 +46,7 @@ class Listener:
         self._server = await asyncio.get_running_loop().create_server(
             self._accept, address.host, address.port, reuse_address=True, backlog=_BACKLOG
         )
+        pacing.stop_at(self._server)
 
     async def close(self) -> None:
         """Accept nothing more, let requests under way come to their end for a moment, close every connection."""

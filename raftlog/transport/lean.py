@@ -14,6 +14,7 @@ from typing import cast
 
 from raftlog.errors import UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
+from raftlog.transport import pacing
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.transport.writing import Outlet, Part
 from raftlog.wire import http1
@@ -247,7 +248,7 @@ class LeanPool:
 
     async def _connect(self, address: Address) -> _Connection:
         async with asyncio.timeout(self._connect_timeout_ms / 1000):
-            _, connection = await asyncio.get_running_loop().create_connection(
+            connection = await pacing.connect(
                 lambda: _Connection(self._buffers, self._forget), address.host, address.port
             )
         self._all[connection] = address

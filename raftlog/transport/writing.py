@@ -13,6 +13,8 @@ import socket
 from collections.abc import Sequence
 from typing import Protocol
 
+from raftlog.transport import pacing
+from raftlog.transport.pacing import borrowed
 from raftlog.wire.codec import Buffer
 
 PIECE_BYTES = 256 << 10
@@ -60,6 +62,7 @@ class Outlet:
         plain = below is not None and transport.get_extra_info("sslcontext") is None
         self._socket: int = below.fileno() if plain else -1
         self._family: int = below.family if plain else socket.AF_UNSPEC
+        pacing.stop_of(transport)
         self._watched = -1
         """The same socket under another number: the loop watches each number for one owner, and ours has one."""
         self._waiting: asyncio.Future[None] | None = None
@@ -117,12 +120,8 @@ class Outlet:
                 turn = await self._take_turns(turn + written)
 
     def _write_some_of_more(self, pieces: list[memoryview]) -> int:
-        # For a moment only: an object that forgot to let go would close a socket that is not its own.
-        borrowed = socket.socket(self._family, socket.SOCK_STREAM, 0, fileno=self._socket)
-        try:
-            return borrowed.sendmsg(pieces, (), socket.MSG_MORE)
-        finally:
-            borrowed.detach()
+        with borrowed(self._family, self._socket) as lent:
+            return lent.sendmsg(pieces, (), socket.MSG_MORE)
 
     async def _send_file(self, part: FilePart) -> None:
         start, turn, length = 0, 0, len(part)
