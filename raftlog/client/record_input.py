@@ -30,17 +30,18 @@ def new_record(value: object, key: object, headers: HeadersLike, timestamp: int 
     return record, record_bytes(record)
 
 
-def checked_values(values: Sequence[object]) -> Sequence[bytes | None]:
-    """Return values that a record may have, each as bytes or None.
+def checked_values(values: Sequence[object]) -> list[bytes | None]:
+    """Return values that a record may have, each as bytes or None; whatever becomes of the caller's sequence.
 
     Raises:
         TypeError: one has another type.
     """
     if isinstance(values, str | bytes | bytearray | memoryview):
         raise TypeError(f"values: expected several, in a list, received one {type(values).__name__}; use send for it")
-    if set(map(type, values)) <= {bytes}:
-        return values  # type: ignore[return-value]
-    return [bytes_or_none(f"values[{number}]", value) for number, value in enumerate(values)]
+    taken = list(values)
+    if set(map(type, taken)) <= {bytes}:
+        return taken  # type: ignore[return-value]
+    return [bytes_or_none(f"values[{number}]", value) for number, value in enumerate(taken)]
 
 
 def in_runs(

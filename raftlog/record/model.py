@@ -56,10 +56,10 @@ class RecordColumns:
     def append(self, record: NewRecord) -> None:
         """Add a record."""
         value, key, timestamp, headers = record
+        self.timestamps.append(timestamp)  # First: it may be none that 64 bits hold.
         self._add_keys(key, 1)
         self._add_headers(headers, 1)
         self.values.append(value)
-        self.timestamps.append(timestamp)
 
     def append_value(self, value: bytes, timestamp: int) -> None:
         """Add a record that has nothing else."""
