@@ -57,8 +57,14 @@ class RecordColumns:
         """Add a record."""
         value, key, timestamp, headers = record
         self.timestamps.append(timestamp)  # First: it may be none that 64 bits hold.
-        self._add_keys(key, 1)
-        self._add_headers(headers, 1)
+        if self.keys is not None:
+            self.keys.append(key)
+        elif key is not None:
+            self.keys = [*repeat(None, len(self)), key]
+        if self.headers is not None:
+            self.headers.append(headers)
+        elif headers:
+            self.headers = [*repeat((), len(self)), headers]
         self.values.append(value)
 
     def append_value(self, value: bytes, timestamp: int) -> None:
@@ -72,28 +78,21 @@ class RecordColumns:
 
     def extend(self, values: Sequence[bytes | None], key: bytes | None, timestamp: int) -> None:
         """Add records that differ in nothing but their values."""
-        self._add_keys(key, len(values))
-        self._add_headers((), len(values))
+        count = len(values)
+        if self.keys is None and key is not None:
+            self.keys = [None] * len(self)
+        if self.keys is not None:
+            self.keys += [key] * count
+        if self.headers is not None:
+            self.headers += [()] * count
         self.values += values
-        self.timestamps += array("q", (timestamp,)) * len(values)
+        self.timestamps += array("q", (timestamp,)) * count
 
     def part(self, start: int, stop: int) -> RecordColumns:
         """Return a copy of some of the records."""
         keys = None if self.keys is None else self.keys[start:stop]
         headers = None if self.headers is None else self.headers[start:stop]
         return RecordColumns(self.values[start:stop], keys, self.timestamps[start:stop], headers)
-
-    def _add_keys(self, key: bytes | None, count: int) -> None:
-        if self.keys is None and key is not None:
-            self.keys = [None] * len(self)
-        if self.keys is not None:
-            self.keys += [key] * count
-
-    def _add_headers(self, headers: Headers, count: int) -> None:
-        if self.headers is None and headers:
-            self.headers = [()] * len(self)
-        if self.headers is not None:
-            self.headers += [headers] * count
 
 
 class Record(NamedTuple):

@@ -64,7 +64,9 @@ def stop_of(transport: asyncio.Transport) -> None:
     """Pace a connection no longer, if it ends on this machine."""
     below = transport.get_extra_info("socket")
     own, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-    if below is not None and below.family in _INTERNET and own and peer and own[0] == peer[0]:
+    if below is None or below.family not in _INTERNET or below.fileno() < 0:
+        return
+    if own and peer and own[0] == peer[0]:
         with borrowed(below.family, below.fileno()) as lent:
             _stop(lent)
 

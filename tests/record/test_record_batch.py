@@ -114,6 +114,9 @@ def test_columns_that_begin_empty_have_nothing_for_the_records_before():
     assert list(columns.rows()) == rows
     assert list(columns.part(2, 6).rows()) == rows[2:6]
     assert (columns.part(0, 2).keys, list(RecordColumns([b"0"], timestamps=[10]).rows())) == ([None, None], rows[:1])
+    with pytest.raises(OverflowError):
+        columns.append(NewRecord(b"7", b"key", 1 << 63))
+    assert list(columns.rows()) == rows
     batch = build_batch(columns)
     stamp(batch, base_offset=0, leader_epoch=0)
     read = read_records(batch, topic="t", partition=0)
