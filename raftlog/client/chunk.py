@@ -24,6 +24,7 @@ class Chunk:
     Args:
         batches: at least one.
         aborted: what a reader of committed records leaves out.
+        was_checked: the broker found every payload sound before it sent it.
     """
 
     def __init__(
@@ -32,8 +33,11 @@ class Chunk:
         batches: Sequence[tuple[BatchHeader, memoryview]],
         position: Offset,
         aborted: AbortedBatches,
+        *,
+        was_checked: bool = False,
     ) -> None:
         self.partition = partition
+        self.was_checked = was_checked
         self.size = sum(header.batch_length for header, _ in batches)
         self.position = position
         """Of the next record."""

@@ -219,7 +219,7 @@ class Consumer:
 
         Raises:
             OffsetOutOfRangeError: the position is not in the log, and nothing says where to go on.
-            CorruptBatchError: a checksum is wrong.
+            CorruptBatchError: a checksum is wrong, and is again although the broker has checked what it sent.
             RaftlogError: the membership has failed for good.
         """
         require_at_least(0, max_wait_ms=max_wait_ms, **({} if max_records is None else {"max_records": max_records}))
@@ -233,21 +233,27 @@ class Consumer:
                     return []
                 if (records := self._reader.take(chunk, max_records)) or max_records == 0:
                     return records
-                # Compaction left nothing of it. What is ready is taken without a wait, even when time is up.
-                max_wait_ms = max(0, int(1000 * (deadline - asyncio.get_running_loop().time())))
+                # Compaction left nothing of it, or it was damaged and is asked for again. What is ready is taken
+                # without a wait, even when time is up.
+                max_wait_ms = _left_ms(deadline)
 
     async def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
         """Return everything that is ready as one table; an empty one if nothing came within `max_wait_ms`.
 
         Columns: topic, partition, offset, timestamp, key, value, headers. Keys, values and headers are not copied.
         """
+        deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         with self._polling():
-            chunk = await self._next_chunk(max_wait_ms, all_ready=True)
-            if self._reader.ready:  # An iteration was left: what it had not handed out yet is fetched anew.
-                first = self._reader.ready[0]
-                self._reader.begin({TopicPartition(first.topic, first.partition): first.offset})
+            while True:
                 chunk = await self._next_chunk(max_wait_ms, all_ready=True)
-            return self._reader.take_arrow(chunk)
+                if self._reader.ready:  # An iteration was left: what it had not handed out yet is fetched anew.
+                    first = self._reader.ready[0]
+                    self._reader.begin({TopicPartition(first.topic, first.partition): first.offset})
+                    continue
+                table = self._reader.take_arrow(chunk)
+                if table.num_rows or chunk is None:
+                    return table
+                max_wait_ms = _left_ms(deadline)
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -374,8 +380,7 @@ class Consumer:
             await group.care()
             if self._reader.ready:
                 return None
-            left_ms = max(0, ceil(1000 * (deadline - loop.time())))  # Rounded down, the last one would be a busy wait.
-            chunk = await self._reader.next_chunk(left_ms, all_ready=all_ready)
+            chunk = await self._reader.next_chunk(_left_ms(deadline), all_ready=all_ready)
             if not group.must_rebalance and (chunk is not None or loop.time() >= deadline):
                 return chunk
             if loop.time() >= deadline:
@@ -414,6 +419,11 @@ class Consumer:
             read = ", ".join(map(str, self._reader.positions)) or "none yet"
             raise InvalidRequestError(f"{wanted} is not read by this consumer, which reads {read}")
         return wanted
+
+
+def _left_ms(deadline: float) -> int:
+    """Return how long there is to the loop's time `deadline`; rounded down, the last ms would be a busy wait."""
+    return max(0, ceil(1000 * (deadline - asyncio.get_running_loop().time())))
 
 
 def _require_reset(reset: Reset) -> None:

@@ -38,6 +38,8 @@ class _Position:
     """A follower in the consumer's rack that the leader has named."""
     decided_until: float = 0.0
     """Until then (the loop's clock) the leader is not asked whom to read: it has said so, or that one has failed."""
+    check_crcs: bool = False
+    """Whether the broker checks what it sends, too: a damaged batch has come, and it must look at its disk."""
 
 
 @dataclass(slots=True)
@@ -76,11 +78,19 @@ class Fetcher:
     async def close(self) -> None:
         await self._tasks.close()
 
-    def seek(self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> None:
+    def seek(
+        self,
+        partition: TopicPartition,
+        offset: Offset,
+        last_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+        *,
+        check_crcs: bool = False,
+    ) -> None:
         """Go on elsewhere; what was fetched ahead is dropped.
 
         Args:
             last_epoch: in which the record before `offset` was written, to notice if it is another one now (KIP-320).
+            check_crcs: from now on the broker checks every batch before it sends it.
         """
         self._drop_ahead(partition)
         before = self.positions.get(partition)
@@ -89,7 +99,7 @@ class Fetcher:
                 # It may wait long for what follows another offset. Who is cancelled before it begins runs no `finally`.
                 self._asked.pop(address).cancel()
                 self._arrived.set()
-        self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition))
+        self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
 
     def forget(self, partition: TopicPartition) -> None:
         """Read a partition no longer; what was fetched ahead, and what is under way, is dropped."""
@@ -191,6 +201,7 @@ class Fetcher:
             rack=self.rack if undecided else "",
             any_replica=position.replica is not None,
             last_fetched_epoch=position.last_epoch,
+            check_crcs=position.check_crcs,
         )
 
     def _leave_replica(self, position: _Position) -> bool:
@@ -273,7 +284,7 @@ class Fetcher:
             return
         aborted = record.AbortedBatches(result.aborted)
         last = batches[-1][0]
-        self.chunks.append(Chunk(partition, batches, position.offset, aborted))
+        self.chunks.append(Chunk(partition, batches, position.offset, aborted, was_checked=position.check_crcs))
         position.offset, position.last_epoch = last.next_offset, last.leader_epoch
 
     def _prefer(self, position: _Position, broker_id: int) -> None:

@@ -101,16 +101,17 @@ class PartitionReader:
         return self.fetcher.chunks[0] if self.fetcher.chunks else None
 
     def take(self, chunk: Chunk, max_records: int | None) -> list[Record]:
-        """Remove and return records of a chunk.
+        """Remove and return records of a chunk; none if its first batch was damaged, and is asked for again.
 
         Raises:
-            CorruptBatchError: a checksum is wrong. Nothing is skipped: it is fetched anew.
+            CorruptBatchError: a checksum is wrong, of what the broker had found sound. Nothing is skipped: it is
+                fetched anew.
         """
         try:
             records = chunk.take(MAX_RECORDS if max_records is None else max_records)
-        except CorruptBatchError:
-            self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition])
-            raise
+        except CorruptBatchError as error:
+            self._fetch_anew(chunk, error)
+            return []
         self.fetcher.counters.records += len(records)
         self._note(chunk)
         if chunk.is_read:
@@ -123,11 +124,9 @@ class PartitionReader:
         while chunk is not None:
             try:
                 rows = chunk.arrow()
-            except CorruptBatchError:
-                self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition])
-                if tables:
-                    break
-                raise
+            except CorruptBatchError as error:
+                self._fetch_anew(chunk, error, quietly=bool(tables))
+                break
             self.fetcher.chunks.popleft()
             tables += [self._tables.named(rows, chunk.partition)] if rows is not None else []
             self._note(chunk)
@@ -135,6 +134,17 @@ class PartitionReader:
         table = self._tables.joined(tables)
         self.fetcher.counters.records += table.num_rows
         return table
+
+    def _fetch_anew(self, chunk: Chunk, error: CorruptBatchError, *, quietly: bool = False) -> None:
+        """Go on at a chunk's damaged batch: if its broker had not checked it, it does now, and gives way if need be.
+
+        Args:
+            quietly: the error is raised when it comes again.
+        """
+        self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition], check_crcs=True)
+        if chunk.was_checked and not quietly:
+            raise error
+        _log.warning("%s: %s; its broker is asked to check it", chunk.partition, error.message)
 
     def _note(self, chunk: Chunk) -> None:
         """Note how far the application has been given a chunk."""

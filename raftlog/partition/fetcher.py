@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from raftlog.config import ReplicationConfig
-from raftlog.errors import DiskFullError, ErrorCode, RaftlogError, StorageError
+from raftlog.errors import CorruptBatchError, DiskFullError, ErrorCode, RaftlogError, StorageError
 from raftlog.model import (
     NO_LEADER_EPOCH,
     BrokerEpoch,
@@ -80,6 +80,8 @@ class LeaderFetcher:
         """Partitions whose log may end above what is synced: that must not be promised."""
         self._resting: dict[TopicIdPartition, float] = {}
         """Partitions that failed or are throttled, and until when (the loop's clock) they rest: others go on."""
+        self._doubted: set[TopicIdPartition] = set()
+        """Partitions of which a damaged batch has arrived: the leader must look whether its disk is to blame."""
         self._changed = asyncio.Event()
         self._reachable = True
 
@@ -97,6 +99,7 @@ class LeaderFetcher:
         for key in moved:
             self._positions.name(key)
         self._resting = {key: 0.0 for key in self._resting if key in epochs}  # Something is new: all try again.
+        self._doubted &= epochs.keys()
         self._changed.set()
 
     async def run(self) -> None:
@@ -158,6 +161,7 @@ class LeaderFetcher:
             fetch_offset=replica.log.log_end_offset,  # Synced: see `_pull`.
             last_fetched_epoch=replica.log.last_epoch,
             log_start_offset=replica.log.log_start_offset,
+            check_crcs=key in self._doubted,
         )
 
     def _rest(self, key: TopicIdPartition, wait_ms: float) -> None:
@@ -252,13 +256,22 @@ class LeaderFetcher:
             _cut(replica, result.diverging)
             return True
         if batches:
-            replica.append_fetched(batches)
+            self._append(replica, batches)
         replica.learn_marks(
             result.high_watermark,
             log_start_offset=result.log_start_offset,
             replicated_offset=result.replicated_offset,
         )
         return True
+
+    def _append(self, replica: Replica, batches: memoryview) -> None:
+        key = replica.assignment.key
+        try:
+            replica.append_fetched(batches)
+        except CorruptBatchError:
+            self._doubted.add(key)
+            raise
+        self._doubted.discard(key)
 
     def _on_error(self, replica: Replica, error: RaftlogError) -> bool:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, ErrorCode, RaftlogError, RetriableError, StaleRouteError, StorageError
@@ -133,11 +134,13 @@ class ReadableReplica:
         *,
         any_replica: bool = False,
         isolation: Isolation = "read_uncommitted",
+        check_crcs: bool = True,
     ) -> ReadResult:
         """Return batches below the high watermark, or below the last stable offset, for a consumer.
 
         Args:
             any_replica: a follower may answer too, up to the high watermark that it knows.
+            check_crcs: see `find_sound`.
 
         Raises:
             RetriableError: OFFSET_NOT_AVAILABLE: this follower does not know yet that `offset` may be read.
@@ -149,7 +152,8 @@ class ReadableReplica:
             self._require_known_visible(offset)
         else:
             self.require_leader()
-        found = self.find_sound(offset, max_bytes, limit_offset=self.visible_end_offset(isolation))
+        end = self.visible_end_offset(isolation)
+        found = self.find_sound(offset, max_bytes, limit_offset=end, check_crcs=check_crcs)
         return ReadResult(
             data=found.data,
             high_watermark=self.high_watermark,
@@ -178,16 +182,25 @@ class ReadableReplica:
         """Return the bytes of what `find_sound` finds."""
         return in_memory(self.find_sound(offset, max_bytes, limit_offset=limit_offset).data)
 
-    def find_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> SoundBatches:
+    def find_sound(
+        self, offset: Offset, max_bytes: int, *, limit_offset: Offset, check_crcs: bool = True
+    ) -> SoundBatches:
         """Return whole batches whose checksums are right, up to where the disk is damaged.
+
+        Args:
+            check_crcs: False leaves the payloads of large batches to who reads them, as long as nothing is known to
+                be damaged: who finds one asks again, with True.
 
         Raises:
             OffsetOutOfRangeError: `offset` is outside the log.
             StorageError: the batch that holds `offset` is damaged.
         """
-        found = self.log.find_sound(offset, max_bytes, limit_offset=limit_offset)
+        check_crcs = check_crcs or self.damage is not None
+        found = self.log.find_sound(offset, max_bytes, limit_offset=limit_offset, check_crcs=check_crcs)
         if found.problem:
             self.note_damage(offset, found.problem)
+        if isinstance(found.data, FileRange):
+            found.data.on_damage = partial(self.note_damage, offset)
         if found.problem and not found.data:
             raise self._damaged(offset, found.problem)
         return found

@@ -190,7 +190,8 @@ class ReplicaFetchServer:
                 return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, diverging=told), b""
             core, end = replica.require_leader(), replica.log.log_end_offset
             if max_bytes > 0:
-                data = replica.find_sound(asked.fetch_offset, max_bytes, limit_offset=end).data
+                found = replica.find_sound(asked.fetch_offset, max_bytes, limit_offset=end, check_crcs=asked.check_crcs)
+                data = found.data
         except RaftlogError as error:
             refusal = WireError.of(error)
             return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, error=refusal), b""

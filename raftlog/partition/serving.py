@@ -67,7 +67,9 @@ def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, i
         if (diverging := _diverging(replica, asked)) is not None:
             return FetchResult(topic=asked.topic, partition=asked.partition, diverging=diverging), b""
         max_bytes = min(asked.max_bytes, max(0, left))
-        read = replica.read(asked.offset, max_bytes, any_replica=asked.any_replica, isolation=isolation)
+        read = replica.read(
+            asked.offset, max_bytes, any_replica=asked.any_replica, isolation=isolation, check_crcs=asked.check_crcs
+        )
     except RaftlogError as error:
         return FetchResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error)), b""
     data = read.data if left > 0 else b""

@@ -83,6 +83,8 @@ class FetchPartition:
     """A follower may answer, too: what it knows to be below the high watermark."""
     last_fetched_epoch: LeaderEpoch = -1
     """In which the record before `offset` was written, as the reader knows it; -1: it does not know (KIP-320)."""
+    check_crcs: bool = True
+    """False: the reader checks the payloads' checksums, and asks again with True where one is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ class ReplicaFetchPartition:
     last_fetched_epoch: LeaderEpoch
     """Leader epoch of the record before `fetch_offset`; -1 for an empty log."""
     log_start_offset: Offset = 0
+    check_crcs: bool = True
+    """False: the follower checks the payloads' checksums, and asks again with True where one is wrong."""
 
     @property
     def key(self) -> TopicIdPartition:

@@ -47,10 +47,10 @@ async def state_of(http: Http, topic: str) -> dict:
     return (await http("GET", f"/v1/topics/{topic}?consistency=local")).json["partitions"][0]
 
 
-async def fill(http: Http, topic: str, **settings: object) -> str:
+async def fill(http: Http, topic: str, values: list[str] = VALUES, **settings: object) -> str:
     """Create a topic with a batch for each value; return who leads it."""
     info = await http.create(topic, **settings)
-    for value in VALUES:
+    for value in values:
         assert (await http.produce(topic, value)).status == 200
     return f"broker-{info['partitions'][0]['leader']}"
 
@@ -92,6 +92,23 @@ async def test_a_leader_whose_disk_changed_is_replaced_and_heals(
         assert aside.with_name(f"{aside.name}.quarantined-1").is_dir()
         assert (await http.produce(topic_name, "after")).status == 200
     assert await read_values(cluster, topic_name, len(VALUES) + 1) == [*VALUES, "after"]
+
+
+async def test_a_leader_whose_readers_check_large_batches_learns_of_its_disk_from_them(
+    shared_cluster: LocalCluster, topic_name: str
+):
+    values = [f"{number:06}" * 50_000 for number in range(6)]
+    async with http_to(shared_cluster.public_url("broker-1")) as http:
+        leader = await fill(http, topic_name, values, replication_factor=3)
+        flip(shared_cluster, leader, topic_name, batch=3, at=100_000)
+
+        table, wanted = [], len(values)
+        async with asyncio.timeout(30), Consumer(shared_cluster.bootstrap, topic_name, start="earliest") as consumer:
+            while len(table) < wanted:
+                table += (await consumer.fetch_arrow()).column("value").to_pylist()
+        assert [value.decode() for value in table] == values
+        assert (await state_of(http, topic_name))["leader_epoch"] > 0
+        await until_healed(shared_cluster, leader, topic_name)
 
 
 async def test_the_last_replica_serves_what_is_sound_and_invents_nothing(shared_cluster: LocalCluster, topic_name: str):

@@ -16,6 +16,7 @@ from raftlog.broker.http import errors
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import ErrorCode, RetriableError
 from raftlog.model import Address, BrokerRegistration, PartitionAssignment, PartitionState
+from raftlog.partition.readable import in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage.data_dir import DataDir
@@ -80,7 +81,8 @@ class Broker:
             raise RetriableError("deaf")
         asked = decode_json(ReplicaFetchRequest, await request.read())
         response, parts = await self.manager.replica_fetch(asked)
-        return web.Response(body=b"".join(encode_frame(response, parts)), content_type=media.FRAME)
+        body = b"".join([*encode_frame(response), *map(in_memory, parts)])
+        return web.Response(body=body, content_type=media.FRAME)
 
     @property
     def replica(self) -> Replica:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,6 +117,75 @@ async def test_a_log_that_cannot_be_put_aside_is_not_opened_again(tmp_path: Path
         await world.until(lambda: 3 in world.state.isr)
         assert broker.values() == VALUES
         assert (dict(broker.manager.offline), broker.manager.quarantined) == ({}, 1)
+
+
+async def test_a_follower_that_receives_a_damaged_batch_has_its_leader_look(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    async with World(tmp_path) as world:
+        await world.stop(3)
+        world.state = replace(world.state, isr=(1, 2), partition_epoch=world.state.partition_epoch + 1)
+        await world.push()
+        values = [VALUES[0], "x" * 300_000, "y" * 300_000]
+        for value in values:
+            await world.produce(value)
+        damaged = bytearray(log_file(world, 1).read_bytes())
+        damaged[-300_100] ^= 1  # In the batch of the third value.
+        log_file(world, 1).write_bytes(damaged)
+        assert len(world.brokers[1].replica.find_sound(2, 1, limit_offset=3, check_crcs=False).data) > 300_000
+        assert world.brokers[1].replica.damage is None
+
+        await world.start(3)
+        await world.push()
+        await world.until(lambda: bool(world.damage_reports))
+        assert [report.broker_id for report in world.damage_reports] == [1]
+        await world.until(lambda: world.brokers[3].values() == values[:2])
+        assert "payload checksum" in caplog.text
+        with pytest.raises(RaftlogError, match="is damaged on broker 1"):  # Now it looks for whoever asks.
+            world.brokers[1].replica.find_sound(2, 1, limit_offset=3, check_crcs=False)
+
+        await world.elect(2, (2,))
+        await world.until(lambda: set(world.state.isr) == {1, 2, 3})
+        assert [world.brokers[broker].values() for broker in (1, 2, 3)] == [values] * 3
+
+
+@pytest.mark.parametrize("damage", ["EIO", "shorter"])
+async def test_what_turns_out_damaged_while_it_is_sent_is_noticed(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with World(tmp_path) as world:
+        for value in ("x" * 300_000, "y" * 300_000):
+            await world.produce(value)
+        replica = world.brokers[1].replica
+        found = replica.find_sound(0, 1 << 20, limit_offset=2, check_crcs=False).data
+        assert isinstance(found, checked.FileRange)
+
+        def sendfile(*_: int) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        out, into = socket.socketpair()
+        with monkeypatch.context() as patched, out, into:
+            if damage == "EIO":
+                patched.setattr(os, "sendfile", sendfile)
+            else:
+                os.truncate(log_file(world, 1), 200_000)
+            with pytest.raises(OSError, match="Input/output error" if damage == "EIO" else "ends before byte"):
+                found.send(out.fileno(), 250_000)
+        assert replica.damage is not None
+        await world.until(lambda: bool(world.damage_reports))
+
+
+async def test_a_reader_that_has_gone_is_no_damage(tmp_path: Path):
+    async with World(tmp_path) as world:
+        await world.produce("x" * 300_000)
+        replica = world.brokers[1].replica
+        found = replica.find_sound(0, 1 << 20, limit_offset=1, check_crcs=False).data
+        assert isinstance(found, checked.FileRange)
+        out, into = socket.socketpair()
+        into.close()
+        with out, pytest.raises(BrokenPipeError):
+            found.send(out.fileno(), 0)
+        assert replica.damage is None
 
 
 @pytest.mark.parametrize("refusal", [errno.EIO, errno.EMFILE])

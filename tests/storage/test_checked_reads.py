@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from raftlog.partition.storage.checked import SENDFILE_BYTES, WINDOW_BYTES, File
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record import NewRecord, build_batch, stamp
+from raftlog.record.batch import HEADER_BYTES
 
 SIZES = (100, 1_000, SENDFILE_BYTES - 700, SENDFILE_BYTES, WINDOW_BYTES - 600, WINDOW_BYTES, 3 * WINDOW_BYTES + 8, 40)
 
@@ -31,8 +33,11 @@ def content(data: bytes | FileRange) -> bytes:
     return data if isinstance(data, bytes) else data.read()
 
 
+@pytest.mark.parametrize("check_crcs", [True, False])
 @pytest.mark.parametrize("max_bytes", [1, 2_000, SENDFILE_BYTES, 200_000, 10_000_000])
-def test_reads_begin_with_the_batch_that_holds_the_offset_and_end_with_a_whole_one(tmp_path: Path, max_bytes: int):
+def test_reads_begin_with_the_batch_that_holds_the_offset_and_end_with_a_whole_one(
+    tmp_path: Path, max_bytes: int, check_crcs: bool
+):
     log, batches = filled(tmp_path / "p")
     end = log.log_end_offset
     for offset in range(end):
@@ -43,7 +48,7 @@ def test_reads_begin_with_the_batch_that_holds_the_offset_and_end_with_a_whole_o
                 if 2 * number + 1 >= limit or over:
                     break
                 expected, last = expected + batches[number], number
-            found = log.find_sound(offset, max_bytes, limit_offset=limit)
+            found = log.find_sound(offset, max_bytes, limit_offset=limit, check_crcs=check_crcs)
             assert content(found.data) == expected == log.read(offset, max_bytes, limit_offset=limit)
             assert (found.end_offset, found.problem) == (2 * last + 2 if expected else -1, "")
             assert isinstance(found.data, FileRange) or len(expected) < WINDOW_BYTES
@@ -65,6 +70,43 @@ def test_a_flipped_bit_ends_what_is_found(tmp_path: Path, number: int):
         at_it = log.find_sound(2 * number, 1, limit_offset=log.log_end_offset)
         assert (at_it.data, at_it.end_offset) == (b"", -1)
         assert at_it.problem
+
+
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_without_payload_checks_headers_are_checked_and_small_answers_too(tmp_path: Path, number: int):
+    log, batches = filled(tmp_path / "p")
+    start = sum(map(len, batches[:number]))
+    path = segment_path(tmp_path / "p", 0)
+    whole = path.read_bytes()
+    for at in (0, 9, 20, 25, 57, 64, len(batches[number]) - 1):
+        damaged = bytearray(whole)
+        damaged[start + at] ^= 1
+        path.write_bytes(damaged)
+        found = log.find_sound(0, 10_000_000, limit_offset=log.log_end_offset, check_crcs=False)
+        alone = log.find_sound(2 * number, 1, limit_offset=log.log_end_offset, check_crcs=False)
+        if at < HEADER_BYTES or len(batches[number]) < SENDFILE_BYTES:
+            assert (alone.data, bool(alone.problem)) == (b"", True)
+        if at < HEADER_BYTES:
+            assert content(found.data) == b"".join(batches[:number])
+            assert f"batch at byte {start}" in found.problem
+        elif len(batches[number]) > WINDOW_BYTES:
+            assert content(found.data) == bytes(damaged)
+            assert content(alone.data) == damaged[start : start + len(batches[number])]
+
+
+def test_without_payload_checks_only_headers_of_large_batches_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log, batches = filled(tmp_path / "p", (300_000,) * 20)
+    real, read = os.pread, list[int]()
+
+    def pread(descriptor: int, length: int, position: int) -> bytes:
+        read.append(length)
+        return real(descriptor, length, position)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", pread)
+        found = log.find_sound(0, 10_000_000, limit_offset=40, check_crcs=False)
+    assert len(found.data) == sum(map(len, batches))
+    assert sum(read) < 200_000
 
 
 def test_a_file_that_has_lost_its_end_is_noticed(tmp_path: Path):

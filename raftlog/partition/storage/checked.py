@@ -1,20 +1,22 @@
 """Reading batches whose checksums are right: found, checked and cut at whole batches in one pass over the file.
 
 Small answers come as bytes, which that pass has in its hands anyway. Of large ones it keeps nothing: they stay in the
-file as a `FileRange`, which goes to a socket without passing through this process.
+file as a `FileRange`, which goes to a socket without passing through this process. For readers that check payloads
+themselves (ADR 0016) only the headers of large batches are looked at.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from raftlog.checksum import crc32c
 from raftlog.model import Offset
 from raftlog.partition.storage.files import is_unreadable
+from raftlog.partition.storage.index import INTERVAL_BYTES
 from raftlog.partition.storage.scanning import Read
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import HEADER_BYTES, MAGIC
@@ -23,21 +25,28 @@ WINDOW_BYTES = 256 << 10
 """Read at once: what a processor's cache holds, and what the C library allocates without asking the kernel."""
 SENDFILE_BYTES = 64 << 10
 """From here on it is cheaper to have the kernel send a range than to read and write it."""
+_PAGE_BYTES = 4 << 10
+_LARGE_BYTES = 8 * _PAGE_BYTES
+"""After such a batch the next one's header is read alone, where payloads are not."""
 _HEADER = struct.Struct("<qI4xIBxxxI28xI4x")
 assert _HEADER.size == HEADER_BYTES
 _CRC_AT, _AFTER_CRC = 16, 20
 
 
 class FileRange:
-    """Whole batches that lie in a segment's file, and were found sound there."""
+    """Whole batches that lie in a segment's file, and were found sound there, or are checked by who asked for them.
 
-    __slots__ = ("_cuts", "_length", "_position", "_segment")
+    `on_damage` is called with what is wrong, when the file turns out not to hold them.
+    """
+
+    __slots__ = ("_cuts", "_length", "_position", "_segment", "on_damage")
 
     def __init__(self, segment: Segment, position: int, length: int) -> None:
         self._segment = segment
         self._cuts = segment.cuts
         self._position = position
         self._length = length
+        self.on_damage: Callable[[str], None] | None = None
 
     def __len__(self) -> int:
         return self._length
@@ -49,9 +58,13 @@ class FileRange:
             OSError: they cannot be read any more.
         """
         self._require_there()
-        data = self._segment.file.pread(self._length, self._position)
+        try:
+            data = self._segment.file.pread(self._length, self._position)
+        except OSError as error:
+            self._note(error)
+            raise
         if len(data) != self._length:
-            raise ConnectionAbortedError(f"{self._segment.path} ends before byte {self._position + self._length}")
+            raise self._short()
         return data
 
     def send(self, descriptor: int, start: int) -> int:
@@ -62,15 +75,30 @@ class FileRange:
             OSError: from the system, or the log was cut meanwhile.
         """
         self._require_there()
-        with self._segment.file.use() as source:
-            sent = os.sendfile(descriptor, source, self._position + start, self._length - start)
+        try:
+            with self._segment.file.use() as source:
+                sent = os.sendfile(descriptor, source, self._position + start, self._length - start)
+        except OSError as error:
+            self._note(error)
+            raise
         if sent == 0:
-            raise ConnectionAbortedError(f"{self._segment.path} ends before byte {self._position + self._length}")
+            raise self._short()
         return sent
 
     def _require_there(self) -> None:
         if self._segment.cuts != self._cuts:
             raise ConnectionAbortedError(f"{self._segment.path} was cut or closed while it was being read")
+
+    def _note(self, error: OSError) -> None:
+        """Tell of a disk that cannot read the range; a socket that fails is no damage."""
+        if self.on_damage is not None and is_unreadable(error):
+            self.on_damage(f"the disk cannot read byte {self._position} and what follows: {error.strerror}")
+
+    def _short(self) -> ConnectionAbortedError:
+        problem = f"{self._segment.path} ends before byte {self._position + self._length}"
+        if self.on_damage is not None:
+            self.on_damage(problem)
+        return ConnectionAbortedError(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +111,25 @@ class SoundBatches:
     problem: str = ""
 
 
-def find_sound(segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset) -> SoundBatches:
+def find_sound(
+    segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset, *, check_crcs: bool = True
+) -> SoundBatches:
     """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long.
 
     The first one is returned even if it alone exceeds `max_bytes`.
+
+    Args:
+        check_crcs: every payload's, too; else only of those that have been read anyway, because they are small.
 
     Raises:
         OSError: the file cannot be read.
         CorruptBatchError: its index had to be built again, and the log is damaged before `offset`.
     """
     with segment.reading() as read:
-        walk = _Walk(read, segment.position_near(offset), segment.size)
+        walk = _Walk(read, segment.position_near(offset), segment.size, check_crcs=check_crcs)
         if not walk.stands_at_or_before(offset):
             # Either the index or the log is wrong: what both say together tells which.
-            walk = _Walk(read, segment.position_before(offset), segment.size)
+            walk = _Walk(read, segment.position_before(offset), segment.size, check_crcs=check_crcs)
         return _find(segment, walk, offset, max_bytes, limit_offset)
 
 
@@ -134,13 +167,15 @@ class _Walk:
     It decodes nothing that it does not need: it is in the way of every record that leaves a broker.
     """
 
-    def __init__(self, read: Read, position: int, end: int) -> None:
+    def __init__(self, read: Read, position: int, end: int, *, check_crcs: bool) -> None:
         self.position = position
         self.problem = ""
         self._read = read
         self._end = end
+        self._check_crcs = check_crcs
         self._window = b""
         self._window_at = position
+        self._window_bytes = WINDOW_BYTES if check_crcs else SENDFILE_BYTES + INTERVAL_BYTES
 
     def header(self) -> _Header | None:
         """Return the header of the batch at `position`, if there is one and it is sound."""
@@ -172,7 +207,11 @@ class _Walk:
         self.position += header.length
 
     def check(self, header: _Header) -> bool:
-        """Step over the batch at `position`, if its payload is sound."""
+        """Step over the batch at `position`, if its payload is sound, or large and checked by its reader."""
+        if not self._check_crcs and self.position + header.length > self._window_at + len(self._window):
+            self._window_bytes = _PAGE_BYTES if header.length >= _LARGE_BYTES else WINDOW_BYTES
+            self.position += header.length
+            return True
         crc = 0
         for piece in self._pieces(self.position + HEADER_BYTES, self.position + header.length):
             crc = crc32c(piece, crc)
@@ -202,7 +241,7 @@ class _Walk:
     def _load(self, position: int) -> None:
         self._window_at, self._window = position, b""
         try:
-            self._window = self._read(min(WINDOW_BYTES, self._end - position), position)
+            self._window = self._read(min(self._window_bytes, self._end - position), position)
         except OSError as error:
             if not is_unreadable(error):
                 raise

@@ -111,8 +111,13 @@ class PartitionLog(SegmentedLog):
         except (CorruptBatchError, OSError) as error:
             raise StorageError(f"{self.folder} cannot be read at offset {offset}: {error}") from error
 
-    def find_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> SoundBatches:
+    def find_sound(
+        self, offset: Offset, max_bytes: int, *, limit_offset: Offset, check_crcs: bool = True
+    ) -> SoundBatches:
         """Like `read`, for batches whose checksums are right, up to the first one that is damaged or unreadable.
+
+        Args:
+            check_crcs: see `checked.find_sound`.
 
         Raises:
             OffsetOutOfRangeError: `offset` is below the log start or above the log end.
@@ -122,7 +127,7 @@ class PartitionLog(SegmentedLog):
         if offset >= min(limit_offset, self.log_end_offset):
             return SoundBatches()
         try:
-            return find_sound(self._segment_of(offset), offset, max_bytes, limit_offset)
+            return find_sound(self._segment_of(offset), offset, max_bytes, limit_offset, check_crcs=check_crcs)
         except (CorruptBatchError, OSError) as error:
             problem = f"{self.folder} cannot be read at offset {offset}: {error}"
             if isinstance(error, CorruptBatchError) or is_unreadable(error):
