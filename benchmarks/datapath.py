@@ -235,19 +235,23 @@ def _drain_broker(address: Address, requests: list[bytes], rounds: int, buffer: 
     return total
 
 
+_EGRESS = ((64 << 10, _MB), (256 << 10, _MB), (_MB, _MB), (256 << 10, 4 * _MB), (_MB, 4 * _MB))
+"""Bytes of a batch, and of a fetch: 4 MB is what a `Consumer` asks for at once of one partition."""
+
+
 def egress(effort: Effort) -> list[Figure]:
     """One broker sends what it has, asked as our clients ask, and its reader throws it away; beside raw `sendfile`."""
     size = effort.pick(128, quick=32) * _MB
     figures = []
-    buffer = memoryview(bytearray(4 * _MB))
+    buffer = memoryview(bytearray(5 * _MB))
     with running(controllers=1, brokers=1) as cluster, tempfile.TemporaryDirectory(dir="build") as folder:
         pid = cluster.pid("broker-1")
         assert pid is not None
-        for batch_bytes in (64 << 10, 256 << 10, _MB):
-            name = f"egress_{batch_bytes >> 10}kb"
+        for batch_bytes, fetch_bytes in _EGRESS:
+            name = f"egress_{batch_bytes >> 10}kb_in_{fetch_bytes // _MB}mb"
             batch = _batch(1_000, batch_bytes)
             asyncio.run(_fill(cluster, name, batch, size // len(batch)))
-            per_fetch = max(1, _MB // len(batch))
+            per_fetch = max(1, fetch_bytes // len(batch))
             records = batch_bytes // 1_000
             offsets = [n * records for n in range(0, size // len(batch) - per_fetch, per_fetch)]
             requests = _fetches(name, offsets, per_fetch * len(batch))
@@ -286,7 +290,7 @@ def _egress(
                 strict=True,
             ):
                 samples.append(value)
-    bounds = (Bound(statistic="median", at_least=0.7),) if name != "egress_64kb" else ()
+    bounds = (Bound(statistic="median", at_least=0.7),) if name.endswith("_in_4mb") else ()
     return [
         Figure(name=f"{name}_share_of_sendfile", samples=ratios, bounds=bounds),
         Figure(name=f"{name}_mb_per_s", samples=rates),

@@ -122,14 +122,21 @@ class Cluster:
         max_wait_ms: int = 500,
         isolation: Isolation = "read_uncommitted",
         rack: str = "",
+        check_crcs: bool = True,
     ) -> Fetched:
         """Read whole batches from `offset` on; nothing when none came within `max_wait_ms`.
 
         Args:
             rack: where this reader is: an in-sync replica in this rack is read rather than a leader elsewhere.
+            check_crcs: False if the caller checks payloads, and asks again with True where one is damaged.
         """
         asked = FetchPartition(
-            topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=max_bytes, topic_id=topic_id
+            topic=partition.topic,
+            partition=partition.partition,
+            offset=offset,
+            max_bytes=max_bytes,
+            topic_id=topic_id,
+            check_crcs=check_crcs,
         )
         request = FetchRequest(partitions=(asked,), max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
 

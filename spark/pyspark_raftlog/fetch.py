@@ -18,16 +18,17 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from pyspark_raftlog.background import background
-from pyspark_raftlog.cluster import Cluster, Fetched
+from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.offsets import OffsetRange, data_loss
 from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.pushdown import ANYTHING, Wanted
 from pyspark_raftlog.schema import BatchShaper
-from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, RetriableError
+from raftlog.errors import CorruptBatchError, NotFoundError, OffsetOutOfRangeError, RaftlogError, RetriableError
 from raftlog.model import Offset
 from raftlog.record.arrow import to_arrow_with_offsets
 from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
 from raftlog.record.control import AbortedBatches, readable_batches
+from raftlog.wire.data import FetchResult
 
 Chunk: TypeAlias = list[tuple[BatchHeader, memoryview]]
 """The batches of one fetch that may hold records to read."""
@@ -69,12 +70,11 @@ def read_range(
 
 
 def records_in(wanted: OffsetRange, chunks: Iterable[Chunk], times: Wanted = ANYTHING) -> Iterator[pa.RecordBatch]:
-    """Decode what lies inside the range: batches may begin before it and end after it."""
+    """Decode what lies inside the range: batches may begin before it and end after it. They were found sound."""
     for chunk in chunks:
         for header, view in chunk:
             if header.base_offset >= wanted.end or header.max_timestamp < times.low:
                 continue
-            verify_payload_crc(header, view)
             batch = to_arrow_with_offsets(header, view, from_offset=wanted.start)
             if header.next_offset > wanted.end:
                 batch = batch.slice(0, pc.sum(pc.less(batch.column("offset"), wanted.end)).as_py() or 0)
@@ -157,10 +157,9 @@ class RangeFetch:
         """Return the next chunk and the offset after it. The chunk is empty where lost records were skipped."""
         max_bytes = size.for_records(self.wanted.end - offset)
         try:
-            result, data = await self._fetch(cluster, offset, max_bytes)
+            result, chunk = await self._fetch(cluster, offset, max_bytes)
         except (OffsetOutOfRangeError, NotFoundError) as error:
             return await self._skip_lost(cluster, offset, error), []
-        chunk = list(iter_batches(data))
         size.learn(chunk)
         next_offset = chunk[-1][0].next_offset
         if next_offset <= offset:
@@ -168,27 +167,45 @@ class RangeFetch:
         # Markers, and what was aborted, take offsets but are no records: passing over them loses nothing.
         return next_offset, list(readable_batches(chunk, AbortedBatches(result.aborted), from_offset=offset))
 
-    async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> Fetched:
-        """Wait for data: the range was readable when planned, but a new leader may need a moment to know it."""
-        partition = self.wanted.topic_partition
+    async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> tuple[FetchResult, Chunk]:
+        """Wait for data: the range was readable when planned, but a new leader may need a moment to know it.
+
+        Raises:
+            CorruptBatchError: a checksum is wrong, and is again although the broker has checked what it sent.
+        """
+        partition, check_crcs = self.wanted.topic_partition, False
         try:
             async with asyncio.timeout(self.options.timeout_ms / 1000):
                 while True:
-                    fetched = await cluster.fetch(
+                    result, data = await cluster.fetch(
                         partition,
                         offset,
                         topic_id=self.topic_id,
                         max_bytes=max_bytes,
                         isolation=self.options.isolation,
                         rack=self.options.rack,
+                        check_crcs=check_crcs,
                     )
-                    if fetched[1]:
-                        return fetched
+                    try:
+                        if data:
+                            return result, self._verified(data)
+                    except CorruptBatchError as error:
+                        if check_crcs:
+                            raise
+                        check_crcs = True
+                        _log.warning("%s: %s; its broker is asked to check it", partition, error.message)
         except TimeoutError:
             raise RetriableError(
                 f"{partition}: no records from offset {offset} within {self.options.timeout_ms} ms, though the range "
                 f"to {self.wanted.end} was readable before; is the leader isolated from its followers?"
             ) from None
+
+    def _verified(self, data: memoryview) -> Chunk:
+        chunk = list(iter_batches(data))
+        for header, view in chunk:
+            if header.base_offset < self.wanted.end:
+                verify_payload_crc(header, view)
+        return chunk
 
     async def _skip_lost(self, cluster: Cluster, offset: Offset, error: RaftlogError) -> Offset:
         """Return where to go on after a loss, if losses are allowed."""

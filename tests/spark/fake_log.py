@@ -51,6 +51,8 @@ class FakePartition:
     high_watermark: int = 0
     open_from: int | None = None
     """Where a transaction began that is not decided."""
+    sound_batches: list[bytes] | None = None
+    """What heals the log once a reader asks to have it checked."""
     next_sequences: dict[tuple[int, int], int] = field(default_factory=dict)
     open: dict[int, list[bytes]] = field(default_factory=dict)
     """Batches of transactions that have not ended, by producer id. They are stored when they commit."""
@@ -155,9 +157,10 @@ class FakeLog:
         log.batches = [batch for batch in log.batches if parse_header(batch).next_offset > offset]
         log.log_start_offset = offset
 
-    def corrupt(self, topic: str, partition: int = 0) -> None:
-        """Flip one bit in the payload of the last batch."""
+    def corrupt(self, topic: str, partition: int = 0, *, heals: bool = False) -> None:
+        """Flip one bit in the payload of the last batch; `heals`: until somebody asks to have it checked."""
         batches = self.topics[topic][partition].batches
+        self.topics[topic][partition].sound_batches = list(batches) if heals else None
         damaged = bytearray(batches[-1])
         damaged[-1] ^= 1
         batches[-1] = bytes(damaged)
@@ -351,6 +354,8 @@ class FakeLog:
     def _read(self, asked: FetchPartition, isolation: str) -> tuple[FetchResult, bytes]:
         try:
             log = self._log(asked.topic, asked.partition)
+            if asked.check_crcs and log.sound_batches is not None:
+                log.batches, log.sound_batches = log.sound_batches, None
             data = log.read(asked.offset, asked.max_bytes, isolation)
         except RaftlogError as error:
             return FetchResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error)), b""

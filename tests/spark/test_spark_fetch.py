@@ -167,6 +167,12 @@ def test_a_flipped_bit_is_found(topic):
     assert offsets_of(topic, 0, 90) == list(range(90))
 
 
+def test_a_broker_whose_batch_is_damaged_is_asked_to_look(topic, caplog):
+    topic.corrupt("t", heals=True)
+    assert offsets_of(topic, 0, 100) == list(range(100))
+    assert "payload checksum" in caplog.text
+
+
 def test_the_ends_of_a_log_are_asked_of_its_leader(topic):
     topic.delete_before("t", 40)
     loop = background()
