@@ -127,7 +127,13 @@ class Disks:
         if not files:
             return None
         path = dice.choice(files)
-        at, bit = dice.randrange(path.stat().st_size - spared), 1 << dice.randrange(8)
+        at, size = dice.randrange(path.stat().st_size - spared), path.stat().st_size
+        self.flip(host, path, at, 1 << dice.randrange(8))
+        return f"{path.relative_to(disk.folder)} at byte {at} of {size}"
+
+    def flip(self, host: str, path: Path, at: int, bit: int = 1) -> None:
+        """Flip one bit of a byte."""
+        disk = self.by_host[host]
         with path.open("r+b") as file:
             content = file.read()
             file.seek(at)
@@ -135,7 +141,6 @@ class Disks:
         inode = path.stat().st_ino
         if at < len(synced := disk.contents.get(inode, b"")):
             disk.contents[inode] = synced[:at] + bytes((synced[at] ^ bit,)) + synced[at + 1 :]
-        return f"{path.relative_to(disk.folder)} at byte {at} of {len(content)}"
 
     # A loss of power.
 

@@ -17,13 +17,22 @@ import pysyncobj.syncobj as core_module
 from pysyncobj.node import Node
 
 from raftlog.metadata_quorum import quorum
-from raftlog.partition.storage import data_dir
+from raftlog.partition.storage import checked, data_dir
+from raftlog.record.batch import HEADER_BYTES
 from simulation.cluster.connection import FakeSocket
 from simulation.cluster.loop import CURRENT, ProcessDiedError, SimulatedLoop
 
 TICK_S = 0.03
 """Of the Raft core: three times the real one, which takes a tenth of all the time that a simulation takes."""
 EPOCH_US = 1_700_000_000_000_000
+SMALL_READS = {
+    "SENDFILE_BYTES": 512,
+    "INTERVAL_BYTES": 256,
+    "WINDOW_BYTES": 1024,
+    "LARGE_BYTES": 512,
+    "HEADER_READ_BYTES": HEADER_BYTES,
+}
+"""As small beside the batches that are simulated as the real ones are beside batches of 1 MB: readers check some."""
 
 
 async def _fake_socket(addr_infos: Any, **_: Any) -> FakeSocket:
@@ -63,6 +72,7 @@ def machine(
         (os, "urandom", dice.randbytes),
         (os, "_exit", leave),
         (data_dir, "boot_id", boot_id),
+        *((checked, name, size) for name, size in SMALL_READS.items()),
         (random, "random", dice.random),
         (random, "choice", dice.choice),
         (random, "shuffle", dice.shuffle),

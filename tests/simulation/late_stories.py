@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from telling import story
 
+from raftlog.record.batch import HEADER_BYTES
 from simulation.cluster.nodes import Node
 from simulation.cluster.script import Script
 
@@ -131,4 +133,24 @@ async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script
     await script.pass_time(1.0)
     net.slow.clear()
     script.speak()
+    await script.in_sync()
+
+
+@story()
+async def scenario_19_a_follower_finds_what_has_changed_on_its_leaders_disk(script: Script) -> None:
+    """Its leader has checked headers only. It looks once its follower asks, and another one leads."""
+    leader, (one, other) = script.leader(), script.followers()
+    await script.acknowledged(20)
+    script.world.lose_power(one)
+    script.world.replace_disk(one)
+    await script.in_sync(leader, other)
+    replica = script.replica(leader)
+    assert replica is not None
+    first, second, third = islice(replica.log.scan_headers(), 3)
+    at = first.batch_length + second.batch_length + HEADER_BYTES + third.payload_length // 2
+    script.world.disks.flip(leader.host, replica.log.segments[0].path, at)
+    leader.rotten = True
+    script.world.power_on(one)
+    script.world.start(one)
+    await script.leads(other)
     await script.in_sync()

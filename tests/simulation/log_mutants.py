@@ -11,7 +11,7 @@ from mutating import mutant, told_by
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller
 from raftlog.metadata_quorum.controller import brokers
-from raftlog.partition import fetcher, record_deletion, replica_manager, replica_serving
+from raftlog.partition import fetcher, following, record_deletion, replica_manager, replica_serving
 from raftlog.partition.core import leader
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage import data_dir, epochs, files, log, log_files, log_segments, recovery, sync
@@ -195,6 +195,17 @@ def followers_keep_what_the_leader_deleted(patch: Any) -> None:
             self, mark, log_start_offset=0, replicated_offset=replicated_offset
         ),
     )
+
+
+@mutant
+def followers_take_what_nobody_has_checked(patch: Any) -> None:
+    patch(following, "verify_payload_crc", lambda *_: None)
+
+
+@mutant
+def a_leader_is_not_asked_to_look_at_its_disk(patch: Any) -> None:
+    """Its followers ask again and again for a batch that is damaged there."""
+    patch(fetcher.LeaderFetcher, "_append", lambda _, replica, batches: replica.append_fetched(batches))
 
 
 @mutant

@@ -25,9 +25,9 @@ WINDOW_BYTES = 256 << 10
 """Read at once: what a processor's cache holds, and what the C library allocates without asking the kernel."""
 SENDFILE_BYTES = 64 << 10
 """From here on it is cheaper to have the kernel send a range than to read and write it."""
-_PAGE_BYTES = 4 << 10
-_LARGE_BYTES = 8 * _PAGE_BYTES
-"""After such a batch the next one's header is read alone, where payloads are not."""
+HEADER_READ_BYTES = 4 << 10
+LARGE_BYTES = 32 << 10
+"""After such a batch only so much is read as its successor's header needs, where payloads are not checked."""
 _HEADER = struct.Struct("<qI4xIBxxxI28xI4x")
 assert _HEADER.size == HEADER_BYTES
 _CRC_AT, _AFTER_CRC = 16, 20
@@ -209,7 +209,7 @@ class _Walk:
     def check(self, header: _Header) -> bool:
         """Step over the batch at `position`, if its payload is sound, or large and checked by its reader."""
         if not self._check_crcs and self.position + header.length > self._window_at + len(self._window):
-            self._window_bytes = _PAGE_BYTES if header.length >= _LARGE_BYTES else WINDOW_BYTES
+            self._window_bytes = HEADER_READ_BYTES if header.length >= LARGE_BYTES else WINDOW_BYTES
             self.position += header.length
             return True
         crc = 0
