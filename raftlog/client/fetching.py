@@ -280,7 +280,9 @@ class Fetcher:
         try:
             batches = list(record.iter_batches(part))
         except CorruptBatchError as error:
-            self.failures.append(Failure(partition, error))
+            if position.check_crcs:
+                self.failures.append(Failure(partition, error))
+            position.check_crcs = True
             return
         aborted = record.AbortedBatches(result.aborted)
         last = batches[-1][0]

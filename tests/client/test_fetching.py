@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextlib import AbstractAsyncContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from raftlog.client.fetching import Fetcher
 from raftlog.client.reader import PartitionReader
-from raftlog.errors import OffsetOutOfRangeError, StaleRouteError
+from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StaleRouteError
 from raftlog.model import Address, TopicPartition
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import stamp
@@ -77,6 +78,10 @@ class Log(Leader):
     def __init__(self, *, end: int, waits: bool = False) -> None:
         super().__init__()
         self.end = end
+        self.damaged: list[int] = []
+        """At which byte the first batch is damaged, the next times that it is asked for."""
+        self.checked: dict[int, list[bool]] = defaultdict(list)
+        """By offset: whether the broker was to check the batch, each time that it was asked for."""
         self.waits = waits
         self.positions: list[dict[int, int]] = []
         """What was asked for, by partition, in each request."""
@@ -93,6 +98,9 @@ class Log(Leader):
                 continue
             batch = build_batch([NewRecord(b"v%d" % n) for n in (part.offset, part.offset + 1)])
             stamp(batch, base_offset=part.offset, leader_epoch=0)
+            self.checked[part.offset].append(part.check_crcs)
+            if part.offset == 0 and self.damaged:
+                batch[self.damaged.pop()] ^= 1
             results.append(FetchResult(topic="t", partition=part.partition, length=len(batch)))
             body += batch
         return FetchResponse(partitions=tuple(results)), memoryview(body)
@@ -208,4 +216,31 @@ async def test_what_is_ready_is_not_held_back_to_hear_whom_to_ask_next():
     chunk = await reader.next_chunk(5_000)
     assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
     assert log.positions == [{0: 0}]
+    await reader.fetcher.close()
+
+
+@pytest.mark.parametrize("at", [30, -1], ids=["header", "payload"])
+async def test_what_arrives_damaged_is_asked_for_again_once_and_checked(at: int):
+    log = Log(end=100)
+    reader = _reader(log)
+    reader.begin({T0: 0})
+
+    async def read() -> list[int]:
+        async with asyncio.timeout(10):
+            while True:
+                chunk = await reader.next_chunk(5_000)
+                if chunk is not None and (records := reader.take(chunk, None)):
+                    return [record.offset for record in records]
+
+    log.damaged = [at]
+    assert await read() == [0, 1]
+    assert log.checked[0] == [False, True]
+
+    reader.begin({T0: 0})
+    log.damaged = [at, at]
+    log.checked.clear()
+    with pytest.raises(CorruptBatchError):
+        await read()
+    assert await read() == [0, 1]
+    assert log.checked[0] == [False, True, True]
     await reader.fetcher.close()
