@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResponse, FetchResult
 
+_log = logging.getLogger(__name__)
 ANSWER_MARGIN_MS = 5_000
 REPLICA_AVOIDED_S = 5.0
 """After a follower has failed the leader is read for this long."""
@@ -282,7 +284,9 @@ class Fetcher:
         except CorruptBatchError as error:
             if position.check_crcs:
                 self.failures.append(Failure(partition, error))
-            position.check_crcs = True
+            else:
+                position.check_crcs = True
+                _log.warning("%s: %s; asking again", partition, error.message)
             return
         aborted = record.AbortedBatches(result.aborted)
         last = batches[-1][0]

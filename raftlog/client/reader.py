@@ -144,7 +144,7 @@ class PartitionReader:
         self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition], check_crcs=True)
         if chunk.was_checked and not quietly:
             raise error
-        _log.warning("%s: %s; its broker is asked to check it", chunk.partition, error.message)
+        _log.warning("%s: %s; asking again", chunk.partition, error.message)
 
     def _note(self, chunk: Chunk) -> None:
         """Note how far the application has been given a chunk."""

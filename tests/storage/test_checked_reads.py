@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ def filled(folder: Path, sizes: tuple[int, ...] = SIZES) -> tuple[PartitionLog, 
         log.append(batch)
         batches.append(bytes(batch))
     return log, batches
+
+
+def flips(folder: Path, start: int, length: int) -> Iterator[tuple[int, bytes]]:
+    """Damage one byte of a batch after another; yield which, and the whole file."""
+    path = segment_path(folder, 0)
+    whole = path.read_bytes()
+    for at in (0, 9, 20, 25, 57, 64, length // 2, length - 1):
+        damaged = bytearray(whole)
+        damaged[start + at] ^= 1
+        path.write_bytes(damaged)
+        yield at, bytes(damaged)
 
 
 def content(data: bytes | FileRange) -> bytes:
@@ -58,12 +70,7 @@ def test_reads_begin_with_the_batch_that_holds_the_offset_and_end_with_a_whole_o
 def test_a_flipped_bit_ends_what_is_found(tmp_path: Path, number: int):
     log, batches = filled(tmp_path / "p")
     start = sum(map(len, batches[:number]))
-    path = segment_path(tmp_path / "p", 0)
-    whole = path.read_bytes()
-    for at in (0, 9, 20, 25, 57, 64, len(batches[number]) // 2, len(batches[number]) - 1):
-        damaged = bytearray(whole)
-        damaged[start + at] ^= 1
-        path.write_bytes(damaged)
+    for _ in flips(tmp_path / "p", start, len(batches[number])):
         found = log.find_sound(0, 10_000_000, limit_offset=log.log_end_offset)
         assert content(found.data) == b"".join(batches[:number])
         assert f"batch at byte {start}" in found.problem
@@ -76,12 +83,7 @@ def test_a_flipped_bit_ends_what_is_found(tmp_path: Path, number: int):
 def test_without_payload_checks_headers_are_checked_and_small_answers_too(tmp_path: Path, number: int):
     log, batches = filled(tmp_path / "p")
     start = sum(map(len, batches[:number]))
-    path = segment_path(tmp_path / "p", 0)
-    whole = path.read_bytes()
-    for at in (0, 9, 20, 25, 57, 64, len(batches[number]) - 1):
-        damaged = bytearray(whole)
-        damaged[start + at] ^= 1
-        path.write_bytes(damaged)
+    for at, damaged in flips(tmp_path / "p", start, len(batches[number])):
         found = log.find_sound(0, 10_000_000, limit_offset=log.log_end_offset, check_crcs=False)
         alone = log.find_sound(2 * number, 1, limit_offset=log.log_end_offset, check_crcs=False)
         if at < HEADER_BYTES or len(batches[number]) < SENDFILE_BYTES:
