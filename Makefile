@@ -22,10 +22,11 @@ SUITE ?= quorum
 DURATION ?=
 HOURS ?=
 KILLS ?=
+LOAD ?=
 # Mounts of the chaos suite in a namespace of their own: the kernel undoes them when the last process has ended, however it did.
 UNSHARE := $(shell unshare --mount true 2>/dev/null && echo unshare --mount --propagation slave)
 
-.PHONY: help install demo test check format chaos chaos-mutants sim mutants bench bench-peers clean
+.PHONY: help install demo test check format chaos soak chaos-mutants sim mutants bench bench-peers clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,8 +62,11 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", SEED=s, KILLS=n; DURATION=seconds for `swarm` and `controllers`; HOURS=8 goes on).
-	@DURATION=$(DURATION) HOURS=$(HOURS) SEED=$(SEED) KILLS=$(KILLS) $(UNSHARE) $(BIN)/python -m chaos $(SCENARIO)
+chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", SEED=s, KILLS=n; LOAD=records a second beside; DURATION=seconds for `swarm` and `controllers`; HOURS=8 goes on).
+	@DURATION=$(DURATION) HOURS=$(HOURS) SEED=$(SEED) KILLS=$(KILLS) LOAD=$(LOAD) $(UNSHARE) $(BIN)/python -m chaos $(SCENARIO)
+
+soak: install ## Steady load with restarts for HOURS=8: memory, descriptors, threads, tasks, disk and p99 by the hour; fails on growth (LOAD=records a second).
+	@HOURS=$(HOURS) LOAD=$(LOAD) $(BIN)/python -m chaos.soak
 
 chaos-mutants: install ## Break a rule in every node of a real cluster, and see a chaos scenario turn red (ONLY="name name").
 	@PYTHONPATH=. $(UNSHARE) $(BIN)/python tests/chaos/chaos_mutants.py $(ONLY)

@@ -1,7 +1,8 @@
 """`make chaos [SCENARIO=name]`: runs scenarios one after another; the last line is one JSON object.
 
 SEED draws what is drawn; DURATION (seconds) is how long `controllers`, `groups` and `swarm` go on; KILLS, how often
-`failover` kills. With HOURS, `swarm` is played on and on, each time with the next seed. See docs/chaos.md.
+`failover` kills; LOAD, how many bulk records a second go on beside the checked keys. With HOURS, `swarm` is played on
+and on, each time with the next seed. See docs/chaos.md.
 """
 
 from __future__ import annotations

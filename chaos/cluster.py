@@ -15,7 +15,7 @@ from typing import Any, Self
 import raftlog
 from chaos.capabilities import Capabilities
 from chaos.connections import direct_connections
-from chaos.disks import DATA, Disks
+from chaos.disks import DATA, DISK_BYTES, Disks
 from chaos.links import Links
 from chaos.shim import Shim
 from chaos.topology import CLIENT, Topology
@@ -39,6 +39,7 @@ class ChaosCluster:
             but signals and the network is used.
         command: what to run instead of `raftlog server start`.
         extra: more settings of nodes; see `LocalCluster`.
+        disk_bytes: the size of each node's disk, if it has one of its own.
     """
 
     def __init__(
@@ -49,12 +50,13 @@ class ChaosCluster:
         capabilities: Capabilities | None = None,
         command: Sequence[str] = SERVER,
         extra: Mapping[str, Mapping[str, Any]] | None = None,
+        disk_bytes: int = DISK_BYTES,
     ) -> None:
         names = LocalCluster(folder, port=0, brokers=brokers).names
         self.topology = Topology.of(names)
         hosts = {name: self.topology.host(name) for name in names}
         has = capabilities or Capabilities({"disk": "not asked for", "shim": "not asked for"})
-        self.disks = Disks(folder, names) if has.has("disk") else None
+        self.disks = Disks(folder, names, size=disk_bytes) if has.has("disk") else None
         self.shim = Shim(folder) if has.has("shim") else None
         settings = merged(extra or {}, {"*": {"data_dir": DATA}} if self.disks else {})
         self.nodes = LocalCluster(

@@ -130,8 +130,8 @@ class Disk:
 class Disks:
     """The disks of one cluster."""
 
-    def __init__(self, folder: Path, names: Iterable[str]) -> None:
-        self._disks = {name: Disk(folder, name) for name in names}
+    def __init__(self, folder: Path, names: Iterable[str], *, size: int = DISK_BYTES) -> None:
+        self._disks = {name: Disk(folder, name, size=size) for name in names}
 
     def __getitem__(self, name: str) -> Disk:
         return self._disks[name]

@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 
 import raftlog
+from chaos.bulk_load import BulkLoadError, bulk_load, judge_bulk, settings_for_load
 from chaos.cluster import ChaosCluster
 from chaos.crowd import SESSION_TIMEOUT_MS, Crowd
 from chaos.group_checker import GroupVerdict, check_group
@@ -41,6 +42,7 @@ NAME = "groups"
 DEFAULT_DURATION_S = 60.0
 TOPIC, GROUP = "chaos", "chaos"
 PARTITIONS = 6
+BROKERS = 3
 PAUSE_S = 0.02
 """Between two records of a partition."""
 CAUGHT_UP_WITHIN_S = 60.0
@@ -198,12 +200,18 @@ async def run_groups(folder: Path, options: Options) -> Outcome:
     shutil.rmtree(folder, ignore_errors=True)
     run, broken = _Run(options.seed, options.duration_s or DEFAULT_DURATION_S), ""
     try:
-        async with ChaosCluster(folder / "cluster", command=options.command) as cluster:
+        settings = settings_for_load(BROKERS) if options.load else {}
+        async with (
+            ChaosCluster(folder / "cluster", command=options.command, **settings) as cluster,
+            bulk_load(cluster, folder / "bulk", options.load, brokers=BROKERS, configs={}) as bulk,
+        ):
             async with raftlog.Admin(cluster.bootstrap) as admin:
-                await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+                await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=BROKERS)
             await cluster.wait_full_isr(TOPIC, within_s=30)
-            await run.on(cluster, folder)
-    except (BrokenPromiseError, ClusterError) as error:
+            async with bulk or nullcontext():
+                await run.on(cluster, folder)
+            await judge_bulk(bulk, run.figures)
+    except (BrokenPromiseError, BulkLoadError, ClusterError) as error:
         broken = str(error)
     finally:
         run.history.save(folder / "history.jsonl")

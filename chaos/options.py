@@ -17,6 +17,7 @@ class Options:
         seed: draws what is drawn.
         duration_s: for scenarios that can go on as long as they are let; None means their own.
         hours: for so long after the scenarios `swarm` is played, again and again, each time with the next seed.
+        load: bulk records each second, written and read beside the checked keys (`bulk_load`); 0: none.
         kills: how many times `failover` kills; None means its own number.
         capabilities: what this machine can do to nodes.
         command: what runs a node.
@@ -26,16 +27,18 @@ class Options:
     duration_s: float | None = None
     hours: float = 0.0
     kills: int | None = None
+    load: int = 0
     capabilities: Capabilities = field(default_factory=Capabilities)
     command: Sequence[str] = SERVER
 
     @classmethod
     def of(cls, environment: Mapping[str, str], capabilities: Capabilities) -> Options:
-        """Read SEED, DURATION (seconds), HOURS and KILLS; empty is as good as absent."""
+        """Read SEED, DURATION (seconds), HOURS, KILLS and LOAD (records a second); empty is as good as absent."""
         return cls(
             seed=int(environment.get("SEED") or 1),
             duration_s=float(environment.get("DURATION") or 0) or None,
             hours=float(environment.get("HOURS") or 0),
+            load=int(environment.get("LOAD") or 0),
             kills=int(environment.get("KILLS") or 0) or None,
             capabilities=capabilities,
         )

@@ -38,7 +38,7 @@ pre { white-space: pre-wrap; background: #8881; padding: 8px; }
 """
 
 
-def plain(name: str, history: History, verdict: Verdict, broken: str, figures: dict[str, float]) -> dict[str, Any]:
+def plain(name: str, history: History, verdict: Verdict, broken: str, figures: dict[str, Any]) -> dict[str, Any]:
     """Return a scenario's figures as plain data: what `report.json` holds, and the summary's last line."""
     waits = outages(history)
     return {

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from chaos.cluster import ChaosCluster
 from chaos.history import Fault, History
@@ -31,7 +32,7 @@ class Run:
     topic: str
     options: Options
     dice: random.Random
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def brokers(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import orjson
 
 import raftlog
+from chaos.bulk_load import BulkLoad, BulkLoadError, bulk_load, judge_bulk, settings_for_load
 from chaos.checker import check
 from chaos.cluster import ChaosCluster
 from chaos.disks import DiskError
@@ -33,7 +35,7 @@ from raftlog.errors import RaftlogError
 TOPIC = "chaos"
 READ_WITHIN_S = 120.0
 FULL_READS = 2
-FAILURES = (BrokenPromiseError, ClusterError, DiskError, LinkError, RaftlogError, OSError)
+FAILURES = (BrokenPromiseError, BulkLoadError, ClusterError, DiskError, LinkError, RaftlogError, OSError)
 MAX_HISTORY = 200_000
 """Operations whose history is kept as a file."""
 
@@ -59,16 +61,17 @@ async def run_scenario(name: str, folder: Path, options: Options | None = None) 
     options, scenario = options or Options(), SCENARIOS[name]
     if not options.capabilities.has(scenario.needs):
         return _skipped(name, options, scenario)
-    history, figures, broken = History(), dict[str, float](), ""
+    history, figures, broken = History(), dict[str, Any](), ""
     cluster = ChaosCluster(
         folder / "cluster",
         brokers=scenario.brokers,
         capabilities=options.capabilities if scenario.disks else None,
         command=options.command,
+        **(settings_for_load(scenario.brokers) if options.load else {}),
     )
     try:
-        async with cluster:
-            await _run(cluster, scenario, options, history, figures)
+        async with cluster, _bulk(cluster, folder, scenario, options) as bulk:
+            await _run(cluster, scenario, options, history, figures, bulk)
     except (BrokenPromiseError, ClusterError) as error:
         broken = str(error)
     except FAILURES as error:
@@ -77,7 +80,12 @@ async def run_scenario(name: str, folder: Path, options: Options | None = None) 
 
 
 async def _run(
-    cluster: ChaosCluster, scenario: Scenario, options: Options, history: History, figures: dict[str, float]
+    cluster: ChaosCluster,
+    scenario: Scenario,
+    options: Options,
+    history: History,
+    figures: dict[str, Any],
+    bulk: BulkLoad | None,
 ) -> None:
     async with raftlog.Admin(cluster.bootstrap) as admin:
         await admin.create_topic(
@@ -94,22 +102,28 @@ async def _run(
         kinds=scenario.kinds,
     )
     watch = Watch(cluster, TOPIC, history)
-    site = Site(cluster, workload, watch, TOPIC)
+    site = Site(cluster, workload, watch, TOPIC, beside=[bulk.topic] if bulk else [])
     dice = random.Random(options.seed)
     failed: list[Exception] = []
     try:
-        async with watch, workload:
+        async with watch, workload, bulk or nullcontext():
             run = Run(cluster, workload, watch, site, history, TOPIC, options, dice, figures)
             await scenario.story(run)
     except FAILURES as error:
         failed.append(error)  # What is in the logs tells more.
-    for rest in (site.heal, partial(_finish, cluster, history)):
+    for rest in (site.heal, partial(judge_bulk, bulk, figures), partial(_finish, cluster, history)):
         try:
             await rest()
         except FAILURES as error:
             failed.append(error)
     if failed:
         raise failed[0]  # The others come of it.
+
+
+def _bulk(
+    cluster: ChaosCluster, folder: Path, scenario: Scenario, options: Options
+) -> AbstractAsyncContextManager[BulkLoad | None]:
+    return bulk_load(cluster, folder / "bulk", options.load, brokers=scenario.brokers, configs=scenario.configs)
 
 
 async def _finish(cluster: ChaosCluster, history: History) -> None:
@@ -132,7 +146,7 @@ def _skipped(name: str, options: Options, scenario: Scenario) -> Outcome:
     return Outcome({"ok": True, "scenario": name, "skipped": options.capabilities.missing[scenario.needs]})
 
 
-def _outcome(folder: Path, history: History, figures: dict[str, float], broken: str, options: Options) -> Outcome:
+def _outcome(folder: Path, history: History, figures: dict[str, Any], broken: str, options: Options) -> Outcome:
     verdict = check(history)
     report = {**plain(folder.name, history, verdict, broken, figures), "seed": options.seed}
     if len(history.sends) + len(history.reads) < MAX_HISTORY or not report["ok"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.cluster import ChaosCluster
-from raftlog.errors import RaftlogError
+from raftlog.errors import OffsetOutOfRangeError, RaftlogError
 from raftlog.model import Address
 from raftlog.record.batch import iter_batches
 from raftlog.transport import HttpSession
@@ -34,7 +34,7 @@ async def read_every_replica(cluster: ChaosCluster, topic: str) -> list[str]:
 
 
 async def _read_to(end: int, session: HttpSession, address: Address, topic: str, partition: int) -> int:
-    """Read from the beginning to `end` at least; return up to where was read."""
+    """Read from the log's start to `end` at least; return up to where was read."""
     offset = 0
     while True:
         asked = FetchPartition(topic=topic, partition=partition, offset=offset, max_bytes=PIECE_BYTES, any_replica=True)
@@ -44,7 +44,12 @@ async def _read_to(end: int, session: HttpSession, address: Address, topic: str,
         )
         (result,) = response.partitions
         if result.error is not None:
-            raise result.error.to_error()
+            error = result.error.to_error()
+            start = error.details.get("log_start_offset")
+            if not isinstance(error, OffsetOutOfRangeError) or not isinstance(start, int) or start <= offset:
+                raise error
+            offset = start  # Retention has removed what is below.
+            continue
         for header, _ in iter_batches(data):
             offset = header.next_offset
         end = end or result.high_watermark

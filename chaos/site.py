@@ -35,8 +35,12 @@ class BrokenPromiseError(Exception):
 class Site:
     """One cluster with its load, and what is being done to it."""
 
-    def __init__(self, cluster: ChaosCluster, workload: Workload, watch: Watch, topic: str) -> None:
+    def __init__(
+        self, cluster: ChaosCluster, workload: Workload, watch: Watch, topic: str, *, beside: Sequence[str] = ()
+    ) -> None:
         self.cluster, self.workload, self.watch, self.topic = cluster, workload, watch, topic
+        self.topics = (topic, *beside)
+        """The checked topic, and others that must be healthy again after each fault."""
         self._paused: set[str] = set()
         self._shimmed: set[str] = set()
         self._without_power: set[str] = set()
@@ -178,7 +182,7 @@ class Site:
         problems = ["not read yet"]
         try:
             async with asyncio.timeout(IN_SYNC_WITHIN_S):
-                while problems := await read_every_replica(self.cluster, self.topic):
+                while problems := [p for topic in self.topics for p in await read_every_replica(self.cluster, topic)]:
                     self.workload.history.note(f"found: {'; '.join(problems)}")
                     await asyncio.sleep(POLL_S)
                     await self.until_in_sync()
@@ -188,7 +192,8 @@ class Site:
     async def until_in_sync(self) -> None:
         """Wait until every replica is in sync."""
         try:
-            await self.cluster.wait_full_isr(self.topic, within_s=IN_SYNC_WITHIN_S)
+            for topic in self.topics:
+                await self.cluster.wait_full_isr(topic, within_s=IN_SYNC_WITHIN_S)
         except TimeoutError as error:
             raise BrokenPromiseError(str(error)) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
             "Replicas whose log was found damaged in use, and is not replaced yet.",
             [("", len(replicas.damage))],
         ),
+        *_metric("raftlog_asyncio_tasks", "gauge", "Tasks of the event loop.", [("", len(asyncio.all_tasks()))]),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
         *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
         *_metric(

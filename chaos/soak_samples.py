@@ -1,0 +1,172 @@
+"""What each process of a soak holds (memory, descriptors, threads, tasks, disk), and how that grows."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+FIGURES = ("rss_mb", "fds", "threads", "tasks", "disk_mb")
+WARM_UP_S = 480.0
+"""A process is judged from then on: caches, pools and arenas have filled."""
+MIN_JUDGED_S = 600.0
+"""A life shorter than this, after its warm-up, is not judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """How much more a figure's last third may show than its first third."""
+
+    share: float
+    plus: float
+
+
+ALLOWED: dict[str, Allowance] = {
+    "rss_mb": Allowance(share=0.10, plus=16),
+    "fds": Allowance(share=0.10, plus=10),
+    "threads": Allowance(share=0.0, plus=4),
+    "tasks": Allowance(share=0.10, plus=20),
+    "disk_mb": Allowance(share=0.25, plus=64),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One process at one moment. A figure that cannot be had is -1."""
+
+    name: str
+    pid: int
+    at_s: float
+    """Since the soak began."""
+    rss_mb: float = -1
+    fds: float = -1
+    threads: float = -1
+    tasks: float = -1
+    disk_mb: float = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A figure of one process' life that grew by more than it may."""
+
+    name: str
+    pid: int
+    figure: str
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        return f"{self.name} (process {self.pid}): {self.figure} grew from {self.before:g} to {self.after:g}"
+
+
+def look(name: str, pid: int, at_s: float, *, folder: Path | None = None, tasks: float = -1) -> Sample | None:
+    """Look at a process; None if it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+        fds = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208  (names only, many times)
+    except OSError:
+        return None
+    lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    if "VmRSS" not in lines:
+        return None  # A zombie.
+    return Sample(
+        name=name,
+        pid=pid,
+        at_s=at_s,
+        rss_mb=int(lines["VmRSS"].split()[0]) / 1024,
+        fds=fds,
+        threads=int(lines["Threads"]),
+        tasks=tasks,
+        disk_mb=-1 if folder is None else _disk_mb(folder),
+    )
+
+
+def growths(samples: Iterable[Sample]) -> list[Growth]:
+    """Return what grew: for each process' life, after its warm-up, the last third against the first third."""
+    lives: dict[tuple[str, int], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        lives[sample.name, sample.pid].append(sample)
+    found = []
+    for (name, pid), life in lives.items():
+        born = life[0].at_s
+        judged = [sample for sample in life if sample.at_s - born >= WARM_UP_S]
+        if not judged or judged[-1].at_s - judged[0].at_s < MIN_JUDGED_S:
+            continue
+        for figure in FIGURES:
+            first, last = _thirds([getattr(sample, figure) for sample in judged])
+            allowed = ALLOWED[figure]
+            if last > first * (1 + allowed.share) + allowed.plus:
+                found.append(Growth(name=name, pid=pid, figure=figure, before=round(first, 1), after=round(last, 1)))
+    return found
+
+
+def judged_lives(samples: Iterable[Sample]) -> int:
+    """Return how many lives were long enough to be judged."""
+    lives: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for sample in samples:
+        lives[sample.name, sample.pid].append(sample.at_s)
+    return sum(max(times) - min(times) >= WARM_UP_S + MIN_JUDGED_S for times in lives.values())
+
+
+def p99(milliseconds: Sequence[float]) -> float:
+    """Return the 99th percentile, or -1 of nothing."""
+    if not milliseconds:
+        return -1
+    ordered = sorted(milliseconds)
+    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+
+
+def table(samples: Sequence[Sample], probes: Sequence[tuple[float, float]], *, period_s: float) -> str:
+    """Return the medians of each period for each process, and the p99 of single records, as text.
+
+    Args:
+        probes: (seconds since the beginning, milliseconds until the acknowledgement).
+        period_s: the length of a period.
+    """
+    periods = int(max((sample.at_s for sample in samples), default=0) // period_s) + 1
+    names = list(dict.fromkeys(sample.name for sample in samples))
+    lines = [f"{'process':14} {'figure':8} " + " ".join(f"{_label(n, period_s):>9}" for n in range(periods))]
+    for name in names:
+        for figure in FIGURES:
+            cells = [_cell(samples, name, figure, n, period_s) for n in range(periods)]
+            if any(cell != "-" for cell in cells):
+                lines.append(f"{name:14} {figure:8} " + " ".join(f"{cell:>9}" for cell in cells))
+    times = [p99([ms for at, ms in probes if int(at // period_s) == n]) for n in range(periods)]
+    lines.append(f"{'one record':14} {'p99 ms':8} " + " ".join(f"{ms:>9.1f}" for ms in times))
+    return "\n".join(lines)
+
+
+def _label(number: int, period_s: float) -> str:
+    return f"{round((number + 1) * period_s / 60)} min"
+
+
+def _cell(samples: Sequence[Sample], name: str, figure: str, number: int, period_s: float) -> str:
+    values = [
+        value
+        for sample in samples
+        if sample.name == name and int(sample.at_s // period_s) == number
+        if (value := getattr(sample, figure)) >= 0
+    ]
+    return f"{statistics.median(values):.0f}" if values else "-"
+
+
+def _thirds(values: Sequence[float]) -> tuple[float, float]:
+    third = max(1, len(values) // 3)
+    return statistics.median(values[:third]), statistics.median(values[-third:])
+
+
+def _disk_mb(folder: Path) -> float:
+    total, pending = 0, [str(folder)]
+    while pending:
+        with suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total / (1 << 20)

@@ -1,0 +1,167 @@
+"""What a soak's cluster has to do beside the bulk load: topics come and go, groups churn, single records are timed.
+
+Each piece of work goes on until it is cancelled. An error while a node restarts is counted; work goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import raftlog
+from raftlog.errors import RaftlogError
+
+PROBE, STREAM = "probe", "stream"
+PROBE_EACH_S = 0.1
+TOPIC_EACH_S = 3.0
+TOPIC_PARTITIONS = 4
+TOPIC_RECORDS = 200
+MEMBER_EACH_S = 5.0
+MOST_MEMBERS = 4
+GROUP_LIFE_S = 120.0
+STREAM_EACH_S = 0.05
+TRANSACTION_EACH_S = 0.5
+COMMIT_EACH = 20
+
+
+@dataclass(slots=True)
+class SoakWork:
+    """Clients of one cluster. `counts` says what they did, `errors` what they were told."""
+
+    bootstrap: list[str]
+    seed: int = 1
+    counts: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    probes: list[tuple[float, float]] = field(default_factory=list)
+    """(seconds since the beginning, milliseconds until the acknowledgement)."""
+    started: float = field(default_factory=time.monotonic)
+
+    async def prepare(self) -> None:
+        """Create the topics that stay."""
+        async with raftlog.Admin(self.bootstrap) as admin:
+            for topic in (PROBE, STREAM):
+                await admin.create_topic(
+                    topic, partitions=4, configs={"segment_bytes": 4 << 20, "retention_bytes": 8 << 20}
+                )
+
+    async def run(self) -> None:
+        """Do everything until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for work in (self._probe, self._stream, self._pay, self._topics, self._members):
+                group.create_task(self._forever(work), name=work.__name__)
+
+    async def _forever(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it again after each error: the application's supervisor does so."""
+        while True:
+            try:
+                await work()
+            except RaftlogError as error:
+                self._failed(error)
+                await asyncio.sleep(0.5)
+
+    async def _probe(self) -> None:
+        async with raftlog.Producer(self.bootstrap, linger_ms=0) as producer:
+            while True:
+                begun = time.monotonic()
+                await producer.send(PROBE, b"probe")
+                self.probes.append((begun - self.started, 1_000 * (time.monotonic() - begun)))
+                await asyncio.sleep(PROBE_EACH_S)
+
+    async def _stream(self) -> None:
+        """Write what groups read."""
+        async with raftlog.Producer(self.bootstrap) as producer:
+            while True:
+                await producer.send(STREAM, b"%d" % self.counts["streamed"], key=b"%d" % (self.counts["streamed"] % 97))
+                self.counts["streamed"] += 1
+                await asyncio.sleep(STREAM_EACH_S)
+
+    async def _pay(self) -> None:
+        """Commit two transactions, and abort each third."""
+        async with raftlog.Producer(self.bootstrap, transactional_id="soak") as producer:
+            while True:
+                self.counts["transactions"] += 1
+                try:
+                    async with producer.transaction():
+                        await producer.send(STREAM, b"payment")
+                        if self.counts["transactions"] % 3 == 0:
+                            raise _AbortError
+                except _AbortError:
+                    self.counts["aborted"] += 1
+                await asyncio.sleep(TRANSACTION_EACH_S)
+
+    async def _topics(self) -> None:
+        """Create a topic, write and read it, and delete it."""
+        async with raftlog.Admin(self.bootstrap) as admin:
+            while True:
+                self.counts["topics"] += 1
+                name = f"brief-{self.counts['topics']}"
+                await admin.create_topic(name, partitions=TOPIC_PARTITIONS, if_not_exists=True)
+                try:
+                    await self._use(name)
+                finally:
+                    await admin.delete_topic(name)
+                await asyncio.sleep(TOPIC_EACH_S)
+
+    async def _use(self, name: str) -> None:
+        values = [b"%d" % number for number in range(TOPIC_RECORDS)]
+        async with raftlog.Producer(self.bootstrap) as producer:
+            await producer.send_many(name, values)
+        async with raftlog.Consumer(self.bootstrap, name, start="earliest") as consumer:
+            seen, deadline = 0, time.monotonic() + 30
+            while seen < TOPIC_RECORDS and time.monotonic() < deadline:
+                seen += len(await consumer.fetch())
+        self.counts["brief records short"] += TOPIC_RECORDS - seen
+
+    async def _members(self) -> None:
+        """Keep a group whose members join and leave; after some minutes the group is deleted and another one begins."""
+        dice, number = random.Random(self.seed), 0
+        while True:
+            number += 1
+            await self._one_group(f"soak-{number}", dice)
+            async with raftlog.Admin(self.bootstrap) as admin:
+                await admin.delete_group(f"soak-{number}")
+            self.counts["groups"] += 1
+
+    async def _one_group(self, group_id: str, dice: random.Random) -> None:
+        members, ends = set[asyncio.Task[None]](), time.monotonic() + GROUP_LIFE_S
+        try:
+            while time.monotonic() < ends:
+                if len(members) == MOST_MEMBERS or (len(members) > 1 and dice.random() < 0.5):
+                    leaving = dice.choice(sorted(members, key=lambda task: task.get_name()))
+                    await _end(leaving)
+                    members.discard(leaving)
+                else:
+                    self.counts["members"] += 1
+                    members.add(asyncio.create_task(self._member(group_id), name=f"member-{self.counts['members']:08}"))
+                await asyncio.sleep(MEMBER_EACH_S)
+        finally:
+            for member in members:
+                await _end(member)
+
+    async def _member(self, group_id: str) -> None:
+        try:
+            async with raftlog.Consumer(
+                self.bootstrap, STREAM, group_id=group_id, auto_offset_reset="latest"
+            ) as consumer:
+                while True:
+                    self.counts["read in groups"] += len(await consumer.fetch())
+                    if self.counts["read in groups"] % COMMIT_EACH == 0:
+                        await consumer.commit()
+        except RaftlogError as error:
+            self._failed(error)
+
+    def _failed(self, error: RaftlogError) -> None:
+        self.errors[error.code.value] += 1
+
+
+class _AbortError(Exception):
+    """Ends a transaction that shall not count."""
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
