@@ -60,14 +60,14 @@ def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: str | None
 @bootstrap_option
 @json_option
 def create(bootstrap: list[str], as_json: bool, **rule: Any) -> None:
-    """Put an access rule in force."""
+    """Keep an access rule. Rules are stored and replicated; brokers do not enforce them yet."""
 
     async def work() -> None:
         async with admin(bootstrap) as client:
             await client.create_acls([Acl(**rule)])
 
     run(work())
-    print_done("in force", as_json, created=rule)
+    print_done("created; brokers keep access rules and do not enforce them yet", as_json, created=rule)
 
 
 @command.command("delete")

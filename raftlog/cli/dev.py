@@ -15,7 +15,7 @@ from rich.console import Console
 
 from raftlog.cli.health import NodeStatus
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.cli.shared import DEFAULT_BOOTSTRAP, json_option, print_json, print_table
+from raftlog.cli.shared import DEFAULT_BOOTSTRAP, json_option, print_json, print_table, quiet_when_closed
 from raftlog.errors import RaftlogError
 
 DEFAULT_DATA = "raftlog-data"
@@ -59,8 +59,9 @@ def up(controllers: int | None, brokers: int | None, port: int | None, detach: b
         leave_running = False
         try:
             _wait_ready(cluster)
-            _greet(cluster, data)
             leave_running = detach
+            with quiet_when_closed():
+                _greet(cluster, data)
             if not detach:
                 _watch(cluster, data)
         except KeyboardInterrupt:
@@ -99,12 +100,14 @@ def _elsewhere(data: Path) -> str:
 def _watch(cluster: LocalCluster, data: Path) -> None:
     """Tell of nodes that die, until Ctrl-C, or until another command has ended the cluster."""
     reported: set[str] = set()
-    click.echo("\nCtrl-C ends the cluster.")
+    with quiet_when_closed():
+        click.echo("\nCtrl-C ends the cluster.")
     while processes := {name: process for name in cluster.names if (process := cluster.process(name))}:
         dead = {name for name, process in processes.items() if not process.alive}
         for name in sorted(dead - reported):
             again = f"raftlog dev restart {name}{_elsewhere(data)}"
-            click.echo(f"{name} has died; see {cluster.node(name).log_path}; start it with: {again}", err=True)
+            with quiet_when_closed():
+                click.echo(f"{name} has died; see {cluster.node(name).log_path}; start it with: {again}", err=True)
         reported = dead
         time.sleep(_WATCH_INTERVAL_S)
     click.echo("The cluster was ended by another command.", err=True)

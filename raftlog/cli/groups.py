@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Literal
+from dataclasses import asdict, dataclass
 
 import click
 
 from raftlog.cli.remote import admin, bootstrap_option, complete_groups, partitions_argument
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run
 from raftlog.cli.times import a_time
+from raftlog.client import Admin
 from raftlog.client.starts import Start
+from raftlog.errors import NotFoundError
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire.groups import GroupDescription, GroupListing, flat
 
@@ -85,66 +86,123 @@ def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
 @click.argument("group", shell_complete=complete_groups)
 @click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
 @click.option("--topic", "topics", multiple=True, help="All partitions of this topic. Repeatable.")
-@click.option("--to-earliest", "end", flag_value="earliest", help="To the first record there is.")
-@click.option("--to-latest", "end", flag_value="latest", help="To the end.")
+@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option(
     "--to-time", type=a_time, metavar="TIME", help="To a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago."
 )
-@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset, or the nearest that the log holds.")
 @click.option("--shift-by", type=int, help="By so many offsets, back if it is negative.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--create", "create", is_flag=True, help="The group does not exist yet: create it with these offsets.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 @json_option
 def reset_offsets(
+    *,
     group: str,
     partitions: Sequence[TopicPartition],
     topics: Sequence[str],
-    end: Literal["earliest", "latest"] | None,
+    to_earliest: bool,
+    to_latest: bool,
     to_time: int | None,
     to_offset: int | None,
     shift_by: int | None,
+    create: bool,
     dry_run: bool,
+    yes: bool,
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
-    """Let GROUP, which must have no members, read on elsewhere: in partitions, topics, or all that it has read."""
-    if [end, to_time, to_offset, shift_by].count(None) != 3:
-        raise click.UsageError("give one of --to-earliest, --to-latest, --to-time, --to-offset, --shift-by")
-    to: Start | None = end if to_time is None else to_time
-    after = run(
-        _reset(bootstrap, group, partitions, topics, to=to, to_offset=to_offset, shift_by=shift_by or 0, dry=dry_run)
-    )
+    """Let GROUP, which must have no members, read on elsewhere: in partitions, topics, or all that it has read.
+
+    Shows the plan and asks before it changes anything.
+    """
+    if sum([to_earliest, to_latest, to_time is not None, to_offset is not None, shift_by is not None]) != 1:
+        raise click.UsageError("give exactly one of --to-earliest, --to-latest, --to-time, --to-offset, --shift-by")
+    if dry_run and yes:
+        raise click.UsageError("--dry-run changes nothing and --yes does it without asking: give one of them")
+    if as_json and not (dry_run or yes):
+        raise click.UsageError("with --json nothing is asked: give --yes, or --dry-run to see the plan")
+    if create and shift_by is not None:
+        raise click.UsageError("--create begins with no offsets: there is nothing to shift")
+    to: Start | None = "earliest" if to_earliest else "latest" if to_latest else to_time
+    reset = _Reset(group, partitions, topics, to=to, to_offset=to_offset, shift_by=shift_by or 0, create=create)
+    plan = run(reset.plan(bootstrap))
     if as_json:
-        print_json([{"topic": p.topic, "partition": p.partition, "offset": at} for p, at in sorted(after.items())])
+        print_json([asdict(step) for step in plan])
+    else:
+        rows = [(TopicPartition(step.topic, step.partition), _or_dash(step.before), step.offset) for step in plan]
+        print_table(["partition", "offset", "new offset"], rows, empty="the group has no offsets; name partitions")
+    if dry_run or not plan:
+        click.echo("dry run: nothing was changed" if dry_run else "nothing was changed", err=True)
         return
-    print_table(["partition", "new offset"], sorted(after.items()), empty="the group has no offsets; name partitions")
-    if dry_run:
-        click.echo("dry run: nothing was changed", err=True)
+    if not yes:
+        click.confirm(f"Let {group} read on from the new offsets?", abort=True, err=True)
+    run(reset.do(bootstrap, plan))
+    if not as_json:
+        click.echo(f"{group}: {plural(len(plan), 'offset')} changed", err=True)
 
 
-async def _reset(
-    bootstrap: list[str],
-    group: str,
-    partitions: Sequence[TopicPartition],
-    topics: Sequence[str],
-    *,
-    to: Start | None,
-    to_offset: Offset | None,
-    shift_by: int,
-    dry: bool,
-) -> dict[TopicPartition, Offset]:
-    async with admin(bootstrap) as client:
-        chosen = list(partitions)
-        for topic in topics:
-            known = await client.describe_topic(topic, local=True)
-            chosen += [TopicPartition(topic, info.partition) for info in known.partitions]
-        if to_offset is None:
-            named = chosen or None
-            return await client.reset_group_offsets(group, to=to, shift_by=shift_by, partitions=named, dry_run=dry)
-        after = dict.fromkeys(chosen or await client.group_offsets(group), to_offset)
-        if not dry:
-            await client.alter_group_offsets(group, {(*partition,): at for partition, at in after.items()})
-        return after
+def _or_dash(offset: Offset | None) -> str:
+    return "-" if offset is None else str(offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One partition's part of a plan."""
+
+    topic: str
+    partition: int
+    before: Offset | None
+    """What the group has committed."""
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class _Reset:
+    """What was asked for."""
+
+    group: str
+    partitions: Sequence[TopicPartition]
+    topics: Sequence[str]
+    to: Start | None
+    to_offset: Offset | None
+    shift_by: int
+    create: bool
+
+    async def plan(self, bootstrap: list[str]) -> list[_Step]:
+        """Return where the group would read on."""
+        async with admin(bootstrap) as client:
+            await self._require_group(client)
+            chosen = list(self.partitions)
+            for topic in self.topics:
+                known = await client.describe_topic(topic, local=True)
+                chosen += [TopicPartition(topic, info.partition) for info in known.partitions]
+            before = await client.group_offsets(self.group)
+            after = await client.reset_group_offsets(
+                self.group,
+                to=self.to,
+                to_offset=self.to_offset,
+                shift_by=self.shift_by,
+                partitions=chosen or None,
+                dry_run=True,
+            )
+        return [_Step(*partition, before.get(partition), at) for partition, at in sorted(after.items())]
+
+    async def do(self, bootstrap: list[str], plan: Sequence[_Step]) -> None:
+        """Commit the new offsets."""
+        async with admin(bootstrap) as client:
+            await client.alter_group_offsets(self.group, {(step.topic, step.partition): step.offset for step in plan})
+
+    async def _require_group(self, client: Admin) -> None:
+        if self.create:
+            return
+        try:
+            await client.describe_group(self.group)
+        except NotFoundError as error:
+            advice = "raftlog groups list shows those there are; --create gives a new one its offsets"
+            raise NotFoundError(f"{error.message}; {advice}", code=error.code) from None
 
 
 @command.command("delete")

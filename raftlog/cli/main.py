@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from raftlog.cli.shared import as_json_error
 
 _COMMANDS = {
     "acls": "List, create and delete access rules.",
@@ -30,6 +34,9 @@ _COMMANDS = {
 """Each is a module of this name beside this one; its line here spares `raftlog --help` loading it."""
 
 
+_AS_JSON = "raftlog.as_json"
+
+
 class LazyGroup(click.Group):
     """Imports a subcommand's module, which names it `command`, on first use."""
 
@@ -50,6 +57,24 @@ class LazyGroup(click.Group):
             near = difflib.get_close_matches(name, _COMMANDS, n=1)
             ctx.fail(f"No such command {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; with `--json` its errors are JSON, too, and a disk that is full is one line."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            if ctx.meta.get(_AS_JSON):
+                raise as_json_error(error) from None
+            raise
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise click.ClickException(f"cannot write: {error.strerror}; free some space and try again") from None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = args[: args.index("--")] if "--" in args else args
+        ctx.meta[_AS_JSON] = "--json" in options
+        return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete without loading every subcommand."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 
+from raftlog.cli.reach import require_cluster
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
 from raftlog.client import Admin
-from raftlog.errors import NotFoundError, RaftlogError
+from raftlog.client.connection import parse_bootstrap
+from raftlog.errors import ConfigError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
@@ -131,17 +133,30 @@ def partitions_argument(
 
 
 def _split_urls(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
-    urls = [url.strip().rstrip("/") for url in value.split(",") if url.strip()]
-    if not urls or any(not url.startswith("http://") for url in urls):
-        raise click.BadParameter(
-            f"expected http://host:port, several separated by commas, received {value!r}", context, parameter
-        )
-    return urls
+    try:
+        return [f"http://{address}" for address in parse_bootstrap(value)]
+    except ConfigError as error:
+        raise click.BadParameter(error.message.removeprefix("bootstrap: "), context, parameter) from None
+
+
+class _CommandAdmin(Admin):
+    """An admin client that first sees whether there is a cluster at all, and says in one sentence if there is none."""
+
+    def __init__(self, bootstrap: Sequence[str]) -> None:
+        super().__init__(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS)
+        self._urls = bootstrap
+
+    async def __aenter__(self) -> Self:
+        await require_cluster(self._urls)
+        return await super().__aenter__()
 
 
 def admin(bootstrap: Sequence[str]) -> Admin:
-    """Return an admin client that gives up while somebody at a terminal still waits."""
-    return Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS)
+    """Return an admin client for a command; use it as an async context manager.
+
+    It gives up while the user at a terminal still waits. Entering it raises `NoClusterError` if no broker answers.
+    """
+    return _CommandAdmin(bootstrap)
 
 
 async def require_topic(bootstrap: Sequence[str], topic: str) -> TopicInfo:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import os
+import select
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, TypeVar
 
 import click
 import orjson
@@ -43,9 +47,45 @@ def run(work: Awaitable[T]) -> T:
         raise click.Abort from None
 
 
+class CommandError(click.ClickException):
+    """A `RaftlogError` as click shows it, code first: `Error: TOPIC_ALREADY_EXISTS: ...`."""
+
+    def __init__(self, error: RaftlogError) -> None:
+        super().__init__(describe_error(error))
+        self.error = error
+
+
+class JsonError(click.ClickException):
+    """An error shown as one JSON document on standard error: what a command with `--json` prints."""
+
+    def __init__(self, error: click.ClickException) -> None:
+        super().__init__(error.format_message())
+        told: dict[str, object] = {"code": "USAGE" if isinstance(error, click.UsageError) else "FAILED"}
+        told["message"] = error.format_message()
+        if isinstance(error, CommandError):
+            told |= {"code": error.error.code.value, "message": error.error.message, "details": error.error.details}
+        self._document = {"error": told}
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the document."""
+        text = orjson.dumps(self._document, default=to_plain, option=orjson.OPT_INDENT_2)
+        click.echo(text.decode(), file=file, err=file is None)
+
+
+class JsonUsageError(JsonError):
+    """A wrong option or argument, as JSON."""
+
+    exit_code = 2
+
+
+def as_json_error(error: click.ClickException) -> JsonError:
+    """Return the error in the form that `--json` promises."""
+    return JsonUsageError(error) if isinstance(error, click.UsageError) else JsonError(error)
+
+
 def failure(error: RaftlogError) -> click.ClickException:
-    """Return the error as click shows it, code first: `Error: TOPIC_ALREADY_EXISTS: ...`."""
-    return click.ClickException(describe_error(error))
+    """Return the error as click shows it."""
+    return CommandError(error)
 
 
 def describe_error(error: BaseException) -> str:
@@ -75,11 +115,35 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     if not rows and empty:
         click.echo(empty, err=True)
         return
-    style = box.SIMPLE_HEAD if sys.stdout.isatty() else None
+    terminal = sys.stdout.isatty()
+    style = box.SIMPLE_HEAD if terminal else None
     table = Table(*columns, box=style, pad_edge=False, show_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    Console(file=sys.stdout, width=_WIDEST, markup=False, highlight=False).print(table)
+    text = io.StringIO()  # Written by click: rich ends the process when the reader of a pipe has gone.
+    Console(file=text, width=_WIDEST, markup=False, highlight=False, force_terminal=terminal).print(table)
+    click.echo(text.getvalue(), nl=False)
+
+
+@contextmanager
+def quiet_when_closed() -> Iterator[None]:
+    """Print within this block; stop printing, and go on, once the reader of a pipe has gone (`| head -1`)."""
+    try:
+        yield
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            if _is_closed_pipe(stream.fileno()):
+                os.dup2(nowhere, stream.fileno())  # What is still buffered must not fail at exit.
+        os.close(nowhere)
+
+
+def _is_closed_pipe(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def plural(count: int, noun: str) -> str:

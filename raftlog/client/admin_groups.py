@@ -108,30 +108,39 @@ class GroupAdmin(SecurityAdmin):
         group_id: str,
         *,
         to: Start | None = None,
+        to_offset: Offset | None = None,
         shift_by: int = 0,
         partitions: Iterable[tuple[str, int]] | None = None,
         dry_run: bool = False,
     ) -> dict[TopicPartition, Offset]:
-        """Let a group without members go on at `to`, or so much later (or earlier) than it would; return where.
+        """Let a group without members go on at `to` or `to_offset`, or later or earlier than it would; return where.
+
+        Each new offset lies within what the log holds: one beyond the end becomes the end, one below the start the
+        start.
 
         Args:
             to: `earliest`, `latest`, or a time; see `Consumer`. None: where it has committed.
-            shift_by: added, within what the log holds.
+            to_offset: an offset, the same in every partition.
+            shift_by: added to it.
             partitions: None means all that it has committed offsets of.
             dry_run: only say what would be done.
 
         Raises:
-            InvalidRequestError: NON_EMPTY_GROUP; or nothing was committed of a partition that is to be shifted.
+            InvalidRequestError: NON_EMPTY_GROUP; nothing was committed of a partition that is to be shifted; or both
+                `to` and `to_offset` are given.
         """
+        if to is not None and to_offset is not None:
+            raise InvalidRequestError(f"give to or to_offset, not both; received {to!r} and {to_offset}")
         before = await self.group_offsets(group_id)
         chosen = list(before) if partitions is None else [TopicPartition(*partition) for partition in partitions]
-        if to is None and (unknown := [partition for partition in chosen if partition not in before]):
+        unknown = [partition for partition in chosen if partition not in before]
+        if to is None and to_offset is None and unknown:
             raise InvalidRequestError(f"group {group_id!r} has committed no offset of {unknown[0]} to shift")
         at = "latest" if to is None else to
         answers = await asyncio.gather(*(ask_offset(self._connection, partition, at) for partition in chosen))
         after = {}
         for partition, answer in zip(chosen, answers, strict=True):
-            base = before[partition] if to is None else answer.offset
+            base = answer.offset if to is not None else before[partition] if to_offset is None else to_offset
             after[partition] = min(max(base + shift_by, answer.log_start_offset), answer.high_watermark)
         if after and not dry_run:
             await self.alter_group_offsets(group_id, {(topic, number): at for (topic, number), at in after.items()})

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,47 @@ cli(["dev", "up", "--controllers", "1", "--brokers", "1", "--port", "{free_base_
         assert process.stderr is not None
         assert "Ending the cluster." in process.stderr.read()
     assert cluster.running() == []
+
+
+@pytest.mark.parametrize("detached", [True, False])
+def test_a_closed_pipe_ends_no_node(tmp_path: Path, detached: bool):
+    """As in `raftlog dev up --detach | head -1`."""
+    data = tmp_path / "data"
+    program = f"""
+import sys
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.main import cli
+LocalCluster.__init__.__kwdefaults__["command"] = {FAKE!r}
+cli(["dev", "up", "--data", {str(data)!r}, "--controllers", "1", "--brokers", "1", "--port", {str(free_base_port())!r}]
+    + ["--detach"] * {detached})
+"""
+    up = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert up.stdout is not None
+    up.stdout.close()  # Before anything is printed: each line meets a closed pipe.
+    try:
+        if detached:
+            assert up.wait(60) == 0
+            assert LocalCluster.open(data).running() == ["controller-101", "broker-1"]
+        else:
+            deadline = time.monotonic() + 60
+            while not (data / "cluster.json").exists() or len(LocalCluster.open(data).running()) < 2:
+                assert up.poll() is None, up.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            LocalCluster.open(data).wait_ready(60)
+            with pytest.raises(subprocess.TimeoutExpired):
+                up.wait(2)  # It has greeted, and goes on.
+            assert LocalCluster.open(data).running() == ["controller-101", "broker-1"]
+            up.send_signal(signal.SIGTERM)
+            assert up.wait(30) == 0
+            assert LocalCluster.open(data).running() == []
+    finally:
+        up.kill()
+        up.communicate()
+        if (data / "cluster.json").exists():
+            LocalCluster.open(data).stop(2.0)
 
 
 def test_a_taken_port_says_how_to_choose_another(data: Path):

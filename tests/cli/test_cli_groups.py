@@ -18,8 +18,8 @@ pytestmark = pytest.mark.cluster
 def raftlog(shared_cluster: LocalCluster):
     """Return a function that runs the command in this process, and returns what it did."""
 
-    def run(*arguments: str, code: int = 0) -> Result:
-        done = CliRunner(env={"RAFTLOG_BOOTSTRAP": shared_cluster.bootstrap}).invoke(cli, arguments)
+    def run(*arguments: str, code: int = 0, input: str | None = None) -> Result:  # noqa: A002  (click's own name)
+        done = CliRunner(env={"RAFTLOG_BOOTSTRAP": shared_cluster.bootstrap}).invoke(cli, arguments, input=input)
         assert done.exit_code == code, f"{arguments}: {done.exit_code}\n{done.output}\n{done.exception!r}"
         return done
 
@@ -104,13 +104,22 @@ def test_a_group_is_consumed_described_reset_and_deleted(raftlog, shared_cluster
         (("--shift-by", "-100"), 0),
         (("--to-latest",), 6),
         (("--to-offset", "5"), 5),
+        (("--to-offset", "5000000"), 6),
         (("--to-time", "1d"), 0),
         (("--topic", topic_name, "--to-earliest"), 0),
         ((f"{topic_name}-0", "--to-offset", "2"), 2),
     ):
-        (reset,) = json.loads(raftlog("groups", "reset-offsets", group, *options, "--json").stdout)
+        (reset,) = json.loads(raftlog("groups", "reset-offsets", group, *options, "--yes", "--json").stdout)
         assert reset["offset"] == offset, options
-    assert "give one of" in raftlog("groups", "reset-offsets", group, code=2).stderr
+    assert "give exactly one of" in raftlog("groups", "reset-offsets", group, code=2).stderr
+    for contradictory in (
+        ("--to-earliest", "--to-latest"),
+        ("--to-offset", "1", "--shift-by", "1"),
+        ("--to-earliest", "--yes", "--dry-run"),
+        ("--to-earliest", "--json"),
+        ("--shift-by", "1", "--create"),
+    ):
+        raftlog("groups", "reset-offsets", group, *contradictory, code=2)
     assert raftlog(*consume, "--max-records", "2").stdout == "c\nd\n"
 
     with Consumer(shared_cluster.bootstrap, topic_name, group_id=group) as member:
@@ -122,7 +131,7 @@ def test_a_group_is_consumed_described_reset_and_deleted(raftlog, shared_cluster
         member.pause()
         member.resume()
         assert "1 member" in raftlog("groups", "describe", group).stdout
-        assert "NON_EMPTY_GROUP" in raftlog("groups", "reset-offsets", group, "--to-earliest", code=1).stderr
+        assert "NON_EMPTY_GROUP" in raftlog("groups", "reset-offsets", group, "--to-earliest", "--yes", code=1).stderr
         assert "NON_EMPTY_GROUP" in raftlog("groups", "delete", group, code=1).stderr
     with Admin(shared_cluster.bootstrap) as admin:
         assert admin.describe_group(group).phase == "Empty"
@@ -131,3 +140,29 @@ def test_a_group_is_consumed_described_reset_and_deleted(raftlog, shared_cluster
         assert group in [listed.group_id for listed in admin.list_groups()]
     assert raftlog("groups", "delete", group).stdout == f"deleted {group}\n"
     assert "GROUP_ID_NOT_FOUND" in raftlog("groups", "describe", group, code=1).stderr
+
+
+def test_resetting_offsets_shows_a_plan_and_asks(raftlog, shared_cluster: LocalCluster, topic_name: str):
+    group = topic_name.replace("topic", "asked")
+    raftlog("topics", "create", topic_name, "--partitions", "1")
+    produce(shared_cluster, topic_name, b"a", b"b", b"c")
+    reset = ("groups", "reset-offsets", group, f"{topic_name}-0", "--to-latest")
+    unknown = raftlog(*reset, code=1)
+    assert "GROUP_ID_NOT_FOUND" in unknown.stderr
+    assert "--create" in unknown.stderr
+    raftlog(*reset, "--create", "--yes")
+
+    def offset() -> int:
+        with Admin(shared_cluster.bootstrap) as admin:
+            (found,) = admin.group_offsets(group).values()
+            return found
+
+    earlier = ("groups", "reset-offsets", group, "--to-earliest")
+    no = raftlog(*earlier, code=1, input="n\n")
+    assert no.stdout.split() == ["partition", "offset", "new", "offset", f"{topic_name}-0", "3", "0"]
+    assert f"Let {group} read on from the new offsets?" in no.stderr
+    assert offset() == 3
+    raftlog(*earlier, code=1, input="")  # Nobody answers: nothing is changed.
+    assert offset() == 3
+    raftlog(*earlier, input="y\n")
+    assert offset() == 0

@@ -1,0 +1,73 @@
+"""Says in one sentence why no cluster answers: nothing listens there, it is a controller, or it is another server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from raftlog.client.connection import parse_bootstrap
+from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
+from raftlog.model import Address
+from raftlog.transport import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.metadata import ClusterInfo, ControllerInfo
+
+ANSWER_WITHIN_MS = 1_500
+PAUSE_S = 0.1
+_LOCAL = {"consistency": "local"}
+
+ADVICE = "start a cluster on this machine with: raftlog dev up; or name a broker with --bootstrap or RAFTLOG_BOOTSTRAP"
+
+
+class NoClusterError(UnreachableError):
+    """None of the named addresses is a broker that answers; nothing was asked of a cluster."""
+
+
+async def require_cluster(bootstrap: Sequence[str], *, within_ms: int = ANSWER_WITHIN_MS) -> None:
+    """Return once any of these URLs has answered as a broker does.
+
+    Raises:
+        NoClusterError: none has, within the time; the message says for each address what is there.
+    """
+    addresses = parse_bootstrap(bootstrap)
+    async with HttpSession() as session:
+        looks = [asyncio.create_task(_look(session, address, within_ms)) for address in addresses]
+        try:
+            for look in asyncio.as_completed(looks):
+                if not await look:
+                    return
+            found = [look.result() for look in looks]
+        finally:
+            for look in looks:
+                look.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
+    raise NoClusterError(f"{'; '.join(found)}; {ADVICE}")
+
+
+async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
+    """Return what is wrong with an address, or nothing if a broker answers there. A refusal is asked about again."""
+    deadline = asyncio.get_running_loop().time() + within_ms / 1_000
+    while True:
+        left_ms = max(1, round(1_000 * (deadline - asyncio.get_running_loop().time())))
+        try:
+            await session.call(ClusterInfo, "GET", address, paths.CLUSTER, query=_LOCAL, timeout_ms=left_ms)
+            return ""
+        except UnreachableError:
+            wrong = f"no broker listens at http://{address}"
+            if left_ms <= 1_000 * PAUSE_S:
+                return wrong
+            await asyncio.sleep(PAUSE_S)
+        except UnknownOutcomeError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                return f"what listens at http://{address} does not answer within {within_ms / 1_000:g} s"
+            return f"what listens at {address} does not speak HTTP (is it a controller's quorum port?)"
+        except RaftlogError as error:
+            return await _other_server(session, address, error)
+
+
+async def _other_server(session: HttpSession, address: Address, refused: RaftlogError) -> str:
+    with suppress(RaftlogError):
+        await session.call(ControllerInfo, "GET", address, paths.CONTROLLER, query=_LOCAL, timeout_ms=ANSWER_WITHIN_MS)
+        return f"http://{address} is a controller; clients ask a broker (its public listener, 9400 by default)"
+    return f"http://{address} is not a broker's public listener (it answered: {' '.join(refused.message.split())[:80]})"
