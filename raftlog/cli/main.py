@@ -10,8 +10,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from raftlog.cli.shared import as_json_error
-
 _COMMANDS = {
     "acls": "List, create and delete access rules.",
     "cluster": "Look at the cluster.",
@@ -64,6 +62,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except click.ClickException as error:
             if ctx.meta.get(_AS_JSON):
+                from raftlog.cli.shared import as_json_error  # noqa: PLC0415  (`--help` loads next to nothing)
+
                 raise as_json_error(error) from None
             raise
         except OSError as error:

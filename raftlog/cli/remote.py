@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import click
 
@@ -139,24 +140,16 @@ def _split_urls(context: click.Context, parameter: click.Parameter, value: str) 
         raise click.BadParameter(error.message.removeprefix("bootstrap: "), context, parameter) from None
 
 
-class _CommandAdmin(Admin):
-    """An admin client that first sees whether there is a cluster at all, and says in one sentence if there is none."""
+@asynccontextmanager
+async def admin(bootstrap: Sequence[str]) -> AsyncIterator[Admin]:
+    """Yield an admin client that gives up while the user at a terminal still waits.
 
-    def __init__(self, bootstrap: Sequence[str]) -> None:
-        super().__init__(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS)
-        self._urls = bootstrap
-
-    async def __aenter__(self) -> Self:
-        await require_cluster(self._urls)
-        return await super().__aenter__()
-
-
-def admin(bootstrap: Sequence[str]) -> Admin:
-    """Return an admin client for a command; use it as an async context manager.
-
-    It gives up while the user at a terminal still waits. Entering it raises `NoClusterError` if no broker answers.
+    Raises:
+        NoClusterError: no broker answers.
     """
-    return _CommandAdmin(bootstrap)
+    await require_cluster(bootstrap)
+    async with Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS) as client:
+        yield client
 
 
 async def require_topic(bootstrap: Sequence[str], topic: str) -> TopicInfo:
