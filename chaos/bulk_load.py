@@ -27,7 +27,7 @@ CONFIGS: dict[str, str | int | bool] = {"segment_bytes": 16 << 20, "retention_by
 """Small enough for the disks of a run, large enough for a reader that lags behind for some seconds."""
 NODE_SETTINGS: Mapping[str, Any] = {"retention_check_interval_ms": 1_000}
 """For brokers under a bulk load: at 10 MB/s the usual half a minute would fill their disks."""
-DISK_BYTES = 1 << 30
+DISK_BYTES = 3 << 30
 STOP_WITHIN_S = 60.0
 JUDGE_WITHIN_S = 180.0
 
