@@ -290,14 +290,16 @@ class LeaderFetcher:
         while replicas := [self._replicas[key] for key in self._unsynced if key in self._replicas]:
             self._unsynced.clear()  # Before the sync: `follow` may add others, or the same ones again, meanwhile.
             for replica, error in await asyncio.to_thread(_sync, replicas):
-                self._give_up(replica, error)
-                self._on_disk_failure(error)
+                self._positions.leave(replica.assignment.key)  # Its next position would promise what is not synced.
+                if not isinstance(error, LogClosedError):
+                    _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
+                    self._on_disk_failure(error)
 
     def _give_up(self, replica: Replica, error: RaftlogError) -> None:
-        """Stop following, if the disk has failed: the replica leaves the ISR by its silence."""
+        """Stop following a replica whose log has failed: it leaves the ISR by its silence."""
         if replica.log.failure is None or isinstance(replica.log.failure, DiskFullError):
             _log.warning("%s: %s", replica.assignment.topic_partition, error.message)
-            return  # A full disk, or bytes that were damaged on the way: a later fetch tries again.
+            return  # Nothing was appended: no room, or bytes damaged on the way. A later fetch tries again.
         _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
         self._positions.leave(replica.assignment.key)
 
@@ -339,8 +341,6 @@ def _sync(replicas: Sequence[Replica]) -> list[tuple[Replica, StorageError]]:
     for replica in replicas:
         try:
             replica.log.fsync()
-        except LogClosedError:
-            continue
         except StorageError as error:
             failures.append((replica, error))
     return failures

@@ -89,7 +89,7 @@ class FollowingReplica(ReadableReplica):
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
         with self.noticing_damage():
-            self.cleaned.truncated_to(offset)
+            self.cleaned.truncated_to(self.log.end_if_cut_at(offset))
             self.log.truncate_to(offset)
             self._after_truncation()
 

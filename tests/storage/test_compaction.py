@@ -16,6 +16,7 @@ import pytest
 from cleaning_support import DAY_MS, Model, append, clean, open_compacted, pairs, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from storage_support import batch
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, RaftlogError
 from raftlog.partition.core.compaction import cleanable_end
@@ -162,6 +163,18 @@ def test_a_log_with_more_keys_than_memory_takes_several_passes(tmp_path: Path):
 
     assert passes > 3
     assert list(pairs(log)) == list(range(100, 201))
+
+
+def test_a_cut_inside_a_compacted_batch_makes_the_whole_batch_dirty(tmp_path: Path):
+    """A follower's log is cut where the leader's histories part: a batch goes as a whole."""
+    log = open_compacted(tmp_path / "p")
+    log.append(batch(0, "a", "b", "c"))
+    state = CleanerState(tmp_path / "p", log.log_end_offset)
+    state.finished(3, 0)
+
+    state.truncated_to(log.end_if_cut_at(2))
+
+    assert state.cleaned_below == 0
 
 
 def test_truncation_makes_what_comes_there_dirty_again(tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -93,6 +94,47 @@ def test_truncation_inside_a_batch_drops_the_batch(tmp_path: Path):
     log.truncate_to(2)
 
     assert log.log_end_offset == 1
+
+
+@pytest.mark.parametrize(("offset", "end"), [(6, 5), (5, 5), (4, 3), (2, 1), (1, 1)])
+def test_a_process_killed_after_a_cut_inside_a_batch_finds_a_whole_log(tmp_path: Path, offset: int, end: int):
+    log = open_log(tmp_path / "p")
+    log.append(batch(0, "0") + batch(1, "1", "2") + batch(3, "3", "4") + batch(5, "5", "6"))
+    log.fsync()
+    log.checkpoint(7)
+    assert log.recovery_point == 7
+
+    assert log.end_if_cut_at(offset) == end
+    log.truncate_to(offset)
+
+    assert (log.log_end_offset, log.recovery_point, log.high_watermark_checkpoint) == (end, end, end)
+    # No checkpoint follows: the process is killed, and its files are what the next one finds.
+    again = open_log(shutil.copytree(tmp_path / "p", tmp_path / "killed"))
+    assert values(again) == [str(number) for number in range(end)]
+
+
+def test_a_checkpoint_planned_before_a_cut_is_void_after_it(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 10)
+    log.fsync()
+    write = log.plan_checkpoint(10)
+    assert write is not None
+    log.truncate_to(9)
+    write()
+    assert (log.recovery_point, log.high_watermark_checkpoint) == (0, 0)
+    fill(log, 1, epoch=1)
+    again = open_log(shutil.copytree(tmp_path / "p", tmp_path / "killed"))
+    assert again.log_end_offset == 10
+    assert again.recovery_point == 0
+
+
+def test_a_segment_rolls_by_time_in_milliseconds(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_ms=1_000)
+    log.append(batch(0, "0", timestamp=7))
+    log.append(batch(1, "1", timestamp=1_000_007))
+    assert len(log.segments) == 1
+    log.append(batch(2, "2", timestamp=1_000_008))
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
 def test_a_log_without_a_record_costs_the_disk_nothing(tmp_path: Path):

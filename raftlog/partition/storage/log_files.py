@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,10 +144,30 @@ class LogFiles:
             with self._changing:
                 self._truncate_inside(offset)
 
+    def end_if_cut_at(self, offset: Offset) -> Offset:
+        """Return where the log would end after `truncate_to`: batches stay whole, so perhaps below `offset`.
+
+        Raises:
+            StorageError: the log cannot be read; it takes no more appends.
+        """
+        if offset <= self.log_start_offset:
+            return offset
+        segment = self._segments[max(0, bisect_left(self._segments, offset, key=lambda s: s.base_offset) - 1)]
+        try:
+            cut = (header.base_offset for _, header in segment.headers(offset) if header.last_offset >= offset)
+            return next(cut, segment.next_offset)
+        except CorruptBatchError as error:
+            raise self._fail(error, "is damaged, and cannot be truncated") from error
+        except OSError as error:
+            raise self._fail(error, "cannot truncate") from error
+
     def _truncate_inside(self, offset: Offset) -> None:
         self._cuts += 1
-        if self.recovery_point > offset:
-            self._save_checkpoint(recovery_point=offset, high_watermark=min(self.high_watermark_checkpoint, offset))
+        end = self.end_if_cut_at(offset)
+        if self.recovery_point > end or self.high_watermark_checkpoint > end:
+            # Before the cut: a process that is killed after it must not look for what was cut.
+            point, high_watermark = min(self.recovery_point, end), min(self.high_watermark_checkpoint, end)
+            self._save_checkpoint(recovery_point=point, high_watermark=high_watermark)
         try:
             with self._syncer.paused():
                 while self._segments[-1].base_offset >= offset:
@@ -161,13 +182,12 @@ class LogFiles:
             raise self._fail(error, "cannot truncate") from error
         except CorruptBatchError as error:
             # It ends nobody knows where: nothing may be appended to it, or promised.
-            self._failure = StorageError(f"{self.folder} is damaged, and cannot be truncated: {error.message}")
-            raise self._failure from error
+            raise self._fail(error, "is damaged, and cannot be truncated") from error
         try:
             self.epochs.truncate_from(self.log_end_offset)
         except StorageError as error:
-            self._failure = error  # Epochs that the log does not have would mislead followers.
-            raise
+            # Epochs that the log does not have would mislead followers.
+            raise self._fail(error, "cannot cut the leader epochs") from error
         self.fsync()
 
     def reset_to(self, offset: Offset) -> None:
@@ -332,6 +352,12 @@ class LogFiles:
         if self._failure is not None:
             raise self._failure
 
-    def _fail(self, error: OSError, what: str) -> StorageError:
-        self._failure = storage_error(error, f"{self.folder}: {what}; the log takes no more appends")
+    def _fail(self, error: Exception, what: str) -> StorageError:
+        """Take no more appends, and return why: never a `DiskFullError`, which callers take for "nothing happened".
+
+        Quotas, network file systems and thin volumes report ENOSPC or EDQUOT when they sync. The kernel may drop the
+        pages then, as after EIO.
+        """
+        reason = error.strerror if isinstance(error, OSError) else None
+        self._failure = StorageError(f"{self.folder}: {what}; the log takes no more appends: {reason or error}")
         return self._failure
