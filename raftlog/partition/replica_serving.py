@@ -133,7 +133,7 @@ class ReplicaFetchServer:
         loop, until = asyncio.get_running_loop(), deadline
         while True:
             event.clear()
-            pairs, urgency = self._look(session, request)
+            pairs, urgency = self._look(hearing, request)
             if urgency == "now" or loop.time() >= until:
                 break  # What is told is of this very moment: news that came while waiting would be lost else.
             if urgency == "soon" and until == deadline:
@@ -164,14 +164,18 @@ class ReplicaFetchServer:
         hearing.forget(asked.key)
 
     def _look(
-        self, session: LeaderSession, request: ReplicaFetchRequest
+        self, hearing: _Hearing, request: ReplicaFetchRequest
     ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], Urgency]:
         """Return what there is to say, and when it should be said."""
+        session = hearing.session
         pairs, left, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, set[Urgency]()
         for key in session.dirty():
             if left <= 0 and session.session_id:
                 break  # The rest comes first next time.
-            result, data = self._result(session.partitions[key].position, min(request.partition_max_bytes, left))
+            position = session.partitions[key].position
+            if not self._counts(hearing, key):
+                self._acknowledge(hearing, position)
+            result, data = self._result(position, min(request.partition_max_bytes, left))
             left -= len(data)
             urgencies.add(urgency := session.urgency(result))
             if urgency or data or not session.session_id:
@@ -179,6 +183,18 @@ class ReplicaFetchServer:
         if "now" in urgencies or sum(len(data) for _, data in pairs) >= request.min_bytes:
             return pairs, "now"
         return pairs, "soon" if "soon" in urgencies else ""
+
+    def _counts(self, hearing: _Hearing, key: TopicIdPartition) -> bool:
+        """Tell whether the core of the replica that is there now has learned the position that the session remembers.
+
+        When it was named, the partition may not have been open here, or not in that epoch. If the answer that said so
+        is lost, the follower does not name it again: it waits for records, and the leader would wait for the follower.
+        """
+        mark = hearing.marks.get(key)
+        try:
+            return mark is not None and mark.replica is self._find(key)
+        except RaftlogError:
+            return False
 
     def _result(self, asked: ReplicaFetchPartition, max_bytes: int) -> tuple[ReplicaFetchResult, bytes | FileRange]:
         data: bytes | FileRange = b""

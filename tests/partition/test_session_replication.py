@@ -10,10 +10,10 @@ import pytest
 import replication_support
 from replication_support import World
 
-from raftlog.model import PartitionAssignment
+from raftlog.model import NO_LEADER_EPOCH, PartitionAssignment, TopicIdPartition
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.record import NewRecord, build_batch
-from raftlog.wire.replication import ReplicaFetchRequest
+from raftlog.wire.replication import NEW_SESSION, ReplicaFetchPartition, ReplicaFetchRequest
 
 
 class Many(World):
@@ -121,3 +121,61 @@ async def test_quiet_partitions_stay_in_sync(tmp_path: Path, monkeypatch: pytest
         replicas = world.brokers[1].manager.replicas
         assert {replica.state.isr for replica in replicas} == {(1, 2, 3)}
         assert world.brokers[1].manager.isr.shrinks == 0
+
+
+def fetch(partition: ReplicaFetchPartition | None, **fields: object) -> ReplicaFetchRequest:
+    """Return a request of broker 2."""
+    plain = {
+        "replica_id": 2,
+        "broker_epoch": 12,
+        "max_wait_ms": 50,
+        "max_bytes": 1 << 20,
+        "partition_max_bytes": 1 << 20,
+        "partitions": (partition,) if partition else (),
+    }
+    return ReplicaFetchRequest(**{**plain, **fields})
+
+
+@pytest.mark.parametrize("first_error", ["the partition is not open", "an older leader epoch"])
+async def test_a_position_that_the_leader_could_not_take_counts_once_it_can(tmp_path: Path, first_error: str):
+    """The first answer was an error, and it was lost: the follower has gone on to another request."""
+    async with World(tmp_path) as world:
+        await world.stop(2)
+        await world.stop(3)
+        await world.stop(1)
+        world.epochs[1] += 10
+        await world.start(1)
+        epoch = 0 if first_error == "the partition is not open" else 1
+        if epoch == 1:
+            await world.push()  # In epoch 0.
+        leader, key = world.brokers[1].manager, TopicIdPartition(world.topic_id, 0)
+        position = ReplicaFetchPartition(
+            topic_id=key.topic_id,
+            partition=0,
+            leader_epoch=epoch,
+            fetch_offset=0,
+            last_fetched_epoch=NO_LEADER_EPOCH,
+            log_start_offset=0,
+        )
+        answer, _ = await leader.replica_fetch(fetch(position, session_epoch=NEW_SESSION))
+        assert answer.partitions[0].error is not None
+
+        state = world.state
+        world.state = replace(state, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1, isr=(1, 2))
+        await world.push()
+        core = world.brokers[1].replica.core
+        assert core is not None
+        again = fetch(None, session_id=answer.session_id, session_epoch=1, answers_lost=True)
+        told, _ = await leader.replica_fetch(again)
+        assert [result.error for result in told.partitions] == [None]
+        assert core.followers[2].end_offset == 0
+
+        parked = asyncio.create_task(
+            leader.replica_fetch(fetch(None, session_id=answer.session_id, session_epoch=2, max_wait_ms=10_000))
+        )
+        await asyncio.sleep(0)
+        batch = build_batch([NewRecord(b"x", timestamp=1)])
+        await leader.produce("t", 0, batch, acks=1, timeout_ms=5_000)
+        async with asyncio.timeout(5):
+            woken, _ = await parked
+        assert [result.length > 0 for result in woken.partitions] == [True]
