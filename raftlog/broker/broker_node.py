@@ -47,6 +47,7 @@ from raftlog.runtime import SystemClock, Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_json, encode_frame
+from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
 _log = logging.getLogger(__name__)
@@ -171,10 +172,12 @@ class BrokerNode:
         )
         replica_fetch = RawRoute(path=paths.REPLICA_FETCH, form=media.JSON, handler=self._replica_fetch)
         replica_fetch.add_to(inner)
+        repair = RawRoute(path=paths.REPAIR, form=media.JSON, handler=self._repair)
+        repair.add_to(inner)
         TransactionRoutes(self.context).add_internal_to(inner)
         if internal is None:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
-        await self._serve(inner, LeanRoutes([replica_fetch]), listeners.internal, "internal")
+        await self._serve(inner, LeanRoutes([replica_fetch, repair]), listeners.internal, "internal")
         await self.replicas.start()
         await self.groups.runtime.start()
         await self.transactions.start()
@@ -244,6 +247,11 @@ class BrokerNode:
         """Serve a follower's pull."""
         response, parts = await self.replicas.replica_fetch(decode_json(ReplicaFetchRequest, request.body))
         return RawReply(parts=[*encode_frame(response), *(part for part in parts if part)], content_type=media.FRAME)
+
+    async def _repair(self, request: RawRequest) -> RawReply:
+        """Serve a broker that repairs its replica."""
+        response, data = await self.replicas.repair(decode_json(RepairRequest, request.body))
+        return RawReply(parts=encode_frame(response, [data] if data else []), content_type=media.FRAME)
 
     def _count_raw(self, route: str, status: int) -> None:
         self.context.metrics.requests[route, status] += 1

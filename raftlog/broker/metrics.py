@@ -51,8 +51,23 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
         *_metric(
             "raftlog_corrupt_replicas",
             "gauge",
-            "Replicas whose log was found damaged in use, and is not replaced yet.",
+            "Replicas whose log was found damaged in use, and is not repaired or replaced yet.",
             [("", len(replicas.damage))],
+        ),
+        *_metric(
+            "raftlog_repairing_replicas", "gauge", "Replicas that are being repaired.", [("", len(replicas.repairs))]
+        ),
+        *_metric(
+            "raftlog_repaired_batches_total",
+            "counter",
+            "Damaged batches that were repaired from another replica.",
+            [("", replicas.repairs.repaired_batches)],
+        ),
+        *_metric(
+            "raftlog_lost_batches",
+            "gauge",
+            "Damaged batches here that no replica has whole, as far as is known.",
+            [("", replicas.repairs.lost_batches)],
         ),
         *_metric("raftlog_asyncio_tasks", "gauge", "Tasks of the event loop.", [("", len(asyncio.all_tasks()))]),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),

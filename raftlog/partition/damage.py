@@ -1,9 +1,10 @@
-"""Damage that is found while a log is in use: told to the controller, healed by fetching anew (docs/adr/0011).
+"""Damage that is found while a log is in use and cannot be repaired: the replica gives way (docs/adr/0011, 0017).
 
 Both checksums of every batch are checked before its bytes leave. What is damaged is answered with an error, never sent,
-skipped or cut. The controller takes the replica out of the ISR, if another one holds everything; only then, and in a
-later leader epoch, is its log put aside and fetched again. Damage that is found when a log is opened is another matter
-(docs/adr/0009): such a log serves nobody, heartbeats say so, and this module does not know of it.
+skipped or cut. If nobody can repair it, the controller takes the replica out of the ISR, if another one holds
+everything; only then, and in a later leader epoch, is its log put aside and fetched again. Damage that is found when a
+log is opened is another matter (docs/adr/0009): such a log serves nobody, heartbeats say so, and this module does not
+know of it.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class DamageKeeper:
         self._served = served
         self._controller = controller
         self._damaged: dict[TopicIdPartition, Damage] = {}
+        self._hopeless: set[TopicIdPartition] = set()
         self._found = asyncio.Event()
         self._said = ""
 
@@ -71,19 +73,31 @@ class DamageKeeper:
         return key in self._damaged
 
     def note(self, key: TopicIdPartition, damage: Damage) -> None:
-        """Learn of damage."""
+        """Learn of damage; somebody tries to repair it."""
         self._damaged.setdefault(key, damage)
-        self._found.set()
+
+    def give_way(self, key: TopicIdPartition) -> None:
+        """Learn that it cannot be repaired: nobody should count on the replica any more."""
+        if key in self._damaged:
+            self._hopeless.add(key)
+            self._found.set()
+
+    def repaired(self, key: TopicIdPartition) -> None:
+        """Learn that everything is whole again."""
+        self._damaged.pop(key, None)
+        self._hopeless.discard(key)
 
     def that_may_heal(
         self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
     ) -> list[tuple[PartitionAssignment, str]]:
-        """Return damaged replicas that nobody counts on, and what is wrong; who is not wanted any more is forgotten."""
+        """Return replicas beyond repair that nobody counts on, and what is wrong; forget who is not wanted any more."""
         self._damaged = {key: self._until_now(key, damage) for key, damage in self._damaged.items() if key in wanted}
+        self._hopeless &= self._damaged.keys()
         return [
             (wanted[key], damage.reason)
             for key, damage in self._damaged.items()
-            if may_fetch_anew(wanted[key].state, self._broker_id, served_epoch=damage.leader_epoch)
+            if key in self._hopeless
+            and may_fetch_anew(wanted[key].state, self._broker_id, served_epoch=damage.leader_epoch)
         ]
 
     def _until_now(self, key: TopicIdPartition, damage: Damage) -> Damage:
@@ -93,7 +107,7 @@ class DamageKeeper:
 
     def healed(self, key: TopicIdPartition) -> None:
         """Learn that a log was put aside."""
-        del self._damaged[key]
+        self.repaired(key)
 
     async def run(self) -> None:
         """Report for ever: at once, then each `RETRY_S` while there is something to say."""
@@ -106,7 +120,7 @@ class DamageKeeper:
 
     def _reports(self) -> tuple[DamagedReplica, ...]:
         reports = []
-        for key in self._damaged:
+        for key in self._hopeless:
             if (serving := self._served(key)) is not None:
                 epoch = serving.state.leader_epoch
                 reports.append(DamagedReplica(topic_id=key.topic_id, partition=key.partition, leader_epoch=epoch))

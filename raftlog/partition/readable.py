@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.log import PartitionLog
 
 _log = logging.getLogger(__name__)
+_MAX_SUSPECTS = 1_000
 OnDamage = Callable[[TopicIdPartition, Damage], None]
 
 
@@ -68,7 +69,9 @@ class ReadableReplica:
         self.core: LeaderCore | None = None
         """What it knows as leader; None while it follows."""
         self.damage: Damage | None = None
-        """What was found: nothing but a new log, fetched from the leader, heals it."""
+        """What was found first; None once it is repaired."""
+        self.suspects: dict[Offset, bool] = {}
+        """Where damage was found, there or later. True: nobody has whole what is damaged, as far as is known."""
         self._on_damage = on_damage
         self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
 
@@ -220,10 +223,22 @@ class ReadableReplica:
 
     def note_damage(self, offset: Offset, problem: str) -> None:
         """Learn that the disk does not hold what was written, at `offset` or later."""
+        if len(self.suspects) < _MAX_SUSPECTS:
+            self.suspects.setdefault(offset, False)
         if self.damage is None:
             _log.error("%s: damaged at offset %d or later: %s", self.assignment.topic_partition, offset, problem)
             self.damage = Damage(offset, self.state.leader_epoch, problem)
             self._on_damage(self.assignment.key, self.damage)
+
+    def gone_over(self, suspects: Iterable[Offset], *, lost: bool) -> None:
+        """Learn that everything damaged at these offsets was asked for everywhere, and whether nobody has it whole."""
+        self.suspects |= dict.fromkeys(suspects, lost)
+
+    def repaired(self, suspects: Iterable[Offset]) -> bool:
+        """Learn that what was damaged at these offsets is whole again; return whether all damage is healed."""
+        self.suspects = {offset: lost for offset, lost in self.suspects.items() if offset not in set(suspects)}
+        self.damage = None if not self.suspects else self.damage
+        return self.damage is None
 
     def offset_at(self, timestamp_us: int, isolation: Isolation = "read_uncommitted") -> Offset:
         """Return the first visible offset whose record is at or after a time (us since 1970), else where readers stop.
@@ -245,10 +260,12 @@ class ReadableReplica:
     def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
         message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"
         details = {"offset": offset, "isr": list(self.state.isr)}
-        if set(self.state.isr) <= {self.broker_id}:
-            return StorageError(f"{message}; no other replica is in sync", details=details)
+        if self.suspects.get(offset):
+            return StorageError(f"{message}; no replica has it whole", details=details)
         return StaleRouteError(
-            f"{message}; another replica will lead in a moment", code=ErrorCode.LEADER_NOT_AVAILABLE, details=details
+            f"{message}; it is being repaired from another replica: ask again in a moment",
+            code=ErrorCode.LEADER_NOT_AVAILABLE,
+            details=details,
         )
 
 

@@ -26,6 +26,8 @@ from raftlog.partition.core.read_replicas import preferred_read_replica
 from raftlog.partition.damage import DamageKeeper, DamagePort
 from raftlog.partition.fetchers import Fetchers
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
+from raftlog.partition.repair import PATIENCE_S, Repairer
+from raftlog.partition.repairs import Repairs
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.serving import Served, serve_fetch
@@ -40,6 +42,7 @@ from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire.data import FetchRequest
+from raftlog.wire.repair import RepairRequest, RepairResponse
 from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
 
 _log = logging.getLogger(__name__)
@@ -68,6 +71,7 @@ class ReplicaManager:
         cleaner: CleanerSettings | None = None,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
         damage_port: DamagePort | None = None,
+        repair_patience_s: float = PATIENCE_S,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = -1
@@ -82,6 +86,8 @@ class ReplicaManager:
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
+        self._power_lost: set[TopicIdPartition] = set()
+        """Logs that could not be opened yet since power was lost: their tails may be torn in any way."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
         self._fetchers = Fetchers(
             broker_id=broker_id,
@@ -112,6 +118,20 @@ class ReplicaManager:
             broker_epoch=lambda: self.broker_epoch,
             served=lambda key: replica.assignment if (replica := self._replicas.get(key)) else None,
             controller=damage_port,
+        )
+        self.repairs = Repairs(
+            Repairer(
+                broker_id=broker_id,
+                session=session,
+                brokers=lambda: self._brokers,
+                tasks=self._tasks,
+                patience_s=repair_patience_s,
+            ),
+            self.damage,
+            find=self._replicas.get,
+            closed=self._offline.get,
+            reopen=self._reopen,
+            on_disk_failure=on_disk_failure,
         )
         self.isr = IsrKeeper(
             broker_id=broker_id,
@@ -180,7 +200,7 @@ class ReplicaManager:
             self._strays.note_assigned(wanted.keys())
             for key in [key for key in self._replicas if key not in wanted]:
                 self._drop(key)
-            self._offline = {key: failed for key, failed in self._offline.items() if key in wanted}
+            self._forget_offline(wanted)
             damaged = self._close_damaged(wanted)
             # Replicas that are open change their roles at once: opening others may take long.
             self._apply_to_open(wanted)
@@ -216,7 +236,7 @@ class ReplicaManager:
         if replica is None:
             for assignment, error in self._offline.values():
                 if assignment.topic_partition == (topic, partition):
-                    raise error
+                    raise self.repairs.told(assignment, error)
             raise StaleRouteError(f"broker {self.broker_id} has no replica of {topic}-{partition}, or not yet")
         if topic_id not in ("", replica.assignment.topic_id):
             raise StaleRouteError(
@@ -249,6 +269,21 @@ class ReplicaManager:
         """Answer a follower's fetch, long-polled."""
         return await self._followers.serve(request)
 
+    async def repair(self, request: RepairRequest) -> tuple[RepairResponse, bytes]:
+        """Answer a broker that repairs its replica with what this one holds, whatever state that is in.
+
+        Raises:
+            StaleRouteError: there is no replica here, or not yet.
+            StorageError: the disk refused.
+        """
+        return await self.repairs.serve(request, self._folder_of(request.key))
+
+    def _folder_of(self, key: TopicIdPartition) -> Path:
+        if (failed := self._offline.get(key)) is not None:
+            assignment = failed[0]
+            return self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
+        return self._replica(key).log.folder
+
     def _replica(self, key: TopicIdPartition) -> Replica:
         if (replica := self._replicas.get(key)) is None:
             raise StaleRouteError(
@@ -256,25 +291,34 @@ class ReplicaManager:
             )
         return replica
 
-    async def _open(self, assignment: PartitionAssignment) -> None:
+    async def _open(self, assignment: PartitionAssignment, *, hopeless: bool = False) -> None:
+        """Open a replica.
+
+        Args:
+            hopeless: its log is damaged, and nobody could repair it: it is fetched anew, if nobody counts on it.
+        """
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         config = self._topic_defaults.with_overrides(assignment.configs)
         try:
             try:
-                log, producers = await asyncio.to_thread(self._open_log, folder, config)
+                log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
             except DamagedDataError as error:
                 # This incarnation has said nothing yet of what it holds here: its leader epoch may be any.
-                if not may_fetch_anew(assignment.state, self.broker_id):
+                if not hopeless or not may_fetch_anew(assignment.state, self.broker_id):
                     raise
                 await self._put_aside(assignment, folder, error.message)
-                log, producers = await asyncio.to_thread(self._open_log, folder, config)
+                log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
             replica = self._make_replica(assignment, log, producers)
         except StorageError as error:
             if assignment.key not in self._offline:
                 _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline[assignment.key] = (assignment, error)
+            if isinstance(error, DamagedDataError):
+                self._power_lost |= {assignment.key} if self._data_dir.power_lost else set()
+                self.repairs.begin_closed(assignment.key, folder, config)
             return
         self._offline.pop(assignment.key, None)
+        self._power_lost.discard(assignment.key)
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
 
@@ -291,21 +335,34 @@ class ReplicaManager:
                 tasks=self._tasks,
                 on_isr_hint=self.isr.hint,
                 on_disk_failure=self._on_disk_failure,
-                on_damage=self.damage.note,
+                on_damage=self.repairs.begin_open,
             )
         except BaseException:
             log.close()
             raise
 
     def _may_open(self, key: TopicIdPartition, assignment: PartitionAssignment) -> bool:
-        if key in self._replicas or key in self.damage:
+        if key in self._replicas or key in self.damage or key in self.repairs:
             return False
         failed, error = self._offline.get(key, (None, None))
         # Damage stays until the partition's state says that the log may be fetched anew.
         return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
 
-    def _open_log(self, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
-        log = PartitionLog.open(folder, config, pool=self._files, power_lost=self._data_dir.power_lost)
+    async def _reopen(self, key: TopicIdPartition, *, hopeless: bool) -> bool:
+        """Open a log that was repaired, or fetch it anew if it is hopeless; return whether it is open."""
+        async with self._applying:
+            if (failed := self._offline.get(key)) is None:
+                return True
+            await self._open(failed[0], hopeless=hopeless)
+            self._apply_to_open({key: failed[0]})
+        self.isr.hint()
+        return key not in self._offline
+
+    def _open_log(
+        self, key: TopicIdPartition, folder: Path, config: TopicConfig
+    ) -> tuple[PartitionLog, ProducerStates]:
+        power_lost = self._data_dir.power_lost or key in self._power_lost
+        log = PartitionLog.open(folder, config, pool=self._files, power_lost=power_lost)
         try:
             now_ms = self._clock.wall_us() // 1000
             return log, recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
@@ -350,7 +407,17 @@ class ReplicaManager:
                 replica.apply(assignment)
         self._direct_fetchers()
 
+    def _forget_offline(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
+        """Let go of what is not wanted any more; a repair under way goes by the newest state."""
+        for key, (_, error) in list(self._offline.items()):
+            if key not in wanted:
+                del self._offline[key]
+                self.repairs.stop(key)
+            elif key in self.repairs:
+                self._offline[key] = (wanted[key], error)
+
     def _drop(self, key: TopicIdPartition) -> None:
+        self.repairs.stop(key)
         replica = self._replicas.pop(key)
         name = (replica.assignment.topic, replica.assignment.partition)
         if self._by_name.get(name) is replica:
@@ -366,6 +433,7 @@ def _advice(error: StorageError) -> str:
     if not isinstance(error, DamagedDataError):
         return ""
     return (
-        ". It is fetched anew once a healthy replica leads. If this is the last one that has every record, nothing "
-        "happens by itself: see 'A damaged log' in docs/operations.md"
+        ". Its batches are repaired from other replicas; where nobody has them, it is fetched anew once a healthy "
+        "replica leads. If this is the last one that has every record, nothing more happens by itself: see 'A damaged "
+        "log' in docs/operations.md"
     )

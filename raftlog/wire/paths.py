@@ -51,10 +51,11 @@ END_TRANSACTION_SET = "/v1/transaction-sets/{set_id}/end"
 
 # Internal listener of brokers.
 REPLICA_FETCH = "/internal/v1/fetch"
+REPAIR = "/internal/v1/repair"
 JOIN_TRANSACTION = "/internal/v1/transactions/join"
 WRITE_MARKERS = "/internal/v1/transactions/markers"
 
-RAW = frozenset({PRODUCE, FETCH, REPLICA_FETCH})
+RAW = frozenset({PRODUCE, FETCH, REPLICA_FETCH, REPAIR})
 """Raw batches go in or out: callers use connections of their own kind for these (see `transport.lean`)."""
 
 # Internal listener of controllers.

@@ -31,6 +31,7 @@ from raftlog.wire.controller import (
     AlterPartitionsResponse,
     DamagedReplicasRequest,
 )
+from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
 TOPIC_ID = "c" * 32
@@ -50,8 +51,11 @@ class Broker:
         self.world = world
         self.broker_id = broker_id
         self.deaf = False
+        self.helpful = True
+        """Whether it helps others to repair their replicas."""
         app = web.Application(middlewares=[errors], client_max_size=64 << 20)
         app.router.add_post(paths.REPLICA_FETCH, self._fetch)
+        app.router.add_post(paths.REPAIR, self._repair)
         self.server = TestServer(app, host="127.0.0.1")
 
     async def start(self) -> None:
@@ -66,6 +70,7 @@ class Broker:
             controller=self.world,
             clock=SystemClock(),
             damage_port=self.world,
+            repair_patience_s=self.world.repair_patience_s,
         )
         self.manager.broker_epoch = self.world.epochs[self.broker_id]
         await self.manager.start()
@@ -84,6 +89,12 @@ class Broker:
         body = b"".join([*encode_frame(response), *map(in_memory, parts)])
         return web.Response(body=body, content_type=media.FRAME)
 
+    async def _repair(self, request: web.Request) -> web.Response:
+        if self.deaf or not self.helpful:
+            raise RetriableError("deaf")
+        response, data = await self.manager.repair(decode_json(RepairRequest, await request.read()))
+        return web.Response(body=b"".join(encode_frame(response, [data])), content_type=media.FRAME)
+
     @property
     def replica(self) -> Replica:
         return next(iter(self.manager.replicas))
@@ -100,7 +111,14 @@ class Broker:
 class World:
     """The brokers, and the controller's part: compare-and-swap on the partition's state, and pushing metadata."""
 
-    def __init__(self, folder: Path, *, isr: tuple[int, ...] = (1, 2, 3), configs: dict | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        isr: tuple[int, ...] = (1, 2, 3),
+        configs: dict | None = None,
+        repairing: bool = True,
+    ) -> None:
         self.folder = folder
         self.epochs = {1: 11, 2: 12, 3: 13}
         self.fenced: set[int] = set()
@@ -108,8 +126,11 @@ class World:
         self.topic_id = TOPIC_ID
         self.configs = configs or {}
         self.reachable = True
+        self.repair_patience_s = 10.0 if repairing else 0.0
         self.damage_reports: list[DamagedReplicasRequest] = []
         self.brokers = {broker: Broker(self, broker) for broker in (1, 2, 3)}
+        for broker in self.brokers.values():
+            broker.helpful = repairing
         self.running: set[int] = set()
 
     async def __aenter__(self) -> Self:

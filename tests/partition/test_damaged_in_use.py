@@ -60,7 +60,7 @@ async def find_damage(world: World, broker: int) -> bytes:
 
 
 async def test_a_follower_is_fetched_anew_only_in_a_later_leader_epoch(tmp_path: Path):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         damaged = await find_damage(world, 3)
         manager, replica = world.brokers[3].manager, world.brokers[3].replica
         assert world.damage_reports[0].partitions[0].leader_epoch == 0
@@ -81,7 +81,7 @@ async def test_a_follower_is_fetched_anew_only_in_a_later_leader_epoch(tmp_path:
 
 
 async def test_a_damaged_replica_that_served_on_in_a_later_epoch_waits_for_one_more(tmp_path: Path):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         await find_damage(world, 3)
         manager = world.brokers[3].manager
         await world.elect(1, (1, 2, 3))
@@ -96,7 +96,7 @@ async def test_a_damaged_replica_that_served_on_in_a_later_epoch_waits_for_one_m
 
 
 async def test_a_log_that_cannot_be_put_aside_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         damaged = await find_damage(world, 3)
         broker = world.brokers[3]
 
@@ -122,7 +122,7 @@ async def test_a_log_that_cannot_be_put_aside_is_not_opened_again(tmp_path: Path
 async def test_a_follower_that_receives_a_damaged_batch_has_its_leader_look(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         await world.stop(3)
         world.state = replace(world.state, isr=(1, 2), partition_epoch=world.state.partition_epoch + 1)
         await world.push()
@@ -153,7 +153,7 @@ async def test_a_follower_that_receives_a_damaged_batch_has_its_leader_look(
 async def test_what_turns_out_damaged_while_it_is_sent_is_noticed(
     damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         for value in ("x" * 300_000, "y" * 300_000):
             await world.produce(value)
         replica = world.brokers[1].replica
@@ -172,7 +172,8 @@ async def test_what_turns_out_damaged_while_it_is_sent_is_noticed(
             with pytest.raises(OSError, match="Input/output error" if damage == "EIO" else "ends before byte"):
                 found.send(out.fileno(), 250_000)
         assert replica.damage is not None
-        await world.until(lambda: bool(world.damage_reports))
+        # What can be read again is sound; what is gone is not, and nobody helps.
+        await world.until(lambda: replica.damage is None if damage == "EIO" else bool(world.damage_reports))
 
 
 async def test_a_reader_that_has_gone_is_no_damage(tmp_path: Path):
@@ -192,7 +193,7 @@ async def test_a_reader_that_has_gone_is_no_damage(tmp_path: Path):
 async def test_what_the_disk_cannot_read_is_damage_and_what_the_process_may_not_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
 ):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         for value in VALUES:
             await world.produce(value)
         replica, size = world.brokers[3].replica, log_file(world, 1).stat().st_size // len(VALUES)
@@ -216,7 +217,7 @@ async def test_what_the_disk_cannot_read_is_damage_and_what_the_process_may_not_
             assert len(replica.read_sound(0, 1 << 20, limit_offset=len(VALUES))) == 3 * size
             with pytest.raises(RaftlogError, match=r"is damaged on broker 3: .*Input/output error"):
                 replica.read_sound(3, 1 << 20, limit_offset=len(VALUES))
-        await world.until(lambda: bool(world.damage_reports))
+            await world.until(lambda: bool(world.damage_reports))
 
         await world.elect(1, (1, 2))
         await world.until(lambda: 3 in world.state.isr)
@@ -224,7 +225,7 @@ async def test_what_the_disk_cannot_read_is_damage_and_what_the_process_may_not_
 
 
 async def test_the_last_one_leads_on_and_keeps_what_it_has(tmp_path: Path):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         damaged = await find_damage(world, 1)
         await world.elect(1, (1,))
         await world.push()

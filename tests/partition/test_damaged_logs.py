@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from replication_support import World
 
-from raftlog.errors import DamagedDataError
+from raftlog.errors import DamagedDataError, StaleRouteError
 from raftlog.model import NO_LEADER
 from raftlog.partition.storage.segment import segment_path
 
@@ -47,7 +47,7 @@ async def stop(world: World, broker: int) -> None:
 
 
 async def test_a_damaged_follower_keeps_its_log_while_it_counts_and_then_fetches_it_anew(tmp_path: Path):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         damaged = await with_damage(world, 3)
         await world.start(3)
         await world.push()
@@ -71,7 +71,7 @@ async def test_a_damaged_follower_keeps_its_log_while_it_counts_and_then_fetches
 
 @pytest.mark.parametrize("leader", [3, NO_LEADER])
 async def test_the_last_replica_never_gives_up_its_data(tmp_path: Path, leader: int):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         damaged = await with_damage(world, 3)
         isr, elr = ((3,), ()) if leader == 3 else ((), (3,))
         world.state = replace(world.state, leader=leader, isr=isr, elr=elr, leader_epoch=9, partition_epoch=99)
@@ -82,12 +82,12 @@ async def test_the_last_replica_never_gives_up_its_data(tmp_path: Path, leader: 
         assert world.brokers[3].manager.quarantined == 0
         assert list(world.brokers[3].manager.offline) == [(world.topic_id, 0)]
         assert segment_path(log_folder(world, 3), 0).read_bytes() == damaged
-        with pytest.raises(DamagedDataError, match="damaged at offset"):
+        with pytest.raises(StaleRouteError, match="is being repaired from other replicas: .* damaged at offset"):
             world.brokers[3].manager.leader("t", 0)
 
 
 async def test_damaged_logs_that_lie_aside_are_bounded_and_go_with_their_topic(tmp_path: Path):
-    async with World(tmp_path) as world:
+    async with World(tmp_path, repairing=False) as world:
         for turn in range(1, 5):
             await world.elect(1, (1, 2))
             await world.until(lambda: 3 in world.state.isr)
@@ -99,6 +99,7 @@ async def test_damaged_logs_that_lie_aside_are_bounded_and_go_with_their_topic(t
             world.state = replace(world.state, isr=(1, 2), partition_epoch=world.state.partition_epoch + 1)
             await world.start(3)
             await world.push()
+            await world.until(lambda: bool(list(world.brokers[3].manager.replicas)))
             assert world.brokers[3].manager.quarantined == min(turn, 2)
         names = sorted(path.name for path in (tmp_path / "3" / "partitions").iterdir())
         assert [name.rpartition(".")[2] for name in names[1:]] == ["quarantined-3", "quarantined-4"]

@@ -166,7 +166,7 @@ class DataDir:
             fsync_dir(self.partitions)
         except OSError as error:
             raise storage_error(error, f"cannot delete {folder}") from error
-        for gone in (doomed, *_quarantined(folder)):
+        for gone in (doomed, *quarantined_logs(folder)):
             _remove(gone)
 
     def set_stray(self, folder: Path) -> Path:
@@ -194,7 +194,7 @@ class DataDir:
         """Delete what `set_stray` has renamed, in this run or an earlier one, and what was put aside of it."""
         for stray in sorted(self.partitions.glob(f"*{STRAY_SUFFIX}")):
             folder = stray.with_suffix("")
-            for gone in (stray, *(() if folder.exists() else _quarantined(folder))):
+            for gone in (stray, *(() if folder.exists() else quarantined_logs(folder))):
                 _remove(gone)
 
     def release(self, folder: Path) -> None:
@@ -255,7 +255,7 @@ def quarantine(folder: Path) -> Path:
     Raises:
         StorageError: it is where it was.
     """
-    kept = _quarantined(folder)
+    kept = quarantined_logs(folder)
     number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
     aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
     try:
@@ -269,7 +269,7 @@ def quarantine(folder: Path) -> Path:
     return aside
 
 
-def _quarantined(folder: Path) -> list[Path]:
+def quarantined_logs(folder: Path) -> list[Path]:
     """Return what was put aside of a log, oldest first."""
     prefix = folder.name + QUARANTINED
     names = [name.removeprefix(prefix) for name in os.listdir(folder.parent) if name.startswith(prefix)]

@@ -6,12 +6,13 @@ All of it excludes cutting and checkpointing (`LogFiles`), and a cut makes void 
 from __future__ import annotations
 
 import logging
+import os
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from raftlog.errors import StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.files import fsync_dir, storage_error, unlink_quietly
+from raftlog.partition.storage.files import fsync_dir, storage_error, unlink_quietly, write_fully
 from raftlog.partition.storage.log_files import LogFiles
 from raftlog.partition.storage.retention import active_has_expired, expired_segments
 from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
@@ -119,6 +120,39 @@ class SegmentedLog(LogFiles):
                 log_start_offset=offset, recovery_point=self.durable_end_offset, high_watermark=high_watermark
             )
             self.epochs.truncate_before(offset)
+
+    def rewrite(self, segment: Segment, position: int, batches: bytes, *, end_offset: Offset, cuts: int) -> bool:
+        """Put damaged batches back in place, durably; False if the segment is not as it was. For a worker thread.
+
+        Args:
+            end_offset: where the batches end.
+            cuts: see `cuts`, from before the damage was found.
+
+        Raises:
+            StorageError: the disk refused: the place is as damaged as before, or the log takes no more appends.
+        """
+        if end_offset > self.recovery_point:
+            self.fsync()
+        with self._changing:
+            self._require_sound()
+            end = position + len(batches)
+            if self._cuts != cuts or segment not in self._segments or end > segment.size:
+                return False
+            if end_offset > self.recovery_point or not self._checkpoint_lasts:
+                # What a power cut leaves of this write must not look like a torn tail.
+                self._save_checkpoint(
+                    recovery_point=self.durable_end_offset, high_watermark=self.high_watermark_checkpoint
+                )
+            with segment.file.use() as descriptor:
+                try:
+                    write_fully(descriptor, batches, position)
+                except OSError as error:
+                    raise storage_error(error, f"cannot repair {segment.path}") from error
+                try:
+                    os.fsync(descriptor)
+                except OSError as error:
+                    raise self._fail(error, "cannot sync a repaired batch") from error
+            return True
 
     def swap(self, replaced: Sequence[Segment], fresh: Segment, *, cuts: int) -> bool:
         """Put one compacted segment in the place of consecutive ones; False if they are not as they were.

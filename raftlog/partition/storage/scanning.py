@@ -50,18 +50,40 @@ def scan_batches(read: Read, position: int, end: int, *, verify: bool, name: str
 
 def sound_batch_after(read: Read, position: int, end: int, *, min_offset: Offset) -> BatchHeader | None:
     """Return the first sound batch in [position, end) whose offsets are `min_offset` or higher, wherever it begins."""
+    found = find_sound_header(read, position, end, min_offset=min_offset)
+    return found and found[1]
+
+
+def find_sound_header(read: Read, position: int, end: int, *, min_offset: Offset) -> tuple[int, BatchHeader] | None:
+    """Return what `sound_batch_after` does, and where the batch lies."""
+    for at in _maybe_headers(read, position, end):
+        header = _sound_batch_at(read, at, end)
+        if header is not None and header.base_offset >= min_offset:
+            return at, header
+    return None
+
+
+def find_header(read: Read, position: int, end: int, *, base_offset: Offset) -> int | None:
+    """Return where in [position, end) a sound header with this base offset lies."""
+    for at in _maybe_headers(read, position, end):
+        try:
+            if parse_header(read(HEADER_BYTES, at)).base_offset == base_offset:
+                return at
+        except CorruptBatchError:
+            continue
+    return None
+
+
+def _maybe_headers(read: Read, position: int, end: int) -> Iterator[int]:
+    """Walk over the places where a header may begin."""
     while position < end:
         window = read(min(WINDOW_BYTES, end - position), position)
         for match in _MAYBE_HEADER.finditer(window):
             at = match.start() - _MAGIC_AT
-            if at < 0 or at % ALIGNMENT or at + HEADER_BYTES > len(window):
-                continue
-            header = _sound_batch_at(read, position + at, end)
-            if header is not None and header.base_offset >= min_offset:
-                return header
+            if at >= 0 and not at % ALIGNMENT and at + HEADER_BYTES <= len(window):
+                yield position + at
         # Windows overlap, so that no header lies across two; they keep the alignment.
         position += max(ALIGNMENT, len(window) - HEADER_BYTES)
-    return None
 
 
 def _sound_batch_at(read: Read, position: int, end: int) -> BatchHeader | None:

@@ -1,0 +1,175 @@
+"""Which of a broker's logs are repaired, open or not, and what becomes of them (docs/adr/0017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from raftlog.config import TopicConfig
+from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
+from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
+from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.damage import Damage, DamageKeeper
+from raftlog.partition.repair import Patient, Repairer
+from raftlog.partition.replica import Replica
+from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.repair import ClosedLog, OpenLog
+from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
+
+Failed = tuple[PartitionAssignment, StorageError]
+
+
+class Reopen(Protocol):
+    """Opens a log that could not be opened before; see `ReplicaManager`."""
+
+    async def __call__(self, key: TopicIdPartition, *, hopeless: bool) -> bool: ...
+
+
+class Repairs:
+    """Begins and ends repairs, for the replicas of one broker.
+
+    Args:
+        find: from a partition to its open replica.
+        closed: from a partition to what is known of a replica that could not be opened.
+    """
+
+    def __init__(
+        self,
+        repairer: Repairer,
+        keeper: DamageKeeper,
+        *,
+        find: Callable[[TopicIdPartition], Replica | None],
+        closed: Callable[[TopicIdPartition], Failed | None],
+        reopen: Reopen,
+        on_disk_failure: Callable[[StorageError], None],
+    ) -> None:
+        self._repairer = repairer
+        repairer.on_end = self._ended
+        self._keeper = keeper
+        self._find = find
+        self._closed = closed
+        self._reopen = reopen
+        self._on_disk_failure = on_disk_failure
+
+    def __contains__(self, key: TopicIdPartition) -> bool:
+        return key in self._repairer
+
+    def __len__(self) -> int:
+        return len(self._repairer)
+
+    @property
+    def repaired_batches(self) -> int:
+        """How many damaged places were repaired since the start."""
+        return self._repairer.repaired_batches
+
+    @property
+    def lost_batches(self) -> int:
+        """How many damaged batches no replica has whole, as far as is known."""
+        return sum(map(len, self._repairer.lost.values()))
+
+    def lost(self, key: TopicIdPartition) -> tuple[Offset, ...]:
+        """Return the first offsets of a partition's batches that no replica has whole, as far as is known."""
+        return self._repairer.lost.get(key, ())
+
+    def stop(self, key: TopicIdPartition) -> None:
+        """End the repair of a log that is closed or not wanted any more."""
+        self._repairer.stop(key)
+
+    def told(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
+        """Return what to answer for a replica that could not be opened: while it is repaired, ask again."""
+        if assignment.key not in self or self.lost(assignment.key):
+            return error
+        return StaleRouteError(
+            f"{assignment.topic_partition} is being repaired from other replicas: {error.message}",
+            code=ErrorCode.LEADER_NOT_AVAILABLE,
+        )
+
+    async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:
+        """Answer another broker. A log says that a batch is absent only if it is known to end or start elsewhere."""
+        response, data = await self._repairer.serve(request, folder)
+        if response.holding is Holding.ABSENT:
+            replica = self._find(request.key)
+            if replica is None or replica.log.log_start_offset <= request.offset < replica.log.log_end_offset:
+                response = RepairResponse(holding=Holding.DAMAGED)
+        return response, data
+
+    def begin_open(self, key: TopicIdPartition, damage: Damage) -> None:
+        """Repair a log that is in use."""
+        self._keeper.note(key, damage)
+        replica = self._find(key)
+        if replica is not None and not self._repairer.closed:
+            self._repairer.start(self._open_patient(key, replica))
+
+    def _open_patient(self, key: TopicIdPartition, replica: Replica) -> Patient:
+        gone_over = list[Offset]()
+
+        def begin() -> OpenLog:
+            if replica.log.failure is not None:
+                raise replica.log.failure
+            gone_over[:] = replica.suspects
+            return OpenLog(replica.log, tuple(gone_over), compacts=replica.config.compacts)
+
+        async def finished() -> bool:
+            if replica.repaired(gone_over):
+                self._keeper.repaired(key)
+                replica.data_pulse.fire()
+                replica.visible_pulse.fire()
+            return True
+
+        async def hopeless() -> bool:
+            self._keeper.give_way(key)
+            failure = replica.log.failure
+            if failure is not None and not isinstance(failure, LogClosedError):
+                self._on_disk_failure(failure)
+            return False
+
+        return Patient(
+            key=key,
+            folder=replica.log.folder,
+            assignment=lambda: replica.assignment if self._find(key) is replica else None,
+            begin=begin,
+            finished=finished,
+            hopeless=hopeless,
+            rests=lambda lost: replica.gone_over(gone_over, lost=bool(lost)),
+        )
+
+    def _ended(self, key: TopicIdPartition) -> None:
+        """Go on where more was found while a repair ended."""
+        replica = self._find(key)
+        if replica is not None and replica.damage is not None:
+            self.begin_open(key, replica.damage)
+
+    def begin_closed(self, key: TopicIdPartition, folder: Path, config: TopicConfig) -> None:
+        """Repair a log that could not be opened, unless that is under way."""
+        if self._repairer.closed:
+            return
+
+        def begin() -> ClosedLog:
+            failed = self._closed(key)
+            at = failed[1].details.get("damaged_at") if failed is not None else None
+            return ClosedLog(folder, at if isinstance(at, int) else None, compacts=config.compacts)
+
+        async def hopeless() -> bool:
+            failed = self._closed(key)
+            if failed is None or not isinstance(failed[1], DamagedDataError):
+                return True
+            if not may_fetch_anew(failed[0].state, self._repairer.broker_id):
+                return False
+            return await self._reopen(key, hopeless=True)
+
+        def assignment() -> PartitionAssignment | None:
+            failed = self._closed(key)
+            return failed[0] if failed is not None else None
+
+        self._repairer.start(
+            Patient(
+                key=key,
+                folder=folder,
+                assignment=assignment,
+                begin=begin,
+                finished=lambda: self._reopen(key, hopeless=False),
+                hopeless=hopeless,
+                rests=lambda _: None,
+            )
+        )

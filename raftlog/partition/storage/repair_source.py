@@ -1,0 +1,165 @@
+"""Finding whole batches in a log's files for another replica's repair, whatever state the rest of the log is in.
+
+The log may be open, damaged elsewhere, or put aside. Nothing but the segment files has to be sound: an index only saves
+reading, and each batch is checked before it is given away.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+from raftlog.errors import CorruptBatchError
+from raftlog.model import LeaderEpoch, Offset
+from raftlog.partition.storage.files import is_unreadable, list_names
+from raftlog.partition.storage.index import read_index
+from raftlog.partition.storage.recovery import segment_bases
+from raftlog.partition.storage.scanning import Read, find_header
+from raftlog.partition.storage.segment import segment_path
+from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
+from raftlog.wire.repair import Holding
+
+Found = tuple[Holding, bytes]
+_SEARCH_BYTES = 64 << 20
+"""A batch whose predecessors are damaged is looked for so far."""
+_UNREADABLE_BYTES = 4 << 10
+
+
+def find_batches(folders: Sequence[Path], offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
+    """Return whole batches from the one that begins at `offset` in `epoch`: from the first folder that has it whole.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    best = Holding.ABSENT
+    for folder in folders:
+        holding, data = _find_in(folder, offset, epoch, max_bytes)
+        if holding is Holding.WHOLE:
+            return holding, data
+        # A sound batch that is another one says most: the log goes on without the one that is wanted.
+        best = holding if best is Holding.ABSENT or holding is Holding.OTHER else best
+    return best, b""
+
+
+def _find_in(folder: Path, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
+    bases = segment_bases(list_names(folder))
+    number = bisect_right(bases, offset) - 1
+    if number < 0:
+        return Holding.ABSENT, b""
+    path = segment_path(folder, bases[number])
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Holding.ABSENT, b""  # Retention or compaction has just removed it.
+    try:
+        read, size = tolerant(lambda length, position: os.pread(descriptor, length, position)), os.fstat(descriptor)
+        is_last = number == len(bases) - 1
+        return _find_from(read, size.st_size, _start(path, offset), offset, epoch, max_bytes, is_last=is_last)
+    finally:
+        os.close(descriptor)
+
+
+def _start(path: Path, offset: Offset) -> int:
+    """Return where the index says that a batch at or before `offset` begins; it may be wrong."""
+    read = read_index(path.with_suffix(".index"))
+    entry = read[1].entry_for(offset) if read is not None else None
+    return entry[1] if entry else 0
+
+
+def _find_from(
+    read: Read, size: int, start: int, offset: Offset, epoch: LeaderEpoch, max_bytes: int, *, is_last: bool
+) -> Found:
+    position = _position_of(read, size, start, offset)
+    if position is None:
+        return (Holding.ABSENT, b"") if is_last and _ends_before(read, size, start, offset) else (Holding.DAMAGED, b"")
+    header = parse_header(read(HEADER_BYTES, position))
+    if (header.base_offset, header.leader_epoch) != (offset, epoch):
+        sound = _whole(read, position, header, size) is not None
+        return (Holding.OTHER if sound else Holding.DAMAGED), b""
+    data = bytearray()
+    while (batch := _whole(read, position, header, size)) is not None:
+        data += batch
+        position += header.batch_length
+        try:
+            following = parse_header(read(HEADER_BYTES, position))
+        except CorruptBatchError:
+            break
+        if following.base_offset != header.next_offset or len(data) + following.batch_length > max_bytes:
+            break
+        header = following
+    return (Holding.WHOLE, bytes(data)) if data else (Holding.DAMAGED, b"")
+
+
+def _position_of(read: Read, size: int, start: int, offset: Offset) -> int | None:
+    """Return where the batch lies whose header covers `offset`: step by step, then by looking for it."""
+    for position in dict.fromkeys((start, 0)):
+        at = position
+        while at + HEADER_BYTES <= size and (header := _header(read, at)) is not None:
+            if header.base_offset <= offset <= header.last_offset:
+                return at
+            if header.base_offset > offset:
+                break
+            at += header.batch_length
+        else:
+            found = find_header(read, at, min(size, at + _SEARCH_BYTES), base_offset=offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _ends_before(read: Read, size: int, start: int, offset: Offset) -> bool:
+    """Tell whether every batch from `start` to the file's end is sound and lies before `offset`."""
+    at = start
+    while at + HEADER_BYTES <= size and (header := _header(read, at)) is not None and header.last_offset < offset:
+        at += header.batch_length
+    return at >= size
+
+
+def _header(read: Read, position: int) -> BatchHeader | None:
+    try:
+        return parse_header(read(HEADER_BYTES, position))
+    except CorruptBatchError:
+        return None
+
+
+def _whole(read: Read, position: int, header: BatchHeader, size: int) -> bytes | None:
+    if position + header.batch_length > size:
+        return None
+    batch = read(header.batch_length, position)
+    try:
+        verify_payload_crc(header, batch)
+    except CorruptBatchError:
+        return None
+    return batch
+
+
+def tolerant(read: Read) -> Read:
+    """Return a read that gives zeros for what the disk cannot read: no checksum fits those."""
+
+    def piecewise(length: int, position: int) -> bytes:
+        pieces = []
+        while length > 0:
+            count = min(length, _UNREADABLE_BYTES - position % _UNREADABLE_BYTES)
+            try:
+                piece = read(count, position)
+            except OSError as error:
+                if not is_unreadable(error):
+                    raise
+                piece = bytes(count)
+            pieces.append(piece)
+            if len(piece) < count:
+                break
+            length, position = length - count, position + count
+        return b"".join(pieces)
+
+    def attempt(length: int, position: int) -> bytes:
+        try:
+            return read(length, position)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            return piecewise(length, position)
+
+    return attempt
