@@ -82,7 +82,7 @@ async def test_the_last_replica_never_gives_up_its_data(tmp_path: Path, leader: 
         assert world.brokers[3].manager.quarantined == 0
         assert list(world.brokers[3].manager.offline) == [(world.topic_id, 0)]
         assert segment_path(log_folder(world, 3), 0).read_bytes() == damaged
-        with pytest.raises(StaleRouteError, match="is being repaired from other replicas: .* damaged at offset"):
+        with pytest.raises(StaleRouteError, match=r"is being repaired from other replicas: .* damaged at offset"):
             world.brokers[3].manager.leader("t", 0)
 
 
