@@ -16,6 +16,7 @@ from raftlog.model import Offset, TopicIdPartition
 from raftlog.partition.core.compaction import CleaningRules, Dirt, cleanable_end, has_waited_too_long, measure
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.cleaner import CleaningPass, Moved, Rewritten
+from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.record.control import AbortedBatches
 from raftlog.runtime import Clock
@@ -68,16 +69,21 @@ class LogCleaner:
         try:
             return await self._clean(replica, end)
         except (RaftlogError, OSError) as error:
-            if isinstance(replica.log.failure, LogClosedError):
-                return False  # Its files are another replica's by now, or nobody's.
-            if isinstance(error, CorruptBatchError):
-                replica.note_damage(replica.log.log_start_offset, error.message)
-            _log.warning("%s cannot be compacted: %s", replica.assignment.topic_partition, error)
-            rest_ms = _REST_BACKOFFS * self._settings.backoff_ms
-            self._resting[replica.assignment.key] = self._clock.monotonic_ms() + rest_ms
-            if replica.log.failure is not None and isinstance(error, StorageError):
-                self._on_disk_failure(error)
+            self._give_up(replica, error)
             return False
+
+    def _give_up(self, replica: Replica, error: RaftlogError | OSError) -> None:
+        """Let a log rest; end the broker if the log has failed. A cleaned file that nobody uses yet is thrown away."""
+        if isinstance(replica.log.failure, LogClosedError):
+            return  # Its files are another replica's by now, or nobody's.
+        if isinstance(error, CorruptBatchError):
+            replica.note_damage(replica.log.log_start_offset, error.message)
+        _log.warning("%s cannot be compacted: %s", replica.assignment.topic_partition, error)
+        rest_ms = _REST_BACKOFFS * self._settings.backoff_ms
+        self._resting[replica.assignment.key] = self._clock.monotonic_ms() + rest_ms
+        failed = replica.log.failure is not None or isinstance(error, FailedSyncError)
+        if failed and isinstance(error, StorageError):
+            self._on_disk_failure(error)
 
     def _dirtiest(self) -> tuple[Replica, Offset] | None:
         now_ms = self._clock.monotonic_ms()
@@ -86,7 +92,11 @@ class LogCleaner:
         for replica in self._replicas():
             if not replica.config.compacts or replica.log.failure or replica.assignment.key in self._resting:
                 continue
-            dirt, end = self._measure(replica)
+            try:
+                dirt, end = self._measure(replica)
+            except (RaftlogError, OSError) as error:
+                self._give_up(replica, error)  # It may begin a segment, for which there may be no room.
+                continue
             if dirt.is_worth_it(replica.config) and (best is None or dirt.ratio > best[0]):
                 best = (dirt.ratio, replica, end)
         return best and best[1:]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from raftlog.errors import DamagedDataError, DiskFullError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, StorageError
 from raftlog.model import Offset, PartitionAssignment
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
@@ -28,7 +28,7 @@ class FollowingReplica(ReadableReplica):
     """A replica that can follow.
 
     Args:
-        on_disk_failure: called when a sync has failed: nobody knows what is on disk.
+        on_disk_failure: called when a sync has failed, whatever its errno: nobody knows what is on disk.
     """
 
     def __init__(
@@ -88,7 +88,8 @@ class FollowingReplica(ReadableReplica):
     def truncate_to(self, offset: Offset) -> None:
         """Cut the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
-        with self.noticing_damage():
+        with self._ending_on_a_bad_disk(), self.noticing_damage():
+            # First, and where the log will end: a batch goes as a whole, and other records come in its place.
             self.cleaned.truncated_to(self.log.end_if_cut_at(offset))
             self.log.truncate_to(offset)
             self._after_truncation()
@@ -96,8 +97,8 @@ class FollowingReplica(ReadableReplica):
     def start_over_at(self, offset: Offset) -> None:
         """Drop the log, which the leader no longer continues, and go on at `offset`."""
         _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
-        self.cleaned.truncated_to(0)
         with self._ending_on_a_bad_disk():
+            self.cleaned.truncated_to(0)
             self.log.reset_to(offset)
         self._after_truncation()
 
@@ -112,20 +113,30 @@ class FollowingReplica(ReadableReplica):
             self._follower_high_watermark = known
             self.visible_pulse.fire()
         self.replicated_offset = replicated_offset
-        self.log.advance_log_start(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
+        self.delete_before(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
+
+    def delete_before(self, offset: Offset, high_watermark: Offset) -> None:
+        """Delete, durably, every record below `offset`; see `SegmentedLog.advance_log_start`."""
+        with self._ending_on_a_bad_disk():
+            self.log.advance_log_start(offset, high_watermark)
 
     @contextmanager
     def _ending_on_a_bad_disk(self) -> Iterator[None]:
-        """Who can write nothing any more must not stay: others can lead. A full disk may have room again."""
+        """Who can write nothing any more must not stay: others can lead. A full disk may have room again.
+
+        Damage is another matter: it concerns this log alone, and the log is fetched anew.
+        """
         try:
             yield
         except (DiskFullError, DamagedDataError, LogClosedError):
             raise
         except StorageError as error:
-            self._on_storage_failure(error)
+            if not isinstance(error.__cause__, CorruptBatchError):
+                self.on_storage_failure(error)
             raise
 
-    def _on_storage_failure(self, error: StorageError) -> None:
+    def on_storage_failure(self, error: StorageError) -> None:
+        """Have this broker end: nobody knows what its disk holds."""
         _log.error("%s: %s", self.assignment.topic_partition, error.message)
         self._on_disk_failure(error)
 

@@ -26,7 +26,7 @@ async def delete_records(replica: Replica, before_offset: Offset | None, *, time
             f"before_offset: expected at most the high watermark {core.high_watermark}, received {offset}",
             details={"log_start_offset": replica.log.log_start_offset, "high_watermark": core.high_watermark},
         )
-    replica.log.advance_log_start(offset, core.high_watermark)
+    replica.delete_before(offset, core.high_watermark)
     core.on_deletion(offset)
     replica.data_pulse.fire()  # Followers that are parked hear of it at once.
     await _until_gone_everywhere(replica, core, epoch, offset, timeout_ms)

@@ -99,7 +99,7 @@ class Replica(FollowingReplica):
         self._on_isr_hint = on_isr_hint
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
-        self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self._on_storage_failure)
+        self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure)
 
     @property
     def held_end_offset(self) -> Offset:
@@ -349,11 +349,11 @@ class Replica(FollowingReplica):
             self._moved(self.core.on_local_end(end_offset))
         self._held.passed(end_offset)
 
-    def _on_storage_failure(self, error: StorageError) -> None:
+    def on_storage_failure(self, error: StorageError) -> None:
         outcome = UnknownOutcomeError(f"the leader's disk failed: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT)
         self._acknowledged.fail(outcome)
         self._held.fail(outcome)
-        super()._on_storage_failure(error)
+        super().on_storage_failure(error)
 
     def _moved(self, moved: bool) -> None:
         if moved and self.core is not None:

@@ -32,6 +32,7 @@ from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.serving import Served, serve_fetch
 from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
@@ -316,6 +317,7 @@ class ReplicaManager:
             if isinstance(error, DamagedDataError):
                 self._power_lost |= {assignment.key} if self._data_dir.power_lost else set()
                 self.repairs.begin_closed(assignment.key, folder, config)
+            self._end_on_a_failed_sync(error)
             return
         self._offline.pop(assignment.key, None)
         self._power_lost.discard(assignment.key)
@@ -398,8 +400,14 @@ class ReplicaManager:
         except StorageError as error:
             _log.error("%s stays offline: %s", assignment.topic_partition, error.message)
             self._offline[assignment.key] = (assignment, error)
+            self._end_on_a_failed_sync(error)
         else:
             self.damage.healed(assignment.key)
+
+    def _end_on_a_failed_sync(self, error: StorageError) -> None:
+        """The next attempt would take for written what the system has only failed to write."""
+        if isinstance(error, FailedSyncError):
+            self._on_disk_failure(error)
 
     def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
         for key, assignment in wanted.items():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from raftlog.errors import RaftlogError, StorageError
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage.files import FailedSyncError
 from raftlog.runtime import Clock
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ class Upkeep:
             await asyncio.sleep(self._checkpoint_interval_s)
             due = [(replica, write) for replica in self._replicas() if (write := _plan_checkpoint(replica))]
             if due:
-                await asyncio.to_thread(_write_checkpoints, due)
+                for replica, failed in await asyncio.to_thread(_write_checkpoints, due):
+                    replica.on_storage_failure(failed)
             for replica in self._replicas():
                 replica.sync_soon()
 
@@ -48,6 +50,8 @@ class Upkeep:
                     self._retain(replica)
                 except (RaftlogError, OSError) as error:
                     _log.warning("%s: %s", replica.assignment.topic_partition, error)
+                    if isinstance(error, FailedSyncError):
+                        replica.on_storage_failure(error)
                 await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
 
     def _retain(self, replica: Replica) -> None:
@@ -77,9 +81,14 @@ def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
         return None
 
 
-def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> None:
+def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> list[tuple[Replica, FailedSyncError]]:
+    """Write each; return those of which a sync failed."""
+    failed = []
     for replica, write in due:
         try:
             write()
         except (RaftlogError, OSError) as error:
             _log.warning("%s: %s", replica.assignment.topic_partition, error)
+            if isinstance(error, FailedSyncError):
+                failed.append((replica, error))
+    return failed

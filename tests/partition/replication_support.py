@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from raftlog.broker.http import errors
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.errors import ErrorCode, RetriableError
+from raftlog.errors import ErrorCode, RetriableError, StorageError
 from raftlog.model import Address, BrokerRegistration, PartitionAssignment, PartitionState
 from raftlog.partition.readable import in_memory
 from raftlog.partition.replica import Replica
@@ -53,6 +53,8 @@ class Broker:
         self.deaf = False
         self.helpful = True
         """Whether it helps others to repair their replicas."""
+        self.disk_failures: list[StorageError] = []
+        """Why this broker was told to end; here it goes on."""
         app = web.Application(middlewares=[errors], client_max_size=64 << 20)
         app.router.add_post(paths.REPLICA_FETCH, self._fetch)
         app.router.add_post(paths.REPAIR, self._repair)
@@ -71,6 +73,7 @@ class Broker:
             clock=SystemClock(),
             damage_port=self.world,
             repair_patience_s=self.world.repair_patience_s,
+            on_disk_failure=self.disk_failures.append,
         )
         self.manager.broker_epoch = self.world.epochs[self.broker_id]
         await self.manager.start()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.errors import StorageError
 from raftlog.model import PartitionAssignment, PartitionState
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage.checkpoint import Checkpoint
@@ -25,7 +28,10 @@ ALONE = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partit
 
 
 @asynccontextmanager
-async def broker(folder: Path, partitions: int, **options: int) -> AsyncIterator[ReplicaManager]:
+async def broker(
+    folder: Path, partitions: int, failures: list[StorageError] | None = None, **options: int
+) -> AsyncIterator[ReplicaManager]:
+    failures = [] if failures is None else failures
     data_dir = DataDir.open(folder, cluster_id="c", node_id=1)
     session = HttpSession()
     manager = ReplicaManager(
@@ -36,6 +42,7 @@ async def broker(folder: Path, partitions: int, **options: int) -> AsyncIterator
         session=session,
         controller=None,  # type: ignore[arg-type]
         clock=SystemClock(),
+        on_disk_failure=failures.append,
         **options,
     )
     await manager.start()
@@ -91,6 +98,38 @@ async def test_no_sync_of_a_checkpoint_runs_on_the_event_loop(tmp_path: Path, mo
 
     assert threads
     assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+async def test_a_checkpoint_that_cannot_be_synced_ends_the_broker(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    failures: list[StorageError] = []
+    async with broker(tmp_path, 1, failures, checkpoint_interval_ms=20) as manager:
+        await produce(manager, 0)
+        await until(lambda: checkpoint(tmp_path, 0).recovery_point == 1)
+        with monkeypatch.context() as failing:
+            failing.setattr(os, "fsync", Mock(side_effect=OSError(number, os.strerror(number))))
+            await produce(manager, 0)  # That one is `fdatasync`.
+            await until(lambda: failures)
+        (replica,) = manager.replicas
+        assert replica.log.failure is failures[0]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+async def test_a_log_whose_rest_cannot_be_synced_when_it_is_opened_ends_the_broker(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """To open it again would take for written what the system has only failed to write."""
+    async with broker(tmp_path, 1) as manager:
+        await produce(manager, 0)
+        (replica,) = manager.replicas
+        replica.log.close()  # It ends without a checkpoint.
+    failures: list[StorageError] = []
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "fdatasync", Mock(side_effect=OSError(number, os.strerror(number))))
+        async with broker(tmp_path, 1, failures) as manager:
+            assert len(manager.offline) == len(failures) == 1
 
 
 async def test_what_has_not_changed_is_not_written_again(tmp_path: Path):

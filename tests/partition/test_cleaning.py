@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from replica_support import Solo
@@ -22,7 +24,8 @@ from raftlog.errors import (
 from raftlog.partition.cleaning import CleanerSettings, LogCleaner
 from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.cleaner import CleaningPass, Moved
+from raftlog.partition.storage.cleaner import CleanerState, CleaningPass, Moved
+from raftlog.partition.storage.segment import Segment
 from raftlog.record import NewRecord, build_batch, iter_batches, read_records, stamp
 from raftlog.record.compacted import is_filler
 
@@ -354,6 +357,48 @@ async def test_what_is_found_after_a_log_was_closed_says_nothing_of_its_replica(
     monkeypatch.setattr(CleaningPass, "steps", steps)
     assert not await cleaner(solo).clean_dirtiest()
     assert solo.replica.damage is None
+    await solo.close()
+
+
+async def test_a_cut_inside_a_batch_forgets_that_the_whole_batch_was_compacted(tmp_path: Path):
+    """Other records come at its offsets: their keys must not be taken for compacted."""
+    solo = Solo(tmp_path, isr=(1, 2), leader=2, **COMPACT)
+    for base in (0, 3, 6):
+        batch = build_batch([NewRecord(b"v", b"k", timestamp=1) for _ in range(3)])
+        stamp(batch, base_offset=base, leader_epoch=0)
+        solo.replica.log.append(batch)
+    solo.replica.log.fsync()
+    solo.replica.cleaned.finished(9, 0)
+
+    solo.replica.truncate_to(5)
+
+    assert (solo.replica.log.log_end_offset, solo.replica.cleaned.cleaned_below) == (3, 3)
+    assert CleanerState(solo.replica.log.folder, 9).cleaned_below == 3
+    await solo.close()
+
+
+async def test_a_full_disk_that_keeps_a_quiet_log_from_being_closed_ends_no_cleaner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo = Solo(tmp_path, **COMPACT, max_compaction_lag_ms=1_000)
+    batch = build_batch([NewRecord(b"1", b"k", timestamp=1), NewRecord(b"2", b"k", timestamp=1)])
+    stamp(batch, base_offset=0, leader_epoch=0)
+    solo.replica.log.append(batch)
+    solo.replica.log.fsync()
+    assert solo.replica.core is not None
+    solo.replica.core.on_local_append(2)
+    solo.replica.core.on_local_end(2)
+    solo.follow(2, 3)
+    solo.clock.now_ms = 1_002
+    work = cleaner(solo)
+    with monkeypatch.context() as full:
+        full.setattr(Segment, "create", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        assert not await work.clean_dirtiest()
+    assert (solo.failures, solo.replica.log.failure) == ([], None)
+    assert not await work.clean_dirtiest(), "the log rests"
+    solo.clock.now_ms = 3_600_000
+    assert await work.clean_dirtiest()
+    assert view(solo.replica) == [(1, b"k", b"2")]
     await solo.close()
 
 

@@ -7,12 +7,13 @@ import os
 import socket
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from replica_support import Solo
 from replication_support import World
 
-from raftlog.errors import RaftlogError, StorageError
+from raftlog.errors import DiskFullError, RaftlogError, StorageError
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
 from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.storage import checked
@@ -283,21 +284,46 @@ async def test_a_damaged_log_that_cannot_be_truncated_gives_way_and_its_broker_g
     await solo.close()
 
 
-@pytest.mark.parametrize(("number", "ends"), [(errno.EIO, True), (errno.ENOSPC, False)])
-async def test_a_disk_that_refuses_a_log_to_start_over_ends_the_broker_unless_it_is_full(
-    number: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+async def test_a_disk_that_does_not_sync_a_log_that_starts_over_ends_the_broker(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     solo = one_that_holds(tmp_path, 3)
-
-    def fsync(_: int) -> None:
-        raise OSError(number, os.strerror(number))
-
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", fsync)
+        patched.setattr(os, "fsync", Mock(side_effect=OSError(number, os.strerror(number))))
         with pytest.raises(StorageError):
             solo.replica.start_over_at(9)
 
-    assert (len(solo.failures) == 1, solo.replica.log.log_end_offset) == (ends, 3)
+    assert solo.failures == [solo.replica.log.failure]
+    with pytest.raises(StorageError):
+        solo.replica.start_over_at(9)
+    await solo.close()
+
+
+async def test_a_full_disk_keeps_a_log_from_starting_over_and_ends_no_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo = one_that_holds(tmp_path, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(DiskFullError):
+            solo.replica.start_over_at(9)
+
+    assert (solo.failures, solo.replica.log.log_end_offset) == ([], 3)
     solo.replica.start_over_at(9)
     assert solo.replica.log.log_end_offset == 9
+    await solo.close()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+async def test_a_disk_that_does_not_sync_a_cut_ends_the_broker(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo = one_that_holds(tmp_path, 3)
+    monkeypatch.setattr(os, "fdatasync", Mock(side_effect=OSError(number, os.strerror(number))))
+    with pytest.raises(StorageError):
+        solo.replica.truncate_to(2)
+    monkeypatch.undo()
+
+    assert solo.failures == [solo.replica.log.failure]
     await solo.close()

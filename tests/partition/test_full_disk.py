@@ -10,7 +10,7 @@ import pytest
 from replication_support import World
 
 from raftlog.broker.metrics import Metrics, exposition
-from raftlog.errors import DiskFullError, ErrorCode, RaftlogError, StorageError, UnknownOutcomeError
+from raftlog.errors import DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
 
 
 class FullDisk:
@@ -99,60 +99,65 @@ async def test_a_new_leader_without_room_for_its_epoch_appends_nothing_until_the
 
 
 class FailingSync:
-    """While it fails, syncs of segments below some folders fail."""
+    """While `number` is set, syncs of segments below these folders fail with it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int, *folders: Path) -> None:
-        self.failing = False
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+        self.number = 0
         self.failed = 0
         real = os.fdatasync
 
         def fdatasync(descriptor: int) -> None:
-            path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
-            if self.failing and path.endswith(".log") and path.startswith(tuple(f"{folder}/" for folder in folders)):
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            if self.number and path.suffix == ".log" and any(path.is_relative_to(folder) for folder in folders):
                 self.failed += 1
-                raise OSError(number, os.strerror(number))
+                raise OSError(self.number, os.strerror(self.number))
             real(descriptor)
 
         monkeypatch.setattr(os, "fdatasync", fdatasync)
 
 
-SYNC_ERRORS = pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT], ids=errno.errorcode.get)
+SYNC_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
 
-@SYNC_ERRORS
-async def test_followers_whose_sync_fails_acknowledge_nothing_whatever_the_reason(
+@pytest.mark.parametrize("number", SYNC_ERRORS)
+async def test_a_follower_whose_sync_has_failed_never_says_that_it_holds_the_records(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Quotas, NFS and thin volumes say ENOSPC or EDQUOT first when they sync: then the bytes may be gone."""
-    disk = FailingSync(monkeypatch, number, tmp_path / "2", tmp_path / "3")
+    """Both followers' syncs fail: acks=all is not answered, whatever the reason, and the brokers are told to end."""
+    disk = FailingSync(monkeypatch, tmp_path / "2", tmp_path / "3")
     async with World(tmp_path) as world:
         await world.produce("before")
-        disk.failing = True
-        with pytest.raises(RaftlogError) as caught:
-            await world.produce("held by the leader alone", timeout_ms=4_000)
-        assert disk.failed > 0
-        assert not isinstance(caught.value, DiskFullError)
-        assert world.brokers[1].replica.high_watermark == 1
-        for broker in (2, 3):
-            assert world.brokers[broker].replica.log.durable_end_offset == 1
+        disk.number = number
+        with pytest.raises(UnknownOutcomeError):
+            await world.produce("nobody else holds it", timeout_ms=1_000)
+        disk.number = 0
+        known = world.brokers[1].replica.core
+        assert known is not None
+        assert (known.high_watermark, {name: f.end_offset for name, f in known.followers.items()}) == (1, {2: 1, 3: 1})
+        assert disk.failed == 2, "a sync that failed is not tried again"
+        for follower in (2, 3):
+            (failure,) = world.brokers[follower].disk_failures
+            assert not isinstance(failure, DiskFullError)
+            assert world.brokers[follower].replica.log.failure is failure
 
 
-@SYNC_ERRORS
-async def test_a_leader_whose_sync_fails_acknowledges_nothing_whatever_the_reason(
+@pytest.mark.parametrize("number", SYNC_ERRORS)
+async def test_a_leader_whose_sync_has_failed_acknowledges_nothing_more(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    disk = FailingSync(monkeypatch, number, tmp_path / "1")
+    disk = FailingSync(monkeypatch, tmp_path / "1")
     async with World(tmp_path) as world:
         await world.produce("before")
-        disk.failing = True
-        with pytest.raises(UnknownOutcomeError, match="the leader's disk failed"):
-            await world.produce("unsynced", timeout_ms=4_000)
-        disk.failing = False
-        failure = world.brokers[1].replica.log.failure
-        assert failure is not None
-        assert not isinstance(failure, DiskFullError)
-        with pytest.raises(StorageError):  # A later sync would succeed without having written what was dropped.
+        disk.number = number
+        with pytest.raises(UnknownOutcomeError):
+            await world.produce("not synced", timeout_ms=5_000)
+        disk.number = 0
+        with pytest.raises(StorageError) as refused:
             await world.produce("after")
+        assert not isinstance(refused.value, DiskFullError), "producers must not wait for room"
+        assert disk.failed == 1
+        assert all(failure is refused.value for failure in world.brokers[1].disk_failures)
+        assert world.brokers[1].disk_failures
         assert world.brokers[1].replica.high_watermark == 1
 
 

@@ -11,7 +11,6 @@ import pytest
 from replication_support import World
 
 from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError, StaleRouteError, UnknownOutcomeError
-from raftlog.partition.storage import sync as sync_module
 from raftlog.wire.data import FetchPartition, FetchRequest
 
 
@@ -36,7 +35,7 @@ async def test_nothing_is_acknowledged_before_every_replica_has_synced(tmp_path:
                 asyncio.run_coroutine_threadsafe(release.wait(), loop).result(20)
             real(descriptor)
 
-        monkeypatch.setattr(sync_module.os, "fdatasync", fdatasync)
+        monkeypatch.setattr(os, "fdatasync", fdatasync)
         world.reachable = False  # No ISR change may help.
         produced = asyncio.ensure_future(world.produce("x", timeout_ms=20_000))
         await world.until(lambda: world.brokers[3].replica.log.log_end_offset == 1)
@@ -233,7 +232,7 @@ async def test_a_disk_that_fails_to_sync_takes_the_replica_out(tmp_path: Path, m
                 raise OSError(5, "Input/output error")
             real(descriptor)
 
-        monkeypatch.setattr(sync_module.os, "fdatasync", fdatasync)
+        monkeypatch.setattr(os, "fdatasync", fdatasync)
         assert await world.produce("without 2") == (1, False)
 
         assert world.state.isr == (1, 3)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tracemalloc
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -37,6 +40,33 @@ def test_what_is_synced_survives_and_what_is_buffered_does_not(tmp_path: Path):
     assert [again[i] for i in range(len(again))] == [(b"command %d" % i, i, 3) for i in range(1, 6)]
     assert (again.getCurrentTerm(), again.getVotedForNodeId()) == (3, "voter-1")
     again.close()
+
+
+def test_what_the_process_before_left_is_written_and_synced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A sync of it may have failed, or not have come: the system shows such bytes until the power is lost."""
+    path = tmp_path / "j"
+    filled(path).abandon()
+    content = path.read_bytes()
+    os.utime(path, ns=(0, 0))
+    synced: list[tuple[str, int]] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append((str(Path(f"/proc/self/fd/{descriptor}").readlink()), os.fstat(descriptor).st_mtime_ns))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    reopened(path).abandon()
+
+    ((name, written_ns),) = synced
+    assert name == str(path)
+    assert written_ns > 0, "the bytes are written again before the sync"
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_cannot_be_synced_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    filled(tmp_path / "j").abandon()
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(StorageError, match="No space left on device"):
+        reopened(tmp_path / "j")
 
 
 def test_truncation_and_trimming_survive(tmp_path: Path):

@@ -14,7 +14,7 @@ from raftlog.metadata_quorum.controller import brokers
 from raftlog.partition import fetcher, following, record_deletion, replica_manager, replica_serving
 from raftlog.partition.core import leader
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage import data_dir, epochs, files, log, log_files, log_segments, recovery, sync
+from raftlog.partition.storage import data_dir, epochs, files, log, log_cuts, log_files, log_segments, recovery, sync
 
 # Histories.
 
@@ -100,7 +100,7 @@ def sync_does_nothing(patch: Any) -> None:
 
 @mutant
 def folders_are_not_synced(patch: Any) -> None:
-    for module in (files, log_files, log_segments, recovery, sync, data_dir):
+    for module in (files, log_cuts, log_files, log_segments, recovery, sync, data_dir):
         patch(module, "fsync_dir", lambda folder: None)
 
 

@@ -189,14 +189,22 @@ class RaftJournal(Journal):  # type: ignore[misc]
         self.size = sum(len(command) for command, _, _ in self._entries)
 
     def _recover(self) -> None:
-        bodies, at, size = sound_records(self._path)
+        """Take over what is there, and write and sync it again before anybody hears of it.
+
+        The process before may have ended between a write and its sync, or because a sync had failed: the system shows
+        such bytes all the same, and a loss of power takes them away.
+        """
+        bodies, at, _ = sound_records(self._path)
         for body in bodies:
             self._replay(body)
-        if at == size:
-            return
-        with self._path.open("r+b") as file:
-            file.truncate(at)
-            os.fsync(file.fileno())
+        try:
+            with self._path.open("r+b") as file:
+                file.write(b"".join([MAGIC, *map(_record, bodies)]))
+                file.truncate(at)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StorageError(f"cannot sync what {self._path} holds: {error}") from error
 
     def _replay(self, body: bytes) -> None:
         kind, rest = body[:1], body[1:]

@@ -15,7 +15,7 @@ from pathlib import Path
 from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.compaction import CleaningRules, Compactor, LastOffsets
-from raftlog.partition.storage.files import read_json, unlink_quietly, write_fully, write_json
+from raftlog.partition.storage.files import read_json, sync_file, unlink_quietly, write_fully, write_json
 from raftlog.partition.storage.segment import Segment
 from raftlog.partition.storage.swap import cleaned_path, open_cleaned
 from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
@@ -194,7 +194,7 @@ class _Output:
     def finish(self) -> None:
         """Make it durable; from here on it is whoever's takes it."""
         self._flush()
-        os.fsync(self._descriptor)
+        sync_file(self._descriptor)
         self._close()
 
     def abandon(self) -> None:

@@ -16,7 +16,7 @@ from raftlog.partition.storage.check import reading
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, finish_cut, quarantine
 from raftlog.partition.storage.epochs import FILE_NAME as EPOCHS
-from raftlog.partition.storage.files import fsync_dir, storage_error, write_fully, write_json
+from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, write_fully, write_json
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.segment import segment_path
@@ -91,7 +91,7 @@ def _copy_sound_batches(
         try:
             for position in range(0, size, _COPY_BYTES):
                 write_fully(descriptor, read(min(_COPY_BYTES, size - position), position), position)
-            os.fsync(descriptor)
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
         return end, size == whole_size

@@ -23,10 +23,44 @@ _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 NEW_SUFFIX = ".new"
 
 
+class SyncError(OSError):
+    """The system refused a sync, for whatever reason: what should have been written may be gone from its cache."""
+
+
+class FailedSyncError(StorageError):
+    """A sync failed, of whatever errno: the broker ends (docs/adr/0005). Want of room is no excuse here."""
+
+
 def storage_error(error: OSError, what: str) -> StorageError:
-    """Return the error to raise for a failed system call: `DiskFullError` if room is all that is missing."""
-    family = DiskFullError if error.errno in _FULL else StorageError
-    return family(f"{what}: {error.strerror or error}")
+    """Return the error to raise for a failed system call.
+
+    `DiskFullError` says that a write was refused and that room is all that is missing: it can be tried again. A sync is
+    never tried again, so one that failed is a `FailedSyncError`, even if the errno says that there is no room.
+    """
+    message = f"{what}: {error.strerror or error}"
+    if isinstance(error, SyncError):
+        return FailedSyncError(message)
+    return DiskFullError(message) if error.errno in _FULL else StorageError(message)
+
+
+def sync_file(descriptor: int) -> None:
+    """Make a file, or a folder's names, durable.
+
+    Raises:
+        SyncError: nobody knows what is on disk. Write it again, or end; never sync it again.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise SyncError(error.errno, error.strerror) from error
+
+
+def sync_data(descriptor: int) -> None:
+    """Make a file's content durable; see `sync_file`."""
+    try:
+        os.fdatasync(descriptor)
+    except OSError as error:
+        raise SyncError(error.errno, error.strerror) from error
 
 
 def is_unreadable(error: BaseException | None) -> bool:
@@ -38,7 +72,7 @@ def fsync_dir(folder: Path) -> None:
     """Make creations, renames and deletions inside `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 
@@ -99,6 +133,7 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True, lasting: b
         lasting: False leaves out the second: after a loss of power the old content may be back, whole.
 
     Raises:
+        FailedSyncError: the file has its old content or the new.
         StorageError: the file still has its old content.
     """
     beside = path.with_name(path.name + NEW_SUFFIX)
@@ -107,7 +142,7 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True, lasting: b
         try:
             write_fully(descriptor, content, 0)
             if durable:
-                os.fsync(descriptor)
+                sync_file(descriptor)
         finally:
             os.close(descriptor)
         os.replace(beside, path)

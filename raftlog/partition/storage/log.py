@@ -15,6 +15,7 @@ from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
 from raftlog.partition.storage.checked import SoundBatches, find_sound
+from raftlog.partition.storage.failing import failing_with_its_syncs
 from raftlog.partition.storage.files import is_unreadable, storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.pool import FilePool
@@ -55,6 +56,7 @@ class PartitionLog(SegmentedLog):
             return NO_LEADER_EPOCH
         return self.epochs.epoch_at(self.log_end_offset - 1)
 
+    @failing_with_its_syncs
     def append(self, batches: Buffer) -> None:
         """Write stamped batches that continue the log.
 

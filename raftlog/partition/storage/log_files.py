@@ -1,4 +1,4 @@
-"""The files of one partition's log: opening, cutting and checkpointing them.
+"""The files of one partition's log: opening, syncing and checkpointing them.
 
 Order of every durable step: write, flush, rename, folder, acknowledge. Cutting and checkpointing exclude each other:
 a checkpoint that a worker thread writes must not say of a cut log what held before.
@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import CorruptBatchError, DiskFullError, StorageError
+from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.epochs import EpochTable, require_epochs
-from raftlog.partition.storage.files import fsync_dir, list_names, make_dir, storage_error, unlink_quietly
+from raftlog.partition.storage.failing import failing_with_its_syncs
+from raftlog.partition.storage.files import (
+    FailedSyncError,
+    SyncError,
+    list_names,
+    make_dir,
+    storage_error,
+    unlink_quietly,
+)
 from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.recovery import open_segments
 from raftlog.partition.storage.retention import DelayedDeletes
-from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
+from raftlog.partition.storage.segment import Segment, unlink_indexes
 from raftlog.partition.storage.sync import Syncer
 
 _log = logging.getLogger(__name__)
@@ -36,7 +43,7 @@ class LogClosedError(StorageError):
 
 
 class LogFiles:
-    """Segments, leader epochs and checkpoint of a log."""
+    """Segments, leader epochs and checkpoint of a log; see `log_cuts` for how it is cut."""
 
     def __init__(self, folder: Path, config: TopicConfig, *, pool: FilePool, power_lost: bool) -> None:
         self.folder = folder
@@ -119,6 +126,10 @@ class LogFiles:
         """Why the log takes no more appends, if so."""
         return self._failure
 
+    def fail(self, failure: StorageError) -> None:
+        """Take no more changes, for good; the first failure counts."""
+        self._failure = self._failure or failure
+
     def fsync(self) -> Offset:
         """Make everything appended so far durable; return the durable end. Safe in a worker thread.
 
@@ -134,100 +145,6 @@ class LogFiles:
                 raise self._failure from None  # Closed between the check and the sync.
             # A failed fsync drops dirty pages: a second one would succeed without having written them.
             raise self._fail(error, "cannot fsync") from error
-
-    def truncate_to(self, offset: Offset) -> None:
-        """Remove, durably, every batch that holds `offset` or more."""
-        self._require_sound()
-        if offset <= self.log_start_offset:
-            self.reset_to(offset)
-        elif offset < self.log_end_offset:
-            with self._changing:
-                self._truncate_inside(offset)
-
-    def end_if_cut_at(self, offset: Offset) -> Offset:
-        """Return where the log would end after `truncate_to`: batches stay whole, so perhaps below `offset`.
-
-        Raises:
-            StorageError: the log cannot be read; it takes no more appends.
-        """
-        if offset <= self.log_start_offset:
-            return offset
-        segment = self._segments[max(0, bisect_left(self._segments, offset, key=lambda s: s.base_offset) - 1)]
-        try:
-            cut = (header.base_offset for _, header in segment.headers(offset) if header.last_offset >= offset)
-            return next(cut, segment.next_offset)
-        except CorruptBatchError as error:
-            raise self._fail(error, "is damaged, and cannot be truncated") from error
-        except OSError as error:
-            raise self._fail(error, "cannot truncate") from error
-
-    def _truncate_inside(self, offset: Offset) -> None:
-        self._cuts += 1
-        end = self.end_if_cut_at(offset)
-        if self.recovery_point > end or self.high_watermark_checkpoint > end:
-            # Before the cut: a process that is killed after it must not look for what was cut.
-            point, high_watermark = min(self.recovery_point, end), min(self.high_watermark_checkpoint, end)
-            self._save_checkpoint(recovery_point=point, high_watermark=high_watermark)
-        try:
-            with self._syncer.paused():
-                while self._segments[-1].base_offset >= offset:
-                    # The last one first: a crash in between leaves no gap.
-                    self._remove(self._segments[-1])
-                    self._segments.pop()
-                self._segments[-1].truncate_to(offset)
-                self._syncer.truncated(self.log_end_offset, self._segments[-1])
-            self._remove_files(PRODUCERS_SUFFIX, above=self.log_end_offset)
-            fsync_dir(self.folder)
-        except OSError as error:
-            raise self._fail(error, "cannot truncate") from error
-        except CorruptBatchError as error:
-            # It ends nobody knows where: nothing may be appended to it, or promised.
-            raise self._fail(error, "is damaged, and cannot be truncated") from error
-        try:
-            self.epochs.truncate_from(self.log_end_offset)
-        except StorageError as error:
-            # Epochs that the log does not have would mislead followers.
-            raise self._fail(error, "cannot cut the leader epochs") from error
-        self.fsync()
-
-    def reset_to(self, offset: Offset) -> None:
-        """Remove everything, durably; the log is empty and goes on at `offset`.
-
-        Raises:
-            DiskFullError: it can be tried again; with a `failure` nothing else can.
-            StorageError: the disk refused.
-        """
-        with self._changing:
-            if not self._starting_over:
-                self._require_sound()
-                self._cuts += 1
-                self._begin()
-                # First, what makes an empty folder right: a crash in between must not look like lost records.
-                self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
-            self._reset_to(offset)
-            self._failure, self._starting_over = None, False
-
-    def _reset_to(self, offset: Offset) -> None:
-        try:
-            with self._syncer.paused():
-                for segment in reversed(self._segments):
-                    self._remove(segment)
-                # They would look like the past once the log has grown that far again.
-                self._remove_files(PRODUCERS_SUFFIX)
-                fsync_dir(self.folder)
-                self.epochs.clear()
-                self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)
-                self._segments = [Segment.create(segment_path(self.folder, offset), offset, self._pool)]
-                self._syncer.truncated(offset, self._segments[-1])
-                self._syncer.name()  # Others count on where it starts.
-            fsync_dir(self.folder)
-        except (OSError, StorageError) as error:
-            self._failure = (
-                error if isinstance(error, StorageError) else storage_error(error, f"{self.folder} cannot start over")
-            )
-            self._starting_over = isinstance(self._failure, DiskFullError)
-            raise self._failure from error
-        self._syncer.durable_end_offset = offset
 
     @property
     def index_due(self) -> bool:
@@ -315,9 +232,17 @@ class LogFiles:
         self._begun = True
 
     def _sync_unchecked(self) -> None:
-        """Sync what the last process may have left unsynced."""
+        """Write and sync again what the last process may have left unsynced.
+
+        One of its syncs may have failed: the system then shows what was written as long as it remembers it, and calls
+        every later sync a success. Only what is written again is known to reach the disk.
+        """
         unsynced = [segment for segment in self._segments if segment.next_offset > self.recovery_point]
         for segment in unsynced:
+            try:
+                segment.write_again(self.recovery_point)
+            except (CorruptBatchError, OSError) as error:
+                raise StorageError(f"{segment.path} cannot be written again: {error}") from error
             self._syncer.wrote(segment)
         if unsynced:
             self.fsync()
@@ -333,6 +258,7 @@ class LogFiles:
         unlink_indexes(segment.path)
         unlink_quietly(segment.path)
 
+    @failing_with_its_syncs
     def _save_checkpoint(
         self,
         *,
@@ -353,11 +279,8 @@ class LogFiles:
             raise self._failure
 
     def _fail(self, error: Exception, what: str) -> StorageError:
-        """Take no more appends, and return why: never a `DiskFullError`, which callers take for "nothing happened".
-
-        Quotas, network file systems and thin volumes report ENOSPC or EDQUOT when they sync. The kernel may drop the
-        pages then, as after EIO.
-        """
+        """Take no more appends, and return why: what the files hold is not known, so room alone would not mend it."""
+        family = FailedSyncError if isinstance(error, SyncError | FailedSyncError) else StorageError
         reason = error.strerror if isinstance(error, OSError) else None
-        self._failure = StorageError(f"{self.folder}: {what}; the log takes no more appends: {reason or error}")
+        self._failure = family(f"{self.folder}: {what}; the log takes no more appends: {reason or error}")
         return self._failure

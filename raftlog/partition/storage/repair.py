@@ -20,7 +20,7 @@ from raftlog.partition.core.repair import Accepted, DamagedBatch
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.cleaner import STATE_FILE
 from raftlog.partition.storage.epochs import EpochTable
-from raftlog.partition.storage.files import fsync_dir, list_names, storage_error, write_fully
+from raftlog.partition.storage.files import fsync_dir, list_names, storage_error, sync_file, write_fully
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.repair_source import tolerant
@@ -274,7 +274,7 @@ class ClosedLog:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 write_fully(descriptor, accepted.data, damaged.position)
-                os.fsync(descriptor)
+                sync_file(descriptor)
             finally:
                 os.close(descriptor)
             if missing:
@@ -325,6 +325,6 @@ def _reading(path: Path) -> Iterator[tuple[Read, int]]:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)

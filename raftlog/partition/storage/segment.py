@@ -29,6 +29,7 @@ from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header
 from raftlog.record.control import Marker, parse_marker
 
 SUFFIX = ".log"
+_CHUNK_BYTES = 1 << 20
 
 
 def segment_path(folder: Path, base_offset: Offset) -> Path:
@@ -131,6 +132,20 @@ class Segment:
         """
         with self.file.use() as descriptor:
             write_fully(descriptor, content, self.size)
+
+    def write_again(self, offset: Offset) -> None:
+        """Write what lies from the batch that holds `offset` on once more, the same bytes at the same place.
+
+        Raises:
+            CorruptBatchError: the disk no longer holds what was written.
+            OSError: from the system.
+        """
+        position = self.position_before(max(offset, self.base_offset))
+        with self.file.use() as descriptor:
+            while position < self.size:
+                content = os.pread(descriptor, min(_CHUNK_BYTES, self.size - position), position)
+                write_fully(descriptor, content, position)
+                position += len(content)
 
     def learn(self, header: BatchHeader, marker: Marker | None = None) -> None:
         """Take note of the batch that lies at `size`.

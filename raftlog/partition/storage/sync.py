@@ -6,14 +6,13 @@ too; until then nothing in them was promised to anybody.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from raftlog.model import Offset
-from raftlog.partition.storage.files import fsync_dir
+from raftlog.partition.storage.files import fsync_dir, sync_data
 from raftlog.partition.storage.segment import Segment
 
 
@@ -46,7 +45,8 @@ class Syncer:
         read here is in the list taken next, or was in an earlier one.
 
         Raises:
-            OSError: from fdatasync or fsync.
+            SyncError: from fdatasync or fsync.
+            OSError: a file cannot be opened.
         """
         with self._busy:
             end = log_end_offset()
@@ -56,7 +56,7 @@ class Syncer:
             for segment in segments:
                 with segment.file.use() as descriptor:
                     segment.file.unsynced = False  # Before: what is written meanwhile sets it again.
-                    os.fdatasync(descriptor)
+                    sync_data(descriptor)
             self.durable_end_offset = max(self.durable_end_offset, end)
             return self.durable_end_offset
 
