@@ -14,7 +14,7 @@ import os
 import random
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,8 +42,10 @@ class Disk:
     """At the n-th operation from now."""
     failing: bool = False
     """Every write and sync is refused: the device is gone."""
-    sync_fails: bool = False
-    """The next sync is refused, and everything after it is not: what it should have written nobody knows."""
+    sync_errno: int = 0
+    """With this errno the next sync is refused, and nothing after it is; 0: none is."""
+    dropped: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By inode: what a sync that was refused should have written. The system shows it, and never writes it."""
     full: bool = False
     failed_once: bool = False
     was_full: bool = False
@@ -58,6 +60,7 @@ class Disk:
         """Whatever is there is on disk: so it is after a boot."""
         self.contents.clear()
         self.names.clear()
+        self.dropped.clear()
         for path in [self.folder, *sorted(self.folder.rglob("*"))]:
             status = path.lstat()
             if stat.S_ISDIR(status.st_mode):
@@ -180,8 +183,9 @@ class Disks:
 
     def _tear_file(self, disk: Disk, path: Path) -> None:
         status = path.stat()
-        new, old = path.read_bytes(), disk.contents.get(status.st_ino, b"")
-        if new == old:
+        shown, old = path.read_bytes(), disk.contents.get(status.st_ino, b"")
+        new = _as_written(shown, old, disk.dropped.get(status.st_ino, ()))
+        if shown == old:
             return
         common = _common_length(new, old)
         if common == len(old):  # Only appended to since.
@@ -243,7 +247,11 @@ class Disks:
             if part:
                 return int(REAL["pwrite"](descriptor, memoryview(data)[:part], offset))
         self._require_room(disk)
-        return int(REAL["pwrite"](descriptor, data, offset))
+        written = int(REAL["pwrite"](descriptor, data, offset))
+        if disk is not None and disk.dropped:
+            inode = os.fstat(descriptor).st_ino
+            disk.dropped[inode] = _without(disk.dropped.get(inode, []), offset, offset + written)
+        return written
 
     def _is_killed_now(self) -> bool:
         """Tell whether a process is killed amid this write: the system has the beginning of it."""
@@ -261,17 +269,20 @@ class Disks:
 
     def _fdatasync(self, descriptor: int) -> None:
         disk = self._burn()
-        if disk is not None and disk.sync_fails:
-            disk.sync_fails, disk.failed_once = False, True
-            raise OSError(errno.EIO, "simulated: this sync failed")
+        status = os.fstat(descriptor)
+        if disk is not None and disk.sync_errno:
+            number, disk.sync_errno, disk.failed_once = disk.sync_errno, 0, True
+            if not stat.S_ISDIR(status.st_mode):
+                new, old = _shown(descriptor), disk.contents.get(status.st_ino, b"")
+                disk.dropped.setdefault(status.st_ino, []).append((_common_length(new, old), len(new)))
+            raise OSError(number, f"simulated: this sync failed ({os.strerror(number)})")
         if disk is not None:
-            status = os.fstat(descriptor)
             if stat.S_ISDIR(status.st_mode):
                 path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
                 disk.names[status.st_ino] = {entry.name: entry.inode() for entry in os.scandir(path)}
             else:
-                with open(f"/proc/self/fd/{descriptor}", "rb") as file:
-                    disk.contents[status.st_ino] = file.read()
+                old, dropped = disk.contents.get(status.st_ino, b""), disk.dropped.get(status.st_ino, ())
+                disk.contents[status.st_ino] = _as_written(_shown(descriptor), old, dropped)
 
     _fsync = _fdatasync
 
@@ -298,6 +309,28 @@ class Disks:
 
 def _resolved(path: Any, dir_fd: int | None) -> Path:
     return Path(path) if dir_fd is None else Path(os.readlink(f"/proc/self/fd/{dir_fd}")) / os.fsdecode(path)
+
+
+def _shown(descriptor: int) -> bytes:
+    """What a file holds, as its machine shows it."""
+    with open(f"/proc/self/fd/{descriptor}", "rb") as file:
+        return file.read()
+
+
+def _as_written(shown: bytes, old: bytes, dropped: Iterable[tuple[int, int]]) -> bytes:
+    """What a disk gets to hold once all that the machine shows is written, but for what was dropped: that stays."""
+    content = bytearray(shown)
+    for start, dropped_end in dropped:
+        end = min(dropped_end, len(content))
+        if start < end:
+            content[start:end] = old[start:end].ljust(end - start, b"\0")
+    return bytes(content)
+
+
+def _without(ranges: Iterable[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Return what is left of ranges of bytes."""
+    parts = [part for low, high in ranges for part in ((low, min(high, start)), (max(low, end), high))]
+    return [(low, high) for low, high in parts if low < high]
 
 
 def _common_length(one: bytes, other: bytes) -> int:

@@ -94,7 +94,7 @@ class Node:
         """What `broker.node.serve` does, without signals."""
         self._stop = asyncio.Event()
         try:
-            data_dir = open_folders(str(self.folder), (), cluster_id=CLUSTER_ID, node_id=self.node_id)
+            data_dir = open_folders(str(self.folder), self.config.log_dirs, cluster_id=CLUSTER_ID, node_id=self.node_id)
             try:
                 await self._serve(data_dir)
             finally:
@@ -133,6 +133,7 @@ def build(
     replication: ReplicationConfig,
     topic: TopicConfig,
     racks: bool,
+    log_dirs: int = 0,
 ) -> dict[str, Node]:
     """Return nodes that can be started; the controllers' shared key lies beside their folders."""
     folder.mkdir(parents=True)
@@ -179,6 +180,7 @@ def build(
                 roles=("broker",),
                 cluster_id=CLUSTER_ID,
                 data_dir=str(folder / name),
+                log_dirs=tuple(str(folder / name / f"disk-{number}") for number in range(log_dirs)),
                 quorum=QuorumConfig(voters=voters),
                 listeners=ListenersConfig(public=Address(host, PUBLIC), internal=Address(host, INTERNAL)),
                 controller=controller,

@@ -6,8 +6,10 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-FEATURES = ("transactions", "removal", "busy")
+FEATURES = ("transactions", "removal", "busy", "log_dirs")
 """What some worlds have besides their faults. Each can be left out."""
+LOG_DIRS = (0, 0, 2, 3)
+"""How many log folders brokers have."""
 TURNS_S = (0.0, 0.0, 0.02)
 """How long callbacks may take, in some of the worlds."""
 REMOVAL = 1 / 3
@@ -74,6 +76,8 @@ class Settings:
     transactional_producers: int = 0
     longest_turn_s: float = 0.0
     """How long a callback may keep its process from everything else; 0: none takes any time."""
+    log_dirs: int = 0
+    """How many log folders each broker has beside its data folder; 0: everything is in one."""
     removal: Removal | None = field(default=None, repr=False)
 
     @property
@@ -109,5 +113,6 @@ class Settings:
             racks=dice.choice((False, True)),
             transactional_producers=0 if "transactions" in without else apart.choice((0, 0, 1, 2)),
             longest_turn_s=0.0 if "busy" in without else random.Random(f"busy of {seed}").choice(TURNS_S),  # noqa: S311
+            log_dirs=0 if "log_dirs" in without else random.Random(f"log_dirs of {seed}").choice(LOG_DIRS),  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
         )

@@ -18,6 +18,7 @@ from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
 from simulation.cluster.hearing import unheard
+from simulation.cluster.holding import Holding, held_end
 from simulation.cluster.ledger import Ledger, wrong_epochs
 from simulation.cluster.nodes import Node
 from simulation.cluster.starts import LogStarts
@@ -42,6 +43,7 @@ class Watch:
     def __init__(self, world: World) -> None:
         self.broken: str | None = None
         self.starts = LogStarts(world)
+        self._holding = Holding()
         self._world = world
         self._leaders: dict[tuple[TopicIdPartition, LeaderEpoch], str] = {}
         self._ledgers: dict[TopicIdPartition, Ledger] = defaultdict(Ledger)
@@ -80,14 +82,19 @@ class Watch:
         for node, replica in self.replicas():
             if replica.core is None:  # Its leader, or it itself, said so and was gone before anybody looked.
                 self._extend_ledger(node, replica)
-        for node in self._world.brokers:
-            if wrong := unheard(node):
-                self.fail(f"{node.name} leads {wrong}")
+        self._what_was_told_is_so()
         self.starts.tick()
         for node, replica in self.replicas():
             if wrong := self.starts.look(replica, self._ledgers[replica.assignment.key]):
                 self.fail(f"{node.name}, {_name(replica)}: {wrong}")
             self._in_sync_replicas_hold_it(image, node, replica)
+
+    def _what_was_told_is_so(self) -> None:
+        for node in self._world.brokers:
+            if wrong := unheard(node):
+                self.fail(f"{node.name} leads {wrong}")
+        if wrong := self._holding.look(self._world.brokers):
+            self.fail(wrong)
 
     def replicas(self) -> Iterator[tuple[Node, Replica]]:
         """Walk over every open replica of every broker that runs."""
@@ -153,9 +160,9 @@ class Watch:
         state, ledger = image.partition(*replica.assignment.key), self._ledgers[replica.assignment.key]
         if state is None or state.partition_epoch < ledger.partition_epoch:
             return  # Nobody who runs knows what that leader was told.
-        if node.node_id in state.isr and _held_end(replica) < ledger.end and node.is_registered_in(image):
+        if node.node_id in state.isr and held_end(replica) < ledger.end and node.is_registered_in(image):
             self.fail(
-                f"{node.name} is in sync, and holds of {_name(replica)} everything below {_held_end(replica)}; "
+                f"{node.name} is in sync, and holds of {_name(replica)} everything below {held_end(replica)}; "
                 f"in epoch {ledger.last_leader_epoch} everything below {ledger.end} was committed"
             )
 
@@ -198,10 +205,6 @@ class Watch:
 
 def _name(replica: Replica) -> str:
     return str(replica.assignment.topic_partition)
-
-
-def _held_end(replica: Replica) -> Offset:
-    return replica.log.durable_end_offset if replica.config.flush == "batch" else replica.log.log_end_offset
 
 
 def _epoch(replica: Replica) -> LeaderEpoch:

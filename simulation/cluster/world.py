@@ -68,6 +68,7 @@ class World:
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
             topic=TopicConfig(segment_bytes=settings.segment_bytes, retention_ms=-1),
             racks=settings.racks,
+            log_dirs=settings.log_dirs,
         )
         for node in self.nodes.values():
             self.disks.add(node.host, node.folder)

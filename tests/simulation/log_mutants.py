@@ -13,8 +13,10 @@ from raftlog.metadata_quorum import active_controller
 from raftlog.metadata_quorum.controller import brokers
 from raftlog.partition import fetcher, following, record_deletion, replica_manager, replica_serving
 from raftlog.partition.core import leader
+from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage import data_dir, epochs, files, log, log_cuts, log_files, log_segments, recovery, sync
+from raftlog.partition.storage.segment import Segment
 
 # Histories.
 
@@ -116,6 +118,18 @@ def a_failed_sync_is_tried_again(patch: Any) -> None:
             return self.log_end_offset
 
     patch(log.PartitionLog, "fsync", stubborn)
+
+
+@mutant
+def a_follower_whose_sync_has_failed_names_its_position(patch: Any) -> None:
+    """Its broker is told to end, and until it does it says that it holds what may be gone."""
+    patch(FollowerSession, "leave", lambda self, key: None)
+
+
+@mutant
+def what_a_sync_failed_to_write_counts_after_a_restart(patch: Any) -> None:
+    """A process finds in the system's cache what the one before had failed to sync; its own sync writes nothing."""
+    patch(Segment, "write_again", lambda self, offset: None)
 
 
 @mutant

@@ -6,6 +6,8 @@ once, in order; replicas agree; there was one leader for each epoch, and each he
 
 from __future__ import annotations
 
+import errno
+
 from telling import story
 
 from simulation.cluster.nodes import Node
@@ -227,9 +229,44 @@ async def scenario_12_a_disk_that_fails_to_sync_ends_its_broker(script: Script) 
 async def scenario_12_a_single_sync_that_fails_ends_its_broker(script: Script) -> None:
     """The next one would succeed, and say nothing of what the first one lost."""
     leader = script.leader()
-    script.world.disks.by_host[leader.host].sync_fails = True
+    script.world.disks.by_host[leader.host].sync_errno = errno.EIO
     await script.until(lambda: not leader.running, "it ends")
     await script.acknowledged(5)
+
+
+@story()
+async def scenario_12_followers_whose_syncs_fail_for_want_of_room_hold_nothing_more(script: Script) -> None:
+    """Quotas, NFS and thin volumes say so at the sync: it is a failed sync, and nobody may count it."""
+    one, other = script.followers()
+    script.world.disks.by_host[one.host].sync_errno = errno.ENOSPC
+    script.world.disks.by_host[other.host].sync_errno = errno.EDQUOT
+    await script.until(lambda: not one.running and not other.running, "they end")
+    script.world.start(one)
+    script.world.start(other)
+    await script.in_sync()
+    await script.acknowledged(5)
+
+
+@story()
+async def scenario_12_what_a_sync_failed_to_write_is_lost_with_the_power(script: Script) -> None:
+    """The next process of the follower finds it in the system's cache, and syncs it: that says nothing."""
+    leader, (one, other) = script.leader(), script.followers()
+    script.world.disks.by_host[one.host].sync_errno = errno.ENOSPC
+    await script.until(lambda: not one.running, "it ends")
+    script.hold(leader, other)  # What the follower takes for synced from now on is acknowledged by it.
+    script.world.start(one)
+    await script.in_sync(leader, one)
+    await script.acknowledged(5)
+    script.world.lose_power(one)
+    script.world.lose_power(leader)
+    script.world.replace_disk(leader)  # From here on, only the disk of `one` has what it acknowledged.
+    script.world.power_on(one)
+    script.world.start(one)
+    await script.leads(one)
+    script.release(leader, other)
+    script.world.power_on(leader)
+    script.world.start(leader)
+    await script.in_sync()
 
 
 @story()

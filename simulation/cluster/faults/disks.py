@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 from simulation.cluster.disk import Fuse
 from simulation.cluster.faults.hands import Hands, fault
 
 LONGEST_FUSE = 30
 """System calls from now until something happens in the middle of one."""
+SYNC_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+"""What a device, a full file system and a quota say of a sync."""
 ROTTING = (".log", ".log", ".log", ".index", "leader-epochs.json", "checkpoint.json")
 
 
@@ -61,8 +64,9 @@ def sync_error(hands: Hands) -> None:
     """One sync fails, as if nothing had been: whoever it happens to must end."""
     node = hands.somebody()
     if hands.may_lose(node):
-        hands.note(f"one sync of {node.name} will fail")
-        hands.world.disks.by_host[node.host].sync_fails = True
+        number = hands.dice.choice(SYNC_ERRORS)
+        hands.note(f"one sync of {node.name} will fail: {errno.errorcode[number]}")
+        hands.world.disks.by_host[node.host].sync_errno = number
         hands.restart_later(node)
 
 
