@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from raftlog.client.connection import Connection
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
-from raftlog.errors import NotFoundError
+from raftlog.errors import NotFoundError, RaftlogError, RetriableError
 from raftlog.model import TopicPartition
+from raftlog.runtime import Tasks
+
+RETRY_S = 0.2
 
 
 class OwnAssignment:
@@ -25,6 +29,14 @@ class OwnAssignment:
         self._reader = reader
         self._topics = topics
         self._partitions = partitions
+        self._counts: dict[str, int] = {}
+        """How many partitions the topics had when they were looked at last."""
+        self._looking: asyncio.Task[None] | None = None
+        self._failure: RaftlogError | None = None
+        self._tasks = Tasks("consumer's topics")
+
+    async def close(self) -> None:
+        await self._tasks.close()
 
     async def begin(self, start: Start) -> None:
         """Start reading every wanted partition that is not read yet.
@@ -32,20 +44,44 @@ class OwnAssignment:
         Raises:
             NotFoundError: there is no such topic or partition.
         """
-        new = [partition for partition in await self._wanted() if partition not in self._reader.positions]
+        counts, wanted = await self._wanted()
+        new = [partition for partition in wanted if partition not in self._reader.positions]
         self._reader.begin(await self._reader.offsets(new, start))
+        self._counts = counts
 
-    async def care(self) -> None:
-        """Take partitions that were added meanwhile, each from its first record."""
-        if self._partitions is None and any(self._connection.is_stale(topic) for topic in self._topics):
+    def care(self) -> None:
+        """Have partitions that were added meanwhile taken, each from its first record; in the background.
+
+        Raises:
+            NotFoundError: a topic was deleted.
+        """
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        is_looking = self._looking is not None and not self._looking.done()
+        if self._partitions is None and not is_looking and any(map(self._may_have_grown, self._topics)):
+            self._looking = self._tasks.spawn(self._look(), name="look for partitions")
+
+    def _may_have_grown(self, topic: str) -> bool:
+        info = self._connection.known(topic)
+        return self._connection.is_stale(topic) or info is None or len(info.partitions) != self._counts.get(topic)
+
+    async def _look(self) -> None:
+        try:
             await self.begin("earliest")
+        except RetriableError:
+            await asyncio.sleep(RETRY_S)  # The next call tries again.
+        except RaftlogError as error:
+            self._failure = error
+            self._reader.fetcher.interrupt()
 
-    async def _wanted(self) -> list[TopicPartition]:
-        wanted = []
+    async def _wanted(self) -> tuple[dict[str, int], list[TopicPartition]]:
+        """Return how many partitions each topic has, and those to read."""
+        counts, wanted = {}, []
         for topic in self._topics:
-            count = len((await self._connection.topic(topic)).partitions)
+            count = counts[topic] = len((await self._connection.topic(topic)).partitions)
             chosen = range(count) if self._partitions is None else self._partitions
             if outside := [partition for partition in chosen if not 0 <= partition < count]:
                 raise NotFoundError(f"topic {topic!r} has partitions 0 to {count - 1}, received {outside[0]}")
             wanted += [TopicPartition(topic, partition) for partition in chosen]
-        return wanted
+        return counts, wanted

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from raftlog import transport
 from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.outage import Outage
 from raftlog.errors import (
     ConfigError,
     ErrorCode,
@@ -69,10 +70,16 @@ class Connection:
 
     Args:
         dial: addresses to dial in place of others (see docs/adr/0003).
+        waits: the client waits until brokers answer again, and the log says so; others raise an error.
     """
 
     def __init__(
-        self, bootstrap: str | Sequence[str], *, timeout_ms: int, dial: Mapping[str, str] | None = None
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        timeout_ms: int,
+        dial: Mapping[str, str] | None = None,
+        waits: bool = False,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
         self.session = transport.HttpSession(dial=dial)
@@ -83,6 +90,7 @@ class Connection:
         self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refreshed_at: dict[str, float] = {}
         self._avoided_until: dict[Address, float] = {}
+        self.outage = Outage(is_logged=waits)
         self._tasks = Tasks("client")
         self._closed = False
         self._turn = random.randrange(1 << 16)  # noqa: S311  (spreads clients over brokers, hides nothing)
@@ -182,13 +190,16 @@ class Connection:
                 failure, may_repeat = error, repeatable or not isinstance(error, UnknownOutcomeError)
                 if isinstance(error, UnreachableError | UnknownOutcomeError):
                     self._avoid(address)
+                    if self._brokers:
+                        self.outage.on_silence(address, self.known_brokers, error)
             else:
                 self._avoided_until.pop(address, None)
+                self.outage.on_answer()
                 return answer
             attempt += 1
             wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
             if not may_repeat or left_ms() <= wait_ms:
-                raise _after(failure, earlier) from failure.__cause__
+                raise self._explained(_after(failure, earlier)) from failure.__cause__
             earlier = failure.message
             await asyncio.sleep(wait_ms / 1000)
 
@@ -287,6 +298,17 @@ class Connection:
         if answering := [address for address in known if self._avoided_until.get(address, now) <= now]:
             return answering[self._turn % len(answering)]
         return min(known, key=self._avoided_until.__getitem__)  # It has had the longest time to recover.
+
+    def _explained(self, failure: RetriableError) -> RetriableError:
+        """Say of a client that never had an answer where it has looked for one."""
+        if self._brokers or not isinstance(failure, UnreachableError):
+            return failure
+        where = ", ".join(f"http://{address}" for address in self._bootstrap)
+        return UnreachableError(
+            f"no broker has answered within {self.timeout_ms} ms at {where} (bootstrap): is the cluster running there? "
+            f"The last error: {failure.message}",
+            code=failure.code,
+        )
 
     def _avoid(self, address: Address) -> None:
         self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from math import ceil
@@ -20,7 +21,7 @@ from raftlog.client.options import known_options, require_at_least
 from raftlog.client.own_loop import OwnLoop
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
-from raftlog.errors import ConfigError, InvalidRequestError
+from raftlog.errors import ConfigError, InvalidRequestError, RetriableError
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
 
@@ -36,6 +37,10 @@ __all__ = ["Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
 OutOfRange: TypeAlias = Literal["error", "earliest", "latest"]
 Reset: TypeAlias = Literal["earliest", "latest", "none"] | timedelta
 ITERATION_WAIT_MS = 60_000
+CARE_MS = 5_000
+"""A consumer that waits for records looks so often for something else to do."""
+RETRY_MS = 200
+_log = logging.getLogger(__name__)
 
 
 class Consumer:
@@ -120,7 +125,7 @@ class Consumer:
         require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
         self._start: Start = start
         self._loop = OwnLoop("consumer")
-        self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
+        self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial, waits=True)
         fetcher = Fetcher(
             self._connection,
             max_wait_ms=fetch_max_wait_ms,
@@ -181,20 +186,29 @@ class Consumer:
         # What an error has interrupted was not processed: it must be read again, so it is not committed.
         await self._close(commit=error is None)
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        """Return the next record, however long that takes.
+
+        Being cancelled (`asyncio.wait_for(anext(consumer), 1)`) neither loses nor repeats a record: the next call
+        returns it.
+        """
         reader, group = self._reader, self._group
         while True:
-            if not reader.ready and (records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS)):
-                reader.keep_ready(records)
-            elif group is not None and (self._busy or self._closed or group.needs_care):
+            if not reader.ready:
+                if records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS):
+                    reader.keep_ready(records)
+            elif group is None:
+                return reader.next_ready()
+            elif self._busy or self._closed or group.needs_care:
                 with self._polling():  # The application asks for the next record: it is done with the last.
                     await group.care()
-            elif group is not None:
+            else:
                 group.member.note_poll()
-            while reader.ready:
-                yield reader.next_ready()
-                if group is not None:
-                    break  # It has a say between any two records.
+            if reader.ready:
+                return reader.next_ready()
 
     async def close(self) -> None:
         """Commit (if that is automatic), leave the group, stop fetching, and close every connection."""
@@ -208,6 +222,7 @@ class Consumer:
                 await self._group.close(commit=commit)
         finally:
             self._closed = True
+            await self._alone.close()
             await self._reader.fetcher.close()
             await self._connection.close()
 
@@ -354,6 +369,8 @@ class Consumer:
             commits=group.commits,
             commits_failed=group.commits_failed,
             rebalances=group.rebalances,
+            outages=self._connection.outage.count,
+            outage_s=self._connection.outage.lasts_s,
         )
 
     async def _ensure_started(self) -> None:
@@ -369,8 +386,22 @@ class Consumer:
         await self._ensure_started()
         if self._group is not None:
             return await self._next_chunk_of_group(self._group, max_wait_ms, all_ready=all_ready)
-        await self._alone.care()
-        return await self._reader.next_chunk(max_wait_ms, all_ready=all_ready)
+        deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
+        while True:
+            self._alone.care()
+            left_ms = _left_ms(deadline)
+            chunk = await self._or_nothing(self._reader.next_chunk(min(left_ms, CARE_MS), all_ready=all_ready))
+            if chunk is not None or self._reader.ready or _left_ms(deadline) == 0:
+                return chunk
+
+    async def _or_nothing(self, next_chunk: Awaitable[Chunk | None]) -> Chunk | None:
+        """Return None if there is no chunk since brokers do not answer: that is waited for, not raised."""
+        try:
+            return await next_chunk
+        except RetriableError as error:
+            _log.info("no records for now: %s: %s", error.code, error.message)
+            await asyncio.sleep(0.05)
+            return None
 
     async def _next_chunk_of_group(self, group: GroupSession, max_wait_ms: int, *, all_ready: bool) -> Chunk | None:
         """Bring the group's business in order, then wait; and again if there is news meanwhile."""
@@ -380,7 +411,8 @@ class Consumer:
             await group.care()
             if self._reader.ready:
                 return None
-            chunk = await self._reader.next_chunk(_left_ms(deadline), all_ready=all_ready)
+            left_ms = min(_left_ms(deadline), RETRY_MS if group.waits_to_take else CARE_MS)
+            chunk = await self._or_nothing(self._reader.next_chunk(left_ms, all_ready=all_ready))
             if not group.must_rebalance and (chunk is not None or loop.time() >= deadline):
                 return chunk
             if loop.time() >= deadline:

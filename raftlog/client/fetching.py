@@ -22,6 +22,8 @@ from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, Fetc
 
 _log = logging.getLogger(__name__)
 ANSWER_MARGIN_MS = 5_000
+REFRESH_REST_S = 0.2
+"""After metadata could not be had."""
 REPLICA_AVOIDED_S = 5.0
 """After a follower has failed the leader is read for this long."""
 
@@ -73,6 +75,9 @@ class Fetcher:
     paused: set[TopicPartition] = field(default_factory=set)
     """They keep their positions, but nothing is fetched."""
     _interrupted: bool = False
+    _refreshing: asyncio.Task[None] | None = None
+    _refused: RaftlogError | None = None
+    """Why the brokers tell nothing of the topics, where asking again does not help."""
     _asked: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: Tasks = field(default_factory=lambda: Tasks("consumer"))
@@ -124,7 +129,10 @@ class Fetcher:
         self._interrupted = False
         while not self.chunks and not self.failures and not self._interrupted:
             self._arrived.clear()
-            await self.connection.refresh(self._topics())
+            if self._refused is not None:
+                refused, self._refused = self._refused, None
+                raise refused
+            self._refresh()
             self._start_fetches()
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
@@ -165,6 +173,23 @@ class Fetcher:
     def _topics(self) -> list[str]:
         return sorted({partition.topic for partition in self.positions})
 
+    def _refresh(self) -> None:
+        """Have old metadata asked for in the background: who waits for records waits no longer for that."""
+        is_asking = self._refreshing is not None and not self._refreshing.done()
+        if not is_asking and any(self.connection.is_stale(topic) for topic in self._topics()):
+            self._refreshing = self._tasks.spawn(self._ask_metadata(), name="refresh")
+
+    async def _ask_metadata(self) -> None:
+        """Ask once; as long as no broker answers, `wait` asks again, for as long as the application waits."""
+        try:
+            await self.connection.refresh(self._topics())
+        except RaftlogError as error:
+            if not error.retriable:
+                self._refused = error
+            await asyncio.sleep(REFRESH_REST_S)
+        finally:
+            self._arrived.set()
+
     def _start_fetches(self, begun: int = 0) -> None:
         """Ask each leader that is not being asked, and of which nothing is ready but what has been begun."""
         ready = {chunk.partition for chunk in islice(self.chunks, begun, None)}
@@ -172,7 +197,9 @@ class Fetcher:
         unread = set[Address]()
         wanted: dict[Address, dict[TopicPartition, _Position]] = defaultdict(dict)
         for partition, position in self.positions.items():
-            if partition in failed or self._was_recreated(partition, position):
+            if partition in failed or self.connection.is_stale(partition.topic):
+                continue  # Who leads it is being asked for.
+            if self._was_recreated(partition, position):
                 continue
             address = self._replica(position) or self.connection.leader(*partition)
             if address is None:

@@ -45,6 +45,9 @@ OnRebalance = Callable[[list[TopicPartition]], Awaitable[None] | None]
 EPOCH_WAIT_S = 1.0
 """How long a commit waits for the heartbeat that brings the epoch it lacks, before it asks again."""
 RETRY_S = 0.1
+TAKE_S = 3.0
+"""How long an application may wait beyond its own limit, while it is asked where to begin with new partitions."""
+TAKE_AGAIN_S = 0.5
 MAX_WAITING = 1_000
 """Commits in the background."""
 LAST_COMMITS_S = 5.0
@@ -90,6 +93,9 @@ class GroupSession:
         self._committed: dict[TopicPartition, Offset] = {}
         self._committing = asyncio.Lock()
         self._commit_due_s = 0.0
+        self._take_again_s = 0.0
+        self._take_failed = False
+        """Whether new partitions wait; the log has said so."""
         self._automatic: asyncio.Task[None] | None = None
         """The last commit that nobody has asked for."""
         self._soon: set[asyncio.Task[None]] = set()
@@ -132,7 +138,14 @@ class GroupSession:
     @property
     def must_rebalance(self) -> bool:
         """Whether partitions must be given up or taken, or an error be told."""
-        return self.membership.phase in ("lost", "failed") or self.membership.reconciling
+        if self.membership.phase in ("lost", "failed"):
+            return True
+        return self.membership.reconciling and not self.waits_to_take
+
+    @property
+    def waits_to_take(self) -> bool:
+        """Whether partitions are to be taken, but nobody could say a moment ago where to begin."""
+        return self._now_s() < self._take_again_s and self.membership.owned <= self.membership.target
 
     @property
     def needs_care(self) -> bool:
@@ -150,7 +163,7 @@ class GroupSession:
         self.member.raise_failure()
         if self.membership.phase == "lost":
             await self._lose()
-        while self.membership.reconciling:
+        while self.membership.reconciling and not self.waits_to_take:
             if revoked := self.membership.owned - self.membership.target:
                 await self._give_up(revoked)
             else:
@@ -190,6 +203,8 @@ class GroupSession:
     async def _commit_in_turn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         doubts: list[RaftlogError] = []
         async with self._committing:
+            for partition in offsets:
+                self._committed.pop(partition, None)  # Until there is an answer it may be either.
             try:
                 answer = await self._commit(offsets, doubts.append)
             except FencedError as error:
@@ -307,12 +322,17 @@ class GroupSession:
     async def _take(self, added: frozenset[TopicPartition]) -> None:
         """Begin with new partitions where the group has left off."""
         try:
-            offsets, epochs = await self.starting_offsets(added)
+            async with asyncio.timeout(TAKE_S):
+                offsets, epochs = await self.starting_offsets(added)
         except FencedError as error:
             if error.code not in FENCED:
                 raise
             self.membership.lose(error)  # As the next heartbeat would hear.
             return
+        except (RetriableError, TimeoutError) as error:
+            self._take_later(added, error)
+            return
+        self._take_again_s, self._take_failed = 0.0, False
         still = {partition: offset for partition, offset in offsets.items() if partition in self.membership.target}
         self._reader.begin(still, epochs)
         self.membership.acquired(still)
@@ -320,6 +340,14 @@ class GroupSession:
             self.counters.rebalances += 1
             await _call(self._options.on_assigned, still)
             self.member.hasten()
+
+    def _take_later(self, added: Iterable[TopicPartition], error: Exception) -> None:
+        """Go on with what is read already; the partitions that are new wait until somebody says where to begin."""
+        if not self._take_failed:
+            why = str(error) or f"no answer within {TAKE_S:g} s"
+            listed = ", ".join(map(str, sorted(added)))
+            _log.warning("group %s: cannot begin with %s yet, and tries again: %s", self.group_id, listed, why)
+        self._take_again_s, self._take_failed = self._now_s() + TAKE_AGAIN_S, True
 
     async def rewind(self, partitions: frozenset[TopicPartition]) -> None:
         """Go on from what the group has committed; who is no member any more does when it has joined anew."""

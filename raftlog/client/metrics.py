@@ -84,6 +84,10 @@ class ConsumerMetrics:
     commits_failed: int
     rebalances: int
     """How often partitions were taken, given up or lost."""
+    outages: int
+    """How often no broker has answered: the consumer waits until one does."""
+    outage_s: float
+    """For how long none has answered by now; 0.0 if the last one that was asked did."""
 
 
 @dataclass(slots=True)

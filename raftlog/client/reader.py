@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _log = logging.getLogger(__name__)
+DECIDE_S = 3.0
+"""How long an application may wait beyond its own limit, when it must be asked where the log begins or ends."""
 MAX_RECORDS = 500
 """At once, where the application does not say: as Kafka's `max.poll.records`.
 
@@ -185,7 +187,11 @@ class PartitionReader:
             if failure.partition in self.positions:
                 self.begin({failure.partition: min(cut, self.positions[failure.partition])})
             return
-        (offset,) = (await self.offsets([failure.partition], self._on_out_of_range)).values()
+        try:
+            async with asyncio.timeout(DECIDE_S):
+                (offset,) = (await self.offsets([failure.partition], self._on_out_of_range)).values()
+        except TimeoutError:
+            return  # The next fetch fails as this one, and is decided then.
         if failure.partition in self.positions:
             self.begin({failure.partition: offset})
 
