@@ -12,9 +12,11 @@ import pytest
 from storage_support import batch, fill, names_of_syncs, open_log, values
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, OffsetOutOfRangeError, StorageError
+from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage import segment as segment_module
 from raftlog.partition.storage import sync as sync_module
 from raftlog.partition.storage.check import check_partition
+from raftlog.partition.storage.producer_snapshots import save_producers, snapshot_offsets
 from raftlog.partition.storage.segment import segment_path
 
 
@@ -583,3 +585,58 @@ def test_headers_can_be_scanned_from_an_offset(tmp_path: Path):
 
     assert [header.base_offset for header in log.scan_headers(17)] == [17, 18, 19]
     assert len(list(log.scan_headers())) == 20
+
+
+def test_what_is_appended_during_a_sync_is_not_durable_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = open_log(tmp_path / "p")
+    fill(log, 1)
+    real = os.fdatasync
+
+    def slow(descriptor: int) -> None:
+        real(descriptor)
+        fill(log, 1)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    assert log.fsync() == log.durable_end_offset == 1
+    monkeypatch.undo()
+    assert (log.log_end_offset, log.fsync()) == (2, 2)
+    log.close()
+
+
+def test_snapshots_of_producers_that_speak_of_what_was_cut_go_with_it(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 6)
+    log.fsync()
+    for offset in (3, 6):
+        save_producers(tmp_path / "p", offset, ProducerStates().to_plain())
+
+    log.truncate_to(4)
+
+    assert snapshot_offsets(tmp_path / "p") == [3]
+    log.close()
+
+
+def test_the_recovery_point_goes_with_a_single_record(tmp_path: Path):
+    log = open_log(tmp_path / "p")
+    fill(log, 5)
+    log.fsync()
+    log.checkpoint(5)
+
+    log.truncate_to(4)
+
+    log.close()
+    again = open_log(tmp_path / "p")
+    assert values(again) == ["0", "1", "2", "3"]
+    again.close()
+
+
+def test_every_segment_that_was_written_since_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    fill(log, 8, size=900)
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fdatasync", lambda number: synced.append(Path(f"/proc/self/fd/{number}").readlink()))
+    log.fsync()
+    monkeypatch.undo()
+    assert synced == [segment.path for segment in log.segments]
+    assert len(synced) > 2
+    log.close()
