@@ -102,7 +102,7 @@ def sync_does_nothing(patch: Any) -> None:
 
 @mutant
 def folders_are_not_synced(patch: Any) -> None:
-    for module in (files, log_cuts, log_files, log_segments, recovery, sync, data_dir):
+    for module in (files, log_cuts, log_segments, recovery, sync, data_dir):
         patch(module, "fsync_dir", lambda folder: None)
 
 
