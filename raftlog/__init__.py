@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RaftlogError,
         RetriableError,
         TransactionAbortedError,
+        TransactionInDoubtError,
         UnknownOutcomeError,
     )
     from raftlog.model import TopicPartition
@@ -58,6 +59,7 @@ _EXPORTS = {
         "RaftlogError",
         "RetriableError",
         "TransactionAbortedError",
+        "TransactionInDoubtError",
         "UnknownOutcomeError",
     ),
     "raftlog.model": ("TopicPartition",),
@@ -88,6 +90,7 @@ __all__ = [
     "RetriableError",
     "TopicPartition",
     "TransactionAbortedError",
+    "TransactionInDoubtError",
     "UnknownOutcomeError",
 ]
 

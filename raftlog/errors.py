@@ -186,6 +186,10 @@ class TransactionAbortedError(RaftlogError):
     default_code = ErrorCode.TRANSACTION_ABORTABLE
 
 
+class TransactionInDoubtError(UnknownOutcomeError):
+    """A transaction was cancelled while it committed: all of it may count, or nothing. The producer can go on."""
+
+
 class StorageError(RaftlogError):
     """A disk refused: the process goes on, but this replica may not."""
 

@@ -176,6 +176,9 @@ class Intake:
         if not self.knows(topic):
             return None
         count = self._partition_count(topic)
+        if partition is not None and partition >= count:
+            self._connection.forget_leader_of([topic])
+            return None  # It may have been added since the brokers were asked: `_route_late` says if it was not.
         try:
             return self._partitioning.choose(topic, count, partition, record.key, record.value, size)
         except InvalidRequestError as error:

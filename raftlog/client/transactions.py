@@ -24,6 +24,7 @@ from raftlog.errors import (
     RaftlogError,
     RetriableError,
     TransactionAbortedError,
+    TransactionInDoubtError,
     UnknownOutcomeError,
 )
 from raftlog.wire import paths
@@ -88,6 +89,9 @@ class TransactionManager:
         self._has_offsets = False
         self._in_doubt = False
         """The end that was asked for may have taken effect, though nobody said so."""
+        self._ended: Literal["", "committed", "aborted"] = ""
+        self._was_asked = False
+        """The coordinator was asked to commit the present transaction."""
         self._link = CoordinatorLink(connection, "transaction", transactional_id)
 
     def transaction(self) -> Transaction:
@@ -143,6 +147,7 @@ class TransactionManager:
         assert self._producer is not None
         self._sending.begin_epoch(self._producer)
         self.state, self._failure, self._has_offsets = "in transaction", None, False
+        self._was_asked, self._ended = False, ""
 
     async def _init(self) -> None:
         """Get an identity, which ends whatever was left open under this id; meanwhile nobody else begins."""
@@ -219,6 +224,29 @@ class TransactionManager:
         if self.state in ("in transaction", "failed", "ending"):
             await self._abort()
 
+    async def abort_commit(self) -> None:
+        """Abort after a commit that was cancelled.
+
+        Raises:
+            TransactionInDoubtError: the coordinator had been asked to commit, and does not say that it has aborted.
+        """
+        if not self._was_asked:
+            await asyncio.shield(self.abort())
+            return
+        if self.state == "ending":
+            try:
+                await asyncio.shield(self._abort())
+            except asyncio.CancelledError as error:
+                raise self._in_doubt_error() from error
+        if self._ended != "aborted":
+            raise self._in_doubt_error()
+
+    def _in_doubt_error(self) -> TransactionInDoubtError:
+        return TransactionInDoubtError(
+            f"the transaction of {self.transactional_id!r} was cancelled while it committed: all of it may count, or "
+            "nothing. Read what counts before you run it again"
+        )
+
     @property
     def _is_used(self) -> bool:
         """Whether the coordinator may know of the transaction."""
@@ -245,9 +273,9 @@ class TransactionManager:
             producer_epoch=self._producer.producer_epoch,
             committed=committed,
         )
-        self._in_doubt = False
+        self._in_doubt, self._was_asked = False, self._was_asked or committed
         self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
-        self.state = "ready"
+        self.state, self._ended = "ready", "committed" if committed else "aborted"
 
     async def _ask(self, cls: type[T], path: str, body: object) -> T:
         """Ask this id's coordinator until it answers or time is up; every question may be asked again."""
@@ -295,6 +323,8 @@ class Transaction:
         TransactionAbortedError: nothing of it counts; run the block again.
         FencedError: another producer has this transactional id; close this one.
         UnknownOutcomeError: nobody said in time whether it counts, or another producer took over before anybody did.
+        TransactionInDoubtError: it was cancelled while it committed, and may count or not. It takes the place of
+            `CancelledError`, which says that nothing counts.
     """
 
     def __init__(self, manager: TransactionManager) -> None:
@@ -332,5 +362,5 @@ class Transaction:
         try:
             await self._manager.commit()
         except asyncio.CancelledError:
-            await asyncio.shield(self._manager.abort())
+            await self._manager.abort_commit()
             raise

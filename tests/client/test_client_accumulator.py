@@ -13,9 +13,11 @@ from raftlog.errors import (
     InvalidRequestError,
     NotFoundError,
     RaftlogError,
+    RetriableError,
     StaleRouteError,
     TransactionAbortedError,
     UnknownOutcomeError,
+    UnreachableError,
 )
 from raftlog.model import MAX_PRODUCER_EPOCH, MAX_SEQUENCE, TopicPartition
 from raftlog.record import NewRecord
@@ -372,3 +374,26 @@ async def test_records_with_one_handle_are_split_with_it():
     ]
     assert run.error is TOO_LARGE
     assert queue.size == 0
+
+
+def test_a_batch_whose_time_is_up_says_what_a_broker_said_last_rather_than_that_none_answered():
+    queue = accumulator(1, delivery_timeout_ms=1_000)
+    queue.add(P0, RECORD, 1, 0)
+    (batch,) = take(queue)
+    too_few = RetriableError("1 of 2 replicas are in sync", code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert refuse(queue, batch, too_few, 10) == []
+    assert take(queue, 500) == [batch]
+    assert refuse(queue, batch, LOST, 600) == []
+
+    ((_, error),) = queue.expire(1_000)
+    assert "2 attempts" in error.message
+    assert "NOT_ENOUGH_REPLICAS: 1 of 2 replicas are in sync" in error.message
+
+
+def test_a_batch_that_was_never_answered_names_why_its_last_attempt_failed():
+    queue = accumulator(1, delivery_timeout_ms=1_000)
+    queue.add(P0, RECORD, 1, 0)
+    assert queue.on_unroutable(P0, UnreachableError("cannot connect"), 10, jitter=0.5) == []
+
+    ((_, error),) = queue.expire(1_000)
+    assert "BROKER_NOT_AVAILABLE: cannot connect" in error.message

@@ -436,3 +436,41 @@ async def test_a_group_survives_the_kill_of_its_coordinators_broker_and_of_the_a
         assert sorted(seen) == list(range(600))
         repeated = sum(count - 1 for count in seen.values())
         assert repeated <= 300, repeated
+
+
+async def test_a_commit_after_seeking_back_counts(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 10, partitions=1)
+    async with Consumer(
+        url, topic_name, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
+    ) as consumer:
+        await numbers(consumer, 10)
+        await consumer.commit()
+        await consumer.seek(topic_name, 0, 3)
+        await consumer.commit()
+        found = await consumer.committed((topic_name, 0))
+        assert found[TopicPartition(topic_name, 0)] == OffsetAndMetadata(offset=3)
+
+
+async def test_a_commit_that_was_cancelled_hides_no_commit_of_the_position_before(
+    url: str, topic_name: str, group: str
+):
+    await fill(url, topic_name, 10, partitions=1)
+    async with Consumer(
+        url, topic_name, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
+    ) as consumer:
+        await numbers(consumer, 10)
+        await consumer.seek(topic_name, 0, 3)
+        await consumer.commit()
+        await consumer.seek(topic_name, 0, 7)
+        committing = asyncio.ensure_future(consumer.commit())
+        async with asyncio.timeout(20):
+            while (item := (await consumer.committed((topic_name, 0)))[TopicPartition(topic_name, 0)]) is None or (
+                item.offset != 7 and not committing.done()
+            ):
+                await asyncio.sleep(0)
+        committing.cancel()
+        await asyncio.wait([committing])
+        await consumer.seek(topic_name, 0, 3)
+        await consumer.commit()
+        found = await consumer.committed((topic_name, 0))
+        assert found[TopicPartition(topic_name, 0)] == OffsetAndMetadata(offset=3)

@@ -213,3 +213,16 @@ async def test_a_question_that_was_not_asked_yet_when_the_producer_is_closed_lea
 
     gc.collect()  # Python warns of a coroutine that was never awaited when it goes; warnings are errors here.
     assert asked == []
+
+
+async def test_a_record_for_a_partition_that_was_just_added_is_sent_there(url: str, topic_name: str):
+    await create(url, topic_name)
+    async with Producer(url) as producer, Admin(url) as admin:
+        await producer.send(topic_name, b"0", partition=0)
+        await admin.alter_topic(topic_name, partitions=3)
+        async with asyncio.timeout(10):
+            assert (await producer.send(topic_name, b"2", partition=2)).partition == 2
+        with pytest.raises(InvalidRequestError, match="partition"):
+            await producer.send(topic_name, b"99", partition=99)
+        with pytest.raises(InvalidRequestError, match="partition"):
+            await producer.send(topic_name, b"-1", partition=-1)

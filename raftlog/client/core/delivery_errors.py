@@ -12,9 +12,11 @@ from raftlog.errors import (
     RetriableError,
     TransactionAbortedError,
     UnknownOutcomeError,
+    UnreachableError,
 )
 from raftlog.model import TopicId
 
+_SILENCE = (UnreachableError, UnknownOutcomeError)
 _LOST_SEQUENCE = frozenset(
     {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
@@ -25,6 +27,7 @@ class Attempted(Protocol):
 
     attempts: int
     may_be_appended: bool
+    cause: RaftlogError | None
     topic_id: TopicId
 
 
@@ -51,10 +54,17 @@ def refused(batch: Attempted, error: RaftlogError) -> RaftlogError:
     return error
 
 
-def timed_out(batch: Attempted, last: RaftlogError | None, delivery_timeout_ms: int) -> RaftlogError:
+def cause(before: RaftlogError | None, error: RaftlogError) -> RaftlogError:
+    """Return why a batch is not acknowledged: what a broker has said explains more than that none has answered."""
+    if before is None or isinstance(before, _SILENCE) or not isinstance(error, _SILENCE):
+        return error
+    return error if error.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else before
+
+
+def timed_out(batch: Attempted, delivery_timeout_ms: int) -> RaftlogError:
     """Return the error of a batch whose time is up."""
     why = f"not acknowledged within {delivery_timeout_ms} ms ({batch.attempts} attempts)"
-    reason = f"{why}; the last: {last.message}" if last else why
+    reason = f"{why}; the cause: {batch.cause.code}: {batch.cause.message}" if batch.cause else why
     if batch.may_be_appended:
         return UnknownOutcomeError(f"{reason}; it may be in the log")
     return RetriableError(f"{reason}; it is not in the log", code=ErrorCode.REQUEST_TIMED_OUT)

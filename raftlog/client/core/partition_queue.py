@@ -102,6 +102,8 @@ class PendingBatch(Generic[H]):
     """The last attempt began when every batch before it had its outcome."""
     may_be_appended: bool = False
     """Some attempt ended without a known outcome."""
+    cause: RaftlogError | None = None
+    """Why the last attempt has failed of which a broker said so; else why the last one has."""
     acknowledged: bool = False
 
 
@@ -231,6 +233,7 @@ class PartitionQueue(Generic[H]):
         """Learn that an attempt has failed; return the batches that fail for good."""
         batch.in_flight, self._alone = False, True
         batch.may_be_appended = batch.may_be_appended or delivery_errors.is_ambiguous(error)
+        batch.cause = delivery_errors.cause(batch.cause, error)
         return self._after_draining() if self._draining else self._judge(batch, error, now_ms, jitter=jitter)
 
     def on_unroutable(self, error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
@@ -241,6 +244,7 @@ class PartitionQueue(Generic[H]):
         while self.batches and not self._draining and not self.batches[0].in_flight:
             first = self.batches[0]
             first.attempts += 1
+            first.cause = delivery_errors.cause(first.cause, error)
             failed += self._judge(first, error, now_ms, jitter=jitter)
             if self.batches and self.batches[0] is first:
                 break  # It waits, and so do the others.
@@ -253,7 +257,7 @@ class PartitionQueue(Generic[H]):
             first = self.batches[0]
             if now_ms - first.created_ms < self._delivery_timeout_ms:
                 break
-            failed += self._give_up(first, delivery_errors.timed_out(first, None, self._delivery_timeout_ms))
+            failed += self._give_up(first, delivery_errors.timed_out(first, self._delivery_timeout_ms))
         return failed
 
     def take_waiting(self) -> list[PendingBatch[H]]:
@@ -276,7 +280,7 @@ class PartitionQueue(Generic[H]):
         elif not isinstance(error, RetriableError):
             return self._give_up(batch, delivery_errors.refused(batch, error))
         elif not in_time:
-            return self._give_up(batch, delivery_errors.timed_out(batch, error, self._delivery_timeout_ms))
+            return self._give_up(batch, delivery_errors.timed_out(batch, self._delivery_timeout_ms))
         self._not_before_ms = now_ms + backoff_ms(max(1, batch.attempts), jitter=jitter)
         return self._after_draining()
 
@@ -365,6 +369,7 @@ class PartitionQueue(Generic[H]):
                     sequence=_after(batch.sequence, start),
                     topic_id=batch.topic_id,
                     attempts=batch.attempts,
+                    cause=batch.cause,
                 )
             )
         self._batch_bytes = min(self._batch_bytes, max(self.batches[0].size, self.batches[1].size))

@@ -1,0 +1,109 @@
+"""A transaction that is cancelled while it commits: its producer says whether it may count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from raftlog.client.transactions import TransactionManager
+from raftlog.errors import ErrorCode, InvalidRequestError, TransactionInDoubtError
+from raftlog.wire import paths
+from raftlog.wire.transactions import TransactionalProducer
+
+ALREADY_COMMITTED = InvalidRequestError("it has ended", code=ErrorCode.INVALID_TXN_STATE)
+
+
+class Sent:
+    """Something was sent in each transaction."""
+
+    used = True
+
+    def begin_epoch(self, producer: TransactionalProducer) -> None: ...
+
+
+class Managed(TransactionManager):
+    """Its coordinator answers a commit never, and an abort as it is told."""
+
+    def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
+        async def discard(_: object) -> None: ...
+
+        super().__init__(
+            object(),  # type: ignore[arg-type]
+            Sent(),
+            transactional_id="id",
+            transaction_timeout_ms=1_000,
+            timeout_ms=1_000,
+            flush=flush,
+            discard=discard,
+        )
+        self.refusal: Exception | None = None
+        self.asked = asyncio.Event()
+        self.said: list[bool] = []
+
+    async def _persist(self, link: object, cls: type[Any], path: str, body: Any) -> Any:
+        if path == paths.END_TRANSACTION:
+            self.said.append(body.committed)
+            self.asked.set()
+            if body.committed:
+                await asyncio.Event().wait()
+            if self.refusal is not None:
+                raise self.refusal
+        return TransactionalProducer(producer_id=1, producer_epoch=1)
+
+
+async def run(manager: Managed) -> None:
+    async with manager.transaction():
+        pass
+
+
+async def nothing() -> None: ...
+
+
+async def test_a_commit_that_was_cancelled_and_cannot_be_aborted_is_in_doubt():
+    manager = Managed(nothing)
+    manager.refusal = ALREADY_COMMITTED
+    task = asyncio.ensure_future(run(manager))
+    await manager.asked.wait()
+    task.cancel()
+    with pytest.raises(TransactionInDoubtError, match="cancelled while it committed"):
+        await task
+    manager.refusal = None
+    assert (manager.said, manager.state) == ([True, False], "new")
+
+
+async def test_a_commit_that_was_cancelled_and_aborted_in_time_is_only_cancelled():
+    manager = Managed(nothing)
+    task = asyncio.ensure_future(run(manager))
+    await manager.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (manager.said, manager.state) == ([True, False], "ready")
+
+
+async def test_a_transaction_that_was_cancelled_before_it_was_to_commit_is_not_in_doubt():
+    flushing = asyncio.Event()
+
+    async def flush() -> None:
+        flushing.set()
+        await asyncio.Event().wait()
+
+    manager = Managed(flush)
+    manager.refusal = ALREADY_COMMITTED
+    task = asyncio.ensure_future(run(manager))
+    await flushing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert manager.said == [False]
+
+
+async def test_a_time_out_during_the_commit_tells_of_the_doubt():
+    manager = Managed(nothing)
+    manager.refusal = ALREADY_COMMITTED
+    with pytest.raises(TransactionInDoubtError):
+        async with asyncio.timeout(0.05):
+            await run(manager)
