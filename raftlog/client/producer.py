@@ -8,8 +8,10 @@ from sequence 0: a gap in the old one's sequence would be refused, and is never 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from raftlog.client.connection import Connection
@@ -32,6 +34,8 @@ from raftlog.wire.data import AcksText
 if TYPE_CHECKING:
     from raftlog.client.transactions import Transaction, TransactionManager
 
+_log = logging.getLogger(__name__)
+
 
 class Producer:
     """Writes records. Use as an async context manager: leaving it sends what is queued.
@@ -50,6 +54,8 @@ class Producer:
         transactional_id: whose transactions these are: a name that stays the same when the process starts anew, and
             that no other producer has at the same time. With it, records are sent in a `transaction`.
         transaction_timeout_ms: how long a transaction may take before the cluster aborts it.
+        close_timeout_ms: how long leaving the `async with` block may still send what is queued when it is left by
+            Ctrl-C, a time-out or another cancellation; the log says how many records were not acknowledged by then.
     """
 
     @known_options
@@ -69,11 +75,12 @@ class Producer:
         partitioner: Partitioner | None = None,
         transactional_id: str = "",
         transaction_timeout_ms: int = 60_000,
+        close_timeout_ms: int = 3_000,
         dial: Mapping[str, str] | None = None,
     ) -> None:
         if transactional_id and _acks_text(acks) != "all":
             raise ConfigError(f"transactional_id: a transaction needs acks='all', received {acks!r}")
-        require_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
+        require_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms, close_timeout_ms=close_timeout_ms)
         require_at_least(1, batch_bytes=batch_bytes, buffer_bytes=buffer_bytes, request_timeout_ms=request_timeout_ms)
         require_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
         if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
@@ -93,6 +100,7 @@ class Producer:
         self._counters = ProducerCounters(batch_bytes)
         self._loop = OwnLoop("producer")
         self._max_block_ms = min(max_block_ms, delivery_timeout_ms)
+        self._close_timeout_ms = close_timeout_ms
         self._closed = False
         self._sender = Sender(
             self._connection,
@@ -136,7 +144,8 @@ class Producer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self.close(flush=kind is not asyncio.CancelledError)
+        is_hurried = kind is not None and not issubclass(kind, Exception)  # Cancelled, Ctrl-C, the program's end.
+        await self.close(timeout_ms=self._close_timeout_ms if is_hurried else None)
 
     async def send(
         self,
@@ -253,25 +262,61 @@ class Producer:
             raise ConfigError("a transaction needs Producer(transactional_id=...): a name of its own that stays")
         return self._transactions
 
-    async def flush(self) -> None:
-        """Wait until every queued record has an outcome."""
-        self._loop.require()
-        await self._intake.flush()
-        await self._sender.flush()
+    async def flush(self, *, timeout_ms: int | None = None) -> None:
+        """Wait until every queued record has an outcome: at most `delivery_timeout_ms`.
 
-    async def close(self, *, flush: bool = True) -> None:
-        """Send what is queued (unless not wanted), and close every connection. What is left fails as unknown."""
+        Raises:
+            TimeoutError: not all had one within `timeout_ms`. They stay queued, and are sent.
+        """
+        self._loop.require()
+        if timeout_ms is not None:
+            require_at_least(0, timeout_ms=timeout_ms)
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            await self._intake.flush()
+            await self._sender.flush()
+
+    async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
+        """Send what is queued (unless not wanted), and close every connection.
+
+        Records that have no outcome then fail: those that no broker was sent as not in the log, the others as unknown.
+        The log says how many they are.
+
+        Args:
+            timeout_ms: how long sending may take; None: until each record has an outcome (`delivery_timeout_ms`).
+        """
+        if timeout_ms is not None:
+            require_at_least(0, timeout_ms=timeout_ms)
         self._closed = True
         self._intake.close_lanes()
         try:
-            if self._transactions is not None and flush:
-                await self._transactions.abort()  # One that is under way was not ended by its block.
-            elif flush:
-                await self.flush()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await self._finish(flush=flush)
         finally:
-            await self._intake.close()
-            await self._sender.close()
-            await self._connection.close()
+            before = self._counters.records_failed, self._counters.records_unknown
+            try:
+                await self._intake.close()
+                await self._sender.close()
+            finally:
+                self._tell_of_the_rest(*before)
+                await self._connection.close()
+
+    async def _finish(self, *, flush: bool) -> None:
+        if self._transactions is not None and flush:
+            await self._transactions.abort()  # One that is under way was not ended by its block.
+        elif flush:
+            await self.flush()
+
+    def _tell_of_the_rest(self, failed: int, unknown: int) -> None:
+        """Log what had no outcome when the producer was closed; the arguments were counted before."""
+        failed, unknown = self._counters.records_failed - failed, self._counters.records_unknown - unknown
+        if failed or unknown:
+            _log.warning(
+                "the producer was closed with records that are not acknowledged: %d are not in the log, %d may be "
+                "(sent, but not answered)",
+                failed,
+                unknown,
+            )
 
     def _on_failed(self, error: RaftlogError) -> None:
         if self._transactions is not None:

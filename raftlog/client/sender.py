@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from raftlog.client.connection import Connection
+from raftlog.client.core import delivery_errors
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import ProducerIdentity
 from raftlog.client.deliveries import Handle, acknowledge, fail
@@ -126,10 +127,10 @@ class Sender:
             self._accumulator.flushing = False
 
     async def close(self) -> None:
-        """Stop; records that have no outcome get an unknown one."""
+        """Stop; records that have no outcome fail, as unknown if they may be in the log."""
         await self._tasks.close()
         for batch in self._accumulator.take_all():
-            self._tell(batch, UnknownOutcomeError("the producer was closed"))
+            self._tell(batch, delivery_errors.closed(batch))
 
     async def _run(self) -> None:
         try:

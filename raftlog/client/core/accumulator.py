@@ -153,9 +153,10 @@ class Accumulator(Generic[H]):
         return taken
 
     def take_all(self) -> list[PendingBatch[H]]:
-        """Take out every batch."""
+        """Take out every batch; one that is on its way may be in the log."""
         for queue in self._open.values():
             for batch in queue.batches:
+                batch.may_be_appended = batch.may_be_appended or batch.in_flight
                 batch.in_flight = False
         return self.take_waiting()
 

@@ -70,6 +70,13 @@ def timed_out(batch: Attempted, delivery_timeout_ms: int) -> RaftlogError:
     return RetriableError(f"{reason}; it is not in the log", code=ErrorCode.REQUEST_TIMED_OUT)
 
 
+def closed(batch: Attempted) -> RaftlogError:
+    """Return the error of a batch that has no outcome when its producer is closed."""
+    if batch.may_be_appended:
+        return UnknownOutcomeError("the producer was closed before an answer came; the batch may be in the log")
+    return RetriableError("the producer was closed before the batch was sent; it is not in the log")
+
+
 def recreated(batch: Attempted, topic_id: TopicId) -> RaftlogError:
     """Return the error of a batch whose topic is another one now."""
     ids = f"the batch was sent to id {batch.topic_id}, now it is {topic_id}"
