@@ -22,6 +22,7 @@ from simulation.cluster.disk import close_files_below
 from simulation.cluster.loop import Process
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
+from simulation.cluster.rotting import rot_apart
 from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
@@ -100,6 +101,7 @@ class Life:
             world.payments.start()
         world.remover.start()
         await chaos()
+        self._rot_everywhere()
         await self._heal()
         await clients.stop()
         await world.remover.stop()
@@ -108,6 +110,15 @@ class Life:
             world.history, bootstrap=world.bootstrap, topic=TOPIC, on_out_of_range=clients.on_out_of_range
         )
         await world.loop.create_task(reading, context=admin.context)
+
+    def _rot_everywhere(self) -> None:
+        """Damage many batches, on every disk, each of them whole on another one: repair has to bring all of them back.
+
+        Not where a disk has lost more than that already: then the last whole copy may be on one that is replaced.
+        """
+        world = self._world
+        if world.settings.rots_everywhere and not any(n.rotten or n.disk_lost_at >= 0 for n in world.brokers):
+            rot_apart(world, world.dice, 0.3)
 
     async def _settle(self) -> None:
         """Wait until every log starts where it should, and every transaction has ended; read what counts."""
@@ -157,7 +168,7 @@ class Life:
         begun = len(world.payments.history.transactions)
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after healing")
         for node in world.brokers:
-            if node.rotten:
+            if node.rotten or node.spotted:
                 await self._read_all_of(node)
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after all damage was found")
         if world.payments.exist:
@@ -196,19 +207,23 @@ class Life:
         world, process = self._world, node.process
         assert process is not None
 
-        async def read() -> None:
+        async def read() -> bool:
+            """Return whether everything was sound."""
             for replica in node.replicas:
                 offset = replica.log.log_start_offset
                 while replica.damage is None and offset < replica.high_watermark:
                     with suppress(RaftlogError):
                         data = replica.read_sound(offset, 1 << 20, limit_offset=replica.high_watermark)
                         offset = max(header.next_offset for header, _ in iter_batches(data))
+            return not any(replica.damage for replica in node.replicas)
 
-        await world.loop.create_task(read(), context=process.context)
-        await self._until(
-            lambda: node.running and not any(replica.damage for replica in node.replicas), IN_SYNC_S, "damage healed"
-        )
-        node.rotten = False
+        while not await world.loop.create_task(read(), context=process.context):
+            await self._until(
+                lambda: node.running and not any(replica.damage for replica in node.replicas),
+                IN_SYNC_S,
+                "damage healed",
+            )
+        node.rotten = node.spotted = False
 
     @contextmanager
     def _hooked(self) -> Iterator[None]:

@@ -42,6 +42,8 @@ class Node:
         """When its disk was replaced, until all are in sync again."""
         self.rotten = False
         """Bytes on its disk have changed by themselves, and may not all have been found yet."""
+        self.spotted = False
+        """Batches on its disk are damaged that are whole on another one: all of them are to be repaired."""
         self.failure: BaseException | None = None
         """Why it ended by itself."""
         self.on_end: Callable[[Process], None] = lambda process: None

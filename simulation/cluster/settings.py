@@ -78,6 +78,8 @@ class Settings:
     """How long a callback may keep its process from everything else; 0: none takes any time."""
     log_dirs: int = 0
     """How many log folders each broker has beside its data folder; 0: everything is in one."""
+    rots_everywhere: bool = False
+    """Before it heals, batches are damaged on all disks, each of them whole on another one."""
     removal: Removal | None = field(default=None, repr=False)
 
     @property
@@ -114,5 +116,6 @@ class Settings:
             transactional_producers=0 if "transactions" in without else apart.choice((0, 0, 1, 2)),
             longest_turn_s=0.0 if "busy" in without else random.Random(f"busy of {seed}").choice(TURNS_S),  # noqa: S311
             log_dirs=0 if "log_dirs" in without else random.Random(f"log_dirs of {seed}").choice(LOG_DIRS),  # noqa: S311
+            rots_everywhere="rot" not in without and random.Random(f"rot of {seed}").random() < 0.5,  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
         )

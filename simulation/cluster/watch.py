@@ -131,7 +131,7 @@ class Watch:
                 self._compared[key].add((replica, epoch))
                 self._holds_ledger(node, replica, self._ledgers[key])
         except (StorageError, CorruptBatchError) as error:
-            if not node.rotten:
+            if not (node.rotten or node.spotted):
                 self.fail(f"{node.name} leads {_name(replica)} in epoch {epoch}, and {error.message}")
         self._extend_ledger(node, replica)
 
@@ -147,7 +147,7 @@ class Watch:
             if wrong := ledger.extend(replica, mark):
                 self.fail(f"{node.name}, {_name(replica)}: {wrong}")
         except (StorageError, CorruptBatchError) as error:
-            if not node.rotten:
+            if not (node.rotten or node.spotted):
                 self.fail(f"{node.name}, {_name(replica)}: {error.message}")
 
     def _holds_ledger(self, node: Node, replica: Replica, ledger: Ledger) -> None:

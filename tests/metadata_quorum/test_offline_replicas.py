@@ -78,3 +78,12 @@ def test_what_is_offline_and_unknown_here_is_nobodys_concern():
     image = with_partition(cluster(), isr=(1, 2), leader=1)
     unknown = (OfflineReplica(topic_id="b" * 32, partition=0), OfflineReplica(topic_id=TOPIC_ID, partition=9))
     assert state_of(beat(image, 1, *unknown)) == state_of(image)
+
+
+def test_the_last_eligible_replica_leads_once_its_log_is_repaired():
+    image = fence(with_partition(cluster(), isr=(1,), leader=1), 1)
+    image = beat(restart(image, 1), 1, *LOST)
+    assert seen(state_of(beat(image, 1, *LOST))) == ((), (1,), NO_LEADER)
+    assert seen(state_of(beat(image, 2))) == ((), (1,), NO_LEADER)
+
+    assert seen(state_of(beat(image, 1))) == ((1,), (), 1)

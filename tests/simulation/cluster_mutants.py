@@ -5,9 +5,10 @@ from __future__ import annotations
 import client_mutants as _client
 import isr_mutants as _isr
 import log_mutants as _log
+import repair_mutants as _repair
 import storage_mutants as _storage
 from mutating import MUTANTS, TOLD_BY, Patches, broken_by
 
 __all__ = ["MUTANTS", "TOLD_BY", "Patches", "broken_by"]
-PARTS = (_isr, _log, _storage, _client)
+PARTS = (_isr, _log, _storage, _client, _repair)
 """Each adds its own to `MUTANTS`."""

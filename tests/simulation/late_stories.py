@@ -9,6 +9,7 @@ from telling import story
 
 from raftlog.record.batch import HEADER_BYTES
 from simulation.cluster.nodes import Node
+from simulation.cluster.rotting import rot_apart
 from simulation.cluster.script import Script
 
 
@@ -138,7 +139,7 @@ async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script
 
 @story()
 async def scenario_19_a_follower_finds_what_has_changed_on_its_leaders_disk(script: Script) -> None:
-    """Its leader has checked headers only. It looks once its follower asks, and another one leads."""
+    """Its leader has checked headers only. It looks once its follower asks, repairs the batch, and leads on."""
     leader, (one, other) = script.leader(), script.followers()
     await script.acknowledged(20)
     script.world.lose_power(one)
@@ -152,5 +153,22 @@ async def scenario_19_a_follower_finds_what_has_changed_on_its_leaders_disk(scri
     leader.rotten = True
     script.world.power_on(one)
     script.world.start(one)
-    await script.leads(other)
     await script.in_sync()
+    assert script.state().leader == leader.node_id
+
+
+@story(producers_per_partition=2)
+async def scenario_20_every_disk_is_damaged_and_each_batch_is_whole_on_one(script: Script) -> None:
+    """Alagappan et al., FAST '18: whole copies were given up for one bad batch each, until no readable one was left."""
+    world = script.world
+    await script.acknowledged(20)
+    await script.until(
+        lambda: all(replica.log.recovery_point > 10 for _, replica in world.watch.replicas()), "checkpoints"
+    )
+    assert rot_apart(world, world.dice, 0.5)
+    await script.acknowledged(2)
+    for node in world.brokers:  # All read what they hold when they start again.
+        world.kill(node)
+    assert rot_apart(world, world.dice, 0.5)
+    for node in world.brokers:
+        world.start(node)

@@ -108,6 +108,9 @@ def decide_heartbeat(image: MetadataImage, request: HeartbeatRequest) -> Decisio
         records.append(UnfenceBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
         records += elect_leaderless(image, broker.broker_id, offline=offline)
         return Decision(tuple(records), HeartbeatResponse(fenced=False))
+    if not records and not broker.fenced and not broker.in_controlled_shutdown:
+        # Replicas that it could not open before may have been repaired.
+        records += elect_leaderless(image, broker.broker_id, offline=offline)
     return Decision(tuple(records), HeartbeatResponse(fenced=broker.fenced))
 
 

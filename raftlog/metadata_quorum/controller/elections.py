@@ -7,7 +7,7 @@ is not eligible. Without anybody eligible a partition waits, without a leader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,6 +19,8 @@ from raftlog.model import NO_LEADER, BrokerId, PartitionState, TopicIdPartition
 from raftlog.wire.metadata import ConfigValue
 
 MayLead = Callable[[BrokerId], bool]
+_LEADERLESS: list[tuple[object, Sequence[tuple[TopicImage, int, PartitionState]]]] = [(None, ())]
+"""The topics that were looked at last, and those of their partitions that have no leader."""
 
 
 def is_active(image: MetadataImage, broker_id: BrokerId) -> bool:
@@ -168,10 +170,19 @@ def _without(
     return replace(next_state, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1)
 
 
+def _leaderless(image: MetadataImage) -> Sequence[tuple[TopicImage, int, PartitionState]]:
+    """Return the partitions without a leader. Heartbeats ask: they are looked for once for each change of topics."""
+    topics, found = _LEADERLESS[0]
+    if topics is not image.topics:
+        found = tuple(one for one in image.partitions() if one[2].leader == NO_LEADER)
+        _LEADERLESS[0] = image.topics, found
+    return found
+
+
 def elect_leaderless(
     image: MetadataImage, returning: BrokerId, *, offline: Container[TopicIdPartition] = ()
 ) -> Iterable[ChangePartition]:
-    """Return the changes that give partitions without a leader to a broker that is about to be unfenced.
+    """Return the changes that give partitions without a leader to a broker that is back, or whose replicas are.
 
     Args:
         offline: replicas of that broker that cannot lead.
@@ -180,9 +191,9 @@ def elect_leaderless(
     def may_lead(candidate: BrokerId) -> bool:
         return candidate == returning
 
-    for topic, partition, state in image.partitions():
+    for topic, partition, state in _leaderless(image):
         unable = TopicIdPartition(topic.topic_id, partition) in offline
-        if state.leader == NO_LEADER and returning in state.replicas and not unable:
+        if returning in state.replicas and not unable:
             after = elected(topic, state, may_lead)
             if after is not state:
                 yield change(topic.topic_id, partition, after)

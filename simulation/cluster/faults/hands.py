@@ -104,7 +104,7 @@ class Hands:
         images = [*self.world.images(), self.world.newest_image()]
         if (topic := images[-1].topic(TOPIC)) is None:
             return False
-        lost = {n.node_id for n in self.world.brokers if n.disk_lost_at >= 0 or n.rotten} | {node.node_id}
+        lost = {n.node_id for n in self.world.brokers if n.disk_lost_at >= 0 or n.rotten or n.spotted} | {node.node_id}
         for number in range(len(topic.partitions)):
             survivors = set(range(1, len(self.world.brokers) + 1)) - lost
             for image in images:

@@ -1,0 +1,60 @@
+"""Bits that change on every disk at once, so that each batch stays whole on at least one: nothing may be lost."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+from raftlog.errors import CorruptBatchError, RaftlogError
+from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.segment import SUFFIX
+from raftlog.record import iter_batches
+from simulation.cluster.nodes import Node
+from simulation.cluster.world import World
+
+Place = tuple[Node, Path, int, int]
+"""Where a batch lies: whose disk, which file, at which byte, how many bytes."""
+MOST_PLACES = 60
+
+
+def rot_apart(world: World, dice: random.Random, share: float) -> int:
+    """Flip a bit in about this share of all batches, never in the last copy of one; return in how many.
+
+    Only what was synced is damaged: of a machine that has lost power, damage to the rest is taken for a torn write.
+    """
+    copies = defaultdict[bytes, list[Place]](list)
+    for node in world.brokers:
+        for path in sorted(node.folder.rglob(f"*{SUFFIX}")):
+            for batch, place in _batches(node, path):
+                copies[batch].append(place)
+    damaged = 0
+    for places in copies.values():
+        if damaged >= MOST_PLACES or dice.random() >= share or len({place[0].name for place in places}) < 2:
+            continue
+        spared = dice.choice(places)[0]
+        for node, path, position, length in places:
+            if node is not spared and dice.random() < 0.7:
+                world.disks.flip(node.host, path, position + dice.randrange(length), 1 << dice.randrange(8))
+                node.spotted = True
+                damaged += 1
+    world.note(f"{damaged} batches are damaged, each of them whole on another disk")
+    return damaged
+
+
+def _batches(node: Node, path: Path) -> list[tuple[bytes, Place]]:
+    try:
+        point = Checkpoint.load(path.parent).recovery_point
+    except RaftlogError:
+        return []
+    found, position = list[tuple[bytes, Place]](), 0
+    try:
+        for header, batch in iter_batches(path.read_bytes()):
+            if header.next_offset > point:
+                break
+            key = str(path.parent.name).encode() + bytes(batch)
+            found.append((key, (node, path, position, header.batch_length)))
+            position += header.batch_length
+    except CorruptBatchError:
+        pass
+    return found

@@ -1,0 +1,40 @@
+"""The rules of repair: what may take the place of a damaged batch, and that it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutating import mutant, told_by
+
+from raftlog.partition import repair
+from raftlog.partition.core import repair as core_repair
+from raftlog.partition.storage import log_segments, repair_source
+from raftlog.partition.storage.repair import ClosedLog
+
+TESTS = "tests/storage/test_repair.py"
+
+
+@mutant
+def damaged_batches_are_not_repaired(patch: Any) -> None:
+    """A replica with a damaged batch gives way, and is fetched anew as a whole, as it was before."""
+
+    async def nobody(*_: Any) -> tuple[None, dict[int, None]]:
+        return None, {}
+
+    patch(repair.Repairer, "_ask", nobody)
+    patch(repair, "fate", lambda *_, **__: repair.Fate.GIVE_WAY)
+
+
+@mutant
+def a_repaired_batch_is_not_checked(patch: Any) -> None:
+    """What another replica sends is put in place as it comes."""
+    patch(repair_source, "_whole", lambda read, position, header, _: read(header.batch_length, position))
+    patch(core_repair, "verify_payload_crc", lambda *_: None)
+
+
+@told_by(TESTS)
+@mutant
+def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
+    """The recovery point is not moved above the place before it is written."""
+    patch(log_segments.SegmentedLog, "recovery_point", property(lambda self: 1 << 60))
+    patch(ClosedLog, "_cover", lambda self, end: None)
