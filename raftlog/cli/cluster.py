@@ -77,7 +77,10 @@ def _named(replica: StoredReplica | UnusableReplica) -> tuple[str, int]:
 
 
 def _role(replica: StoredReplica) -> str:
-    return "leader" if replica.leader else "follower"
+    role = "leader" if replica.leader else "follower"
+    if replica.lost_batches:
+        return f"{role}, lost batches at {', '.join(map(str, replica.lost_batches))}"
+    return f"{role}, damaged" if replica.damage else role
 
 
 def _only(broker: LogDirsResponse, topics: Sequence[str]) -> LogDirsResponse:

@@ -142,6 +142,10 @@ class StoredReplica:
     size_bytes: int
     log_start_offset: Offset
     log_end_offset: Offset
+    damage: str = ""
+    """What was found damaged and is not repaired yet."""
+    lost_batches: tuple[Offset, ...] = ()
+    """First offsets of the damaged batches that no replica has whole, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +155,8 @@ class UnusableReplica:
     topic: str
     partition: int
     error: str
+    lost_batches: tuple[Offset, ...] = ()
+    """See `StoredReplica`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

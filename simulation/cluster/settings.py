@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-FEATURES = ("transactions", "removal", "busy", "log_dirs")
+FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot")
 """What some worlds have besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
 """How many log folders brokers have."""

@@ -22,7 +22,7 @@ async def test_what_cannot_be_used_is_listed_all_the_same(tmp_path: Path):
     }
     context: Any = SimpleNamespace(
         config=SimpleNamespace(node_id=1, log_dirs=(str(tmp_path), str(tmp_path / "lost")), data_dir="unused"),
-        replicas=SimpleNamespace(replicas=[], offline=failed),
+        replicas=SimpleNamespace(replicas=[], offline=failed, repairs=SimpleNamespace(lost=lambda _: (7,))),
         image=SimpleNamespace(topics={"b" * 32: SimpleNamespace(topic="t")}),
     )
     app = web.Application()
@@ -32,4 +32,4 @@ async def test_what_cannot_be_used_is_listed_all_the_same(tmp_path: Path):
     here, lost = found["log_dirs"]
     assert here["total_bytes"] >= here["usable_bytes"] > 0
     assert (lost["path"], lost["total_bytes"], lost["usable_bytes"]) == (str(tmp_path / "lost"), -1, -1)
-    assert found["offline"] == [{"topic": "t", "partition": 3, "error": "it is damaged"}]
+    assert found["offline"] == [{"topic": "t", "partition": 3, "error": "it is damaged", "lost_batches": [7]}]

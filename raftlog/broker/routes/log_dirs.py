@@ -42,19 +42,31 @@ class LogDirRoutes:
     async def _log_dir(self, folder: Path) -> LogDir:
         total, usable = await _space(folder)
         here = [replica for replica in self._context.replicas.replicas if replica.log.folder.parent.parent == folder]
-        stored = sorted(map(_stored, here), key=lambda replica: (replica.topic, replica.partition))
+        stored = sorted(map(self._stored, here), key=lambda replica: (replica.topic, replica.partition))
         return LogDir(path=str(folder), total_bytes=total, usable_bytes=usable, replicas=tuple(stored))
 
     def _offline(self) -> tuple[UnusableReplica, ...]:
         topics = self._context.image.topics
         named = [
-            (topics[key.topic_id].topic, key.partition, error)
+            (topics[key.topic_id].topic, key.partition, error, self._context.replicas.repairs.lost(key))
             for key, error in self._context.replicas.offline.items()
             if key.topic_id in topics
         ]
         return tuple(
-            UnusableReplica(topic=topic, partition=partition, error=error.message)
-            for topic, partition, error in sorted(named, key=lambda offline: offline[:2])
+            UnusableReplica(topic=topic, partition=partition, error=error.message, lost_batches=lost)
+            for topic, partition, error, lost in sorted(named, key=lambda offline: offline[:2])
+        )
+
+    def _stored(self, replica: Replica) -> StoredReplica:
+        return StoredReplica(
+            topic=replica.assignment.topic,
+            partition=replica.assignment.partition,
+            leader=replica.core is not None,
+            size_bytes=replica.log.size_bytes,
+            log_start_offset=replica.log.log_start_offset,
+            log_end_offset=replica.log.log_end_offset,
+            damage=replica.damage.reason if replica.damage is not None else "",
+            lost_batches=self._context.replicas.repairs.lost(replica.assignment.key),
         )
 
     def _redirect(self, request: web.Request, broker_id: int | None, asked: str) -> web.Response:
@@ -72,17 +84,6 @@ class LogDirRoutes:
 
 def _folders(config: NodeConfig) -> list[Path]:
     return [Path(os.path.normpath(path)) for path in config.log_dirs or (config.data_dir,)]
-
-
-def _stored(replica: Replica) -> StoredReplica:
-    return StoredReplica(
-        topic=replica.assignment.topic,
-        partition=replica.assignment.partition,
-        leader=replica.core is not None,
-        size_bytes=replica.log.size_bytes,
-        log_start_offset=replica.log.log_start_offset,
-        log_end_offset=replica.log.log_end_offset,
-    )
 
 
 async def _space(folder: Path) -> tuple[int, int]:
