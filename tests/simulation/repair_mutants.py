@@ -8,10 +8,8 @@ from mutating import mutant, told_by
 
 from raftlog.partition import repair
 from raftlog.partition.core import repair as core_repair
-from raftlog.partition.storage import log_segments, repair_source
+from raftlog.partition.storage import repair_source
 from raftlog.partition.storage.repair import ClosedLog
-
-TESTS = "tests/storage/test_repair.py"
 
 
 @mutant
@@ -32,9 +30,8 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
     patch(core_repair, "verify_payload_crc", lambda *_: None)
 
 
-@told_by(TESTS)
+@told_by("tests/storage/test_repair.py")
 @mutant
 def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
     """The recovery point is not moved above the place before it is written."""
-    patch(log_segments.SegmentedLog, "recovery_point", property(lambda self: 1 << 60))
     patch(ClosedLog, "_cover", lambda self, end: None)

@@ -1,0 +1,263 @@
+"""Repair in place: what may be put where, and that an interrupted repair leaves damage that is known."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from storage_support import batch, fill, open_log, values
+
+from raftlog.errors import DamagedDataError
+from raftlog.partition.core.repair import Accepted, DamagedBatch, accept
+from raftlog.partition.storage.repair import ClosedLog, OpenLog, RepairTarget
+from raftlog.partition.storage.repair_source import find_batches
+from raftlog.record.batch import parse_header
+from raftlog.wire.repair import Holding
+
+COUNT = 12
+SECTOR = 512
+
+
+def segment(folder: Path) -> Path:
+    (path,) = folder.glob("*.log")
+    return path
+
+
+def filled(folder: Path, *, size: int = 700) -> bytes:
+    """Make a log without a checkpoint; return its bytes."""
+    log = open_log(folder)
+    fill(log, COUNT, size=size)
+    log.fsync()
+    log.close()
+    return segment(folder).read_bytes()
+
+
+def damage(path: Path, whole: bytes, *places: int) -> None:
+    content = bytearray(whole)
+    for place in places:
+        content[place] ^= 4
+    path.write_bytes(content)
+
+
+def mend(target: RepairTarget, source: Path) -> int:
+    """Repair everything from another folder; return how many places were written."""
+    written = 0
+    while (found := target.find()) is not None:
+        holding, data = find_batches([source], found.offset, found.leader_epoch, 1 << 20)
+        assert holding is Holding.WHOLE
+        accepted = accept(found, data)
+        assert accepted is not None
+        assert target.write(found, accepted)
+        written += 1
+    return written
+
+
+def damaged_at(folder: Path, **how: bool) -> int:
+    with pytest.raises(DamagedDataError) as caught:
+        open_log(folder, **how).close()
+    return int(caught.value.details["damaged_at"])
+
+
+SHAPES: dict[str, Callable[[bytes, int], bytes]] = {
+    "payload": lambda whole, length: flipped(whole, 3 * length + 100),
+    "header": lambda whole, length: flipped(whole, 3 * length + 2),
+    "length": lambda whole, length: flipped(whole, 3 * length + 9),
+    "first": lambda whole, _: flipped(whole, 70),
+    "several": lambda whole, length: flipped(whole, *(n * length + 8 * n for n in (1, 4, 5, 9))),
+    "zeros over three batches": lambda whole, length: (
+        whole[: 2 * length + 60] + bytes(2 * length) + whole[4 * length + 60 :]
+    ),
+    "shorter, inside a batch": lambda whole, length: whole[: 7 * length + 33],
+    "shorter, between batches": lambda whole, length: whole[: 7 * length],
+    "empty": lambda _, __: b"",
+}
+
+
+def flipped(whole: bytes, *places: int) -> bytes:
+    content = bytearray(whole)
+    for place in places:
+        content[place] ^= 4
+    return bytes(content)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_log_that_cannot_be_opened_is_repaired_byte_for_byte(shape: str, tmp_path: Path):
+    folder, source = tmp_path / "damaged", tmp_path / "source"
+    whole = filled(folder)
+    assert filled(source) == whole
+    log = open_log(folder)
+    log.checkpoint(COUNT)
+    log.close()
+    for index in folder.glob("*.index"):
+        index.unlink()  # Or nothing below the recovery point would be read.
+    segment(folder).write_bytes(SHAPES[shape](whole, len(whole) // COUNT))
+
+    for _ in range(COUNT):
+        try:
+            log = open_log(folder)
+        except DamagedDataError as error:
+            mend(ClosedLog(folder, error.details.get("damaged_at"), compacts=False), source)
+            continue
+        found = OpenLog(log, [0], compacts=False)
+        mend(found, source)
+        break
+    assert segment(folder).read_bytes() == whole
+    assert values(log) == [str(n) for n in range(COUNT)]
+
+
+@pytest.mark.parametrize("shape", ["payload", "header", "length", "first", "several", "zeros over three batches"])
+def test_a_log_that_is_in_use_is_repaired_while_it_grows(shape: str, tmp_path: Path):
+    folder, source = tmp_path / "damaged", tmp_path / "source"
+    whole = filled(folder)
+    filled(source)
+    log = open_log(folder)
+    segment(folder).write_bytes(SHAPES[shape](whole, len(whole) // COUNT))
+    target = OpenLog(log, [3], compacts=False)
+    assert target.find() is not None
+    log.append(batch(COUNT, "more"))
+    assert mend(target, source) > 0
+    assert segment(folder).read_bytes()[: len(whole)] == whole
+    assert values(log) == [*(str(n) for n in range(COUNT)), "more"]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_power_cut_amid_a_repair_leaves_damage_that_is_known(
+    is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whichever sectors were written, none of the others is lost: a torn tail would be cut after a power cut."""
+    source = tmp_path / "source"
+    whole = filled(source)
+    length, real = len(whole) // COUNT, os.pwrite
+    for seed in range(20):
+        draw, folder = random.Random(seed), tmp_path / str(seed)
+        filled(folder)
+        log = open_log(folder) if is_open else None
+        damage(segment(folder), whole, 5 * length + 100)
+        target: RepairTarget = (
+            OpenLog(log, [5], compacts=False) if log is not None else ClosedLog(folder, 5, compacts=False)
+        )
+        found = target.find()
+        assert found is not None
+
+        def torn(descriptor: int, content: bytes, position: int, draw: random.Random = draw) -> int:
+            """Write some sectors; others hold zeros for now, as a page does that is written anew."""
+            for start in range(0, len(content), SECTOR):
+                piece = bytes(content[start : start + SECTOR])
+                real(descriptor, piece if draw.random() < 0.4 else bytes(len(piece)), position + start)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            name = Path("/proc/self/fd")
+
+            def only_there(descriptor: int, content: bytes, position: int) -> int:
+                is_log = (name / str(descriptor)).readlink().suffix == ".log"
+                return torn(descriptor, content, position) if is_log else real(descriptor, content, position)
+
+            patched.setattr(os, "pwrite", only_there)
+            target.write(found, Accepted(whole[5 * length : 6 * length], 6))
+        if log is not None:
+            log.close()
+
+        assert segment(folder).stat().st_size == len(whole)
+        if segment(folder).read_bytes() != whole:
+            assert damaged_at(folder, power_lost=True) == 5, seed
+            mend(ClosedLog(folder, 5, compacts=False), source)
+        log = open_log(folder, power_lost=True)
+        assert segment(folder).read_bytes() == whole
+        log.close()
+
+
+def place(whole: bytes, **change: object) -> DamagedBatch:
+    header = parse_header(whole)
+    known = DamagedBatch(
+        position=0,
+        offset=header.base_offset,
+        leader_epoch=header.leader_epoch,
+        header=header,
+        end_position=None,
+        end_offset=None,
+        room=1 << 20,
+        alone=False,
+    )
+    return replace(known, **change)  # type: ignore[arg-type]
+
+
+def test_only_what_belongs_there_is_accepted():
+    right, after = batch(5, "right", epoch=2), batch(6, "after", epoch=3)
+    assert accept(place(right), right + after) == Accepted(right, 6)
+    unknown = place(right, header=None)
+    assert accept(unknown, right + after) == Accepted(right + after, 7)
+    for wrong in (
+        batch(5, "other", epoch=2),
+        batch(4, "right", epoch=2),
+        batch(5, "right", epoch=3),
+        flipped(right, 66),
+        flipped(right, 5),
+        right[:-8],
+        b"",
+        b"x" * 1_000,
+    ):
+        assert accept(place(right), wrong) is None
+    assert accept(unknown, batch(5, "right", epoch=3)) is None
+    assert accept(unknown, batch(4, "right", epoch=2)) is None
+    assert accept(unknown, flipped(right, 66)) is None
+
+
+def test_what_follows_the_first_batch_is_taken_as_far_as_there_is_room_for_it_and_it_continues():
+    first, second, third = batch(5, "a", epoch=2), batch(6, "b", epoch=2), batch(7, "c", epoch=2)
+    unknown, length = place(first, header=None), len(first)
+    assert accept(replace(unknown, room=2 * length), first + second + third) == Accepted(first + second, 7)
+    assert accept(replace(unknown, room=8), first + second) == Accepted(first, 6)
+    assert accept(unknown, first + third) == Accepted(first, 6)
+    assert accept(unknown, first + batch(6, "b", epoch=1)) == Accepted(first, 6)
+    assert accept(replace(unknown, end_position=length), first + second) == Accepted(first, 6)
+    assert accept(replace(unknown, end_position=length - 8), first) is None
+    assert accept(replace(unknown, end_offset=6), first + second) == Accepted(first, 6)
+    assert accept(unknown, first + flipped(second, 70)) == Accepted(first, 6)
+
+
+def test_in_a_compacted_log_one_batch_fills_exactly_what_its_neighbours_leave():
+    first, second = batch(5, "a", epoch=2), batch(6, "b", epoch=2)
+    alone = place(first, header=None, alone=True, end_position=len(first), end_offset=6)
+    assert accept(alone, first + second) == Accepted(first, 6)
+    assert accept(replace(alone, end_position=len(first) + 8), first) is None
+    assert accept(replace(alone, end_offset=7), first) is None
+    assert accept(place(first, alone=True), first + second) == Accepted(first, 6)
+
+
+@pytest.mark.parametrize(
+    ("places", "offset", "epoch", "expected"),
+    [
+        ((), 4, 0, Holding.WHOLE),
+        ((), 4, 1, Holding.OTHER),
+        ((), COUNT, 0, Holding.ABSENT),
+        ((4.2,), 4, 0, Holding.DAMAGED),
+        ((4.0,), 4, 0, Holding.DAMAGED),
+        ((2.0, 3.2), 4, 0, Holding.WHOLE),
+        ((2.0,), COUNT, 0, Holding.DAMAGED),
+    ],
+    ids=["whole", "other epoch", "absent", "payload", "header", "damaged before it", "end unknown"],
+)
+def test_a_source_says_what_it_has_whatever_else_is_damaged(
+    places: tuple[float, ...], offset: int, epoch: int, expected: Holding, tmp_path: Path
+):
+    whole = filled(tmp_path / "t-0")
+    length = len(whole) // COUNT
+    damage(segment(tmp_path / "t-0"), whole, *(int(at) * length + (200 if at % 1 else 4) for at in places))
+    holding, data = find_batches([tmp_path / "t-0"], offset, epoch, length)
+    assert holding is expected
+    assert data == (whole[4 * length : 5 * length] if expected is Holding.WHOLE else b"")
+
+
+def test_what_lies_aside_is_a_source_too(tmp_path: Path):
+    whole = filled(tmp_path / "aside")
+    filled(tmp_path / "t-0")
+    length = len(whole) // COUNT
+    damage(segment(tmp_path / "t-0"), whole, 4 * length + 100)
+    assert find_batches([tmp_path / "t-0"], 4, 0, length) == (Holding.DAMAGED, b"")
+    found = find_batches([tmp_path / "gone", tmp_path / "t-0", tmp_path / "aside"], 4, 0, 2 * length)
+    assert found == (Holding.WHOLE, whole[4 * length : 6 * length])
