@@ -23,14 +23,15 @@ def damaged_batches_are_not_repaired(patch: Any) -> None:
     patch(repair, "fate", lambda *_, **__: repair.Fate.GIVE_WAY)
 
 
+@told_by("tests/storage/test_repair_in_place.py")
 @mutant
 def a_repaired_batch_is_not_checked(patch: Any) -> None:
-    """What another replica sends is put in place as it comes."""
+    """What another replica sends is put in place as it comes; it is found damaged again, and the replica gives way."""
     patch(repair_source, "_whole", lambda read, position, header, _: read(header.batch_length, position))
     patch(core_repair, "verify_payload_crc", lambda *_: None)
 
 
-@told_by("tests/storage/test_repair.py")
+@told_by("tests/storage/test_repair_in_place.py")
 @mutant
 def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
     """The recovery point is not moved above the place before it is written."""
