@@ -199,7 +199,7 @@ FAULTS: dict[str, FaultKind] = {
 NOT_IN_THE_MATRIX = {
     "clients": "only what happens to their links, and to themselves",
     "ring x clients": "clients have links to brokers alone",
-    "bit flip, truncated file x all": "with every copy damaged there is nothing left to promise",
+    "bit flip, truncated file x all": "what the last copy of a batch loses is lost; the scenario rot spares it",
     "reassignment x controllers, all": "moves replicas, of which controllers have none; one copy must stay",
 }
 

@@ -17,7 +17,7 @@ WAIT_MS = 500
 
 
 async def read_every_replica(cluster: ChaosCluster, topic: str) -> list[str]:
-    """Read every replica through its broker; return what was wrong. A broker fetches anew what it finds damaged."""
+    """Read every replica through its broker; return what was wrong. A broker repairs what it finds damaged."""
     problems = []
     info = await cluster.describe(topic)
     async with HttpSession() as session:

@@ -172,12 +172,12 @@ class Site:
             raise BrokenPromiseError(f"not every partition acknowledged within {ACCEPTED_WITHIN_S:g} s") from None
         await self.until_in_sync()
         if self._damaged:
-            await self._find_damage()
+            await self.find_damage()
         self._damaged.clear()
         self.may_end.clear()
         return round(seconds * 1000)
 
-    async def _find_damage(self) -> None:
+    async def find_damage(self) -> None:
         """Have every replica read where it is: damage that nobody reads would be there when the next one comes."""
         problems = ["not read yet"]
         try:

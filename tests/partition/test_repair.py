@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from replication_support import World
 
 from raftlog.errors import StaleRouteError, StorageError
+from raftlog.model import NO_LEADER
 from raftlog.partition.storage.segment import segment_path
+from raftlog.record import NewRecord, build_batch
+from raftlog.wire.repair import RepairRequest, RepairResponse
 
 VALUES = [str(number) * 20 for number in range(9)]
 
@@ -75,3 +80,90 @@ async def test_what_nobody_has_whole_is_said_and_the_rest_is_served(tmp_path: Pa
         assert manager.repairs.lost(replica.assignment.key) == (3,)
         assert len(replica.find_sound(4, 1 << 20, limit_offset=len(VALUES)).data) == 5 * size
         assert (world.damage_reports, manager.quarantined) == ([], 0)
+
+
+async def down_and_damaged(world: World, places: dict[int, list[int]]) -> None:
+    """Stop brokers, damage their logs, and start them as other incarnations, without their checkpoints."""
+    for broker, damaged in places.items():
+        await world.stop(broker)
+        world.epochs[broker] += 10
+        flip(world, broker, *damaged)
+        for name in ("checkpoint.json", f"{0:020d}.index"):
+            (log_file(world, broker).parent / name).unlink(missing_ok=True)
+    for broker in places:
+        await world.start(broker)
+
+
+async def test_brokers_that_were_all_down_repair_each_others_logs_before_anybody_leads(tmp_path: Path):
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        whole = log_file(world, 1).read_bytes()
+        world.state = replace(world.state, leader=NO_LEADER, isr=(), elr=(2, 3), leader_epoch=1, partition_epoch=9)
+        await down_and_damaged(world, {1: [100, 5 * size + 4], 2: [size + 4], 3: [2 * size + 9, 3 * size + 70]})
+        await world.push()
+        managers = [broker.manager for broker in world.brokers.values()]
+        await world.until(lambda: not any(manager.offline for manager in managers))
+        assert [log_file(world, broker).read_bytes() for broker in (1, 2, 3)] == [whole] * 3
+        assert [manager.quarantined for manager in managers] == [0, 0, 0]
+        await world.elect(2, (2,))
+        assert world.brokers[2].values() == VALUES
+
+
+async def test_a_log_that_was_put_aside_repairs_the_one_that_replaced_it(tmp_path: Path):
+    """RF 2, in effect: the third never answers."""
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        aside = log_file(world, 1).parent.with_name(f"{log_file(world, 1).parent.name}.quarantined-1")
+        shutil.copytree(log_file(world, 1).parent, aside)
+        flip(world, 1, 2 * size + 100)
+        for broker in (2, 3):
+            world.brokers[broker].helpful = False
+        await read_all(world, 1)
+        assert world.damage_reports == []
+
+
+@pytest.mark.parametrize("lie", ["flipped", "shorter", "other offset", "noise", "never"])
+async def test_a_source_that_lies_or_never_answers_is_not_believed(
+    lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        whole = log_file(world, 1).read_bytes()
+        honest = world.brokers[2].manager.repair
+
+        async def dishonest(request: RepairRequest) -> tuple[RepairResponse, bytes]:
+            if lie == "never":
+                await asyncio.sleep(60)
+            response, data = await honest(request)
+            lies = {
+                "flipped": data[:80] + bytes([data[80] ^ 1]) + data[81:],
+                "shorter": data[: size - 8],
+                "other offset": data[size:],
+                "noise": b"\xff" * 100_000,
+            }
+            return response, lies[lie]
+
+        monkeypatch.setattr(world.brokers[2].manager, "repair", dishonest)
+        flip(world, 1, 2 * size + 100, 5 * size + 4)
+        await read_all(world, 1)
+        assert log_file(world, 1).read_bytes() == whole
+
+
+async def test_a_leader_whose_tail_nobody_has_gives_way(tmp_path: Path):
+    """It was never acknowledged: who may lead next goes on without it."""
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        replica = world.brokers[1].replica
+        for broker in (2, 3):
+            await world.stop(broker)
+        batch = build_batch([NewRecord(b"tail" * 20, timestamp=1)])
+        await world.brokers[1].manager.produce("t", 0, batch, acks=0, timeout_ms=1_000)
+        flip(world, 1, len(VALUES) * size + 100)
+        with pytest.raises(StaleRouteError):
+            replica.find_sound(len(VALUES), 1, limit_offset=len(VALUES) + 1)
+        for broker in (2, 3):
+            world.epochs[broker] += 10
+            await world.start(broker)
+        await world.push(to={2, 3})
+        await world.until(lambda: bool(world.damage_reports))
+        assert world.damage_reports[0].broker_id == 1
