@@ -200,6 +200,10 @@ class Consumer(Facade[SteppedConsumer]):
 
         return call_apart
 
+    def _forked(self) -> None:
+        super()._forked()
+        self._steps.forked()
+
     def _is_open(self) -> bool:
         return super()._is_open() or (self._state == "closing" and threading.get_ident() in self._in_callbacks)
 

@@ -7,9 +7,13 @@ closing, then closed, and never goes back; whoever waits when it closes is told 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
 
@@ -17,6 +21,8 @@ from raftlog import client
 from raftlog.errors import InvalidRequestError
 from raftlog.runtime import loop_factory
 
+EXIT_S = 10.0
+"""How long the program's end waits for a client, which bounds its own end by less (`close_timeout_ms`)."""
 C = TypeVar("C", bound="client.Producer | client.Consumer | client.Admin")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +32,7 @@ class Facade(Generic[C]):
     """One async client and the thread that runs it."""
 
     def __init__(self, make: type[C], *arguments: Any, **options: Any) -> None:
-        self._state: Literal["open", "closing", "closed"] = "open"
+        self._state: Literal["open", "closing", "closed", "forked"] = "open"
         self._guard = threading.RLock()  # A signal's handler may call while this thread has it.
         """Of the state: nothing is begun in a loop that has ended."""
         self._shutting = threading.Event()
@@ -36,10 +42,12 @@ class Facade(Generic[C]):
             target=_serve, args=(self._loop,), name=f"raftlog {type(self).__name__}", daemon=True
         )
         self._thread.start()
+        _open.add(self)
         try:
             self._client: C = self._run(self._start, make, arguments, options)
         except BaseException:
             self._state = "closed"
+            _open.discard(self)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             raise
@@ -69,6 +77,8 @@ class Facade(Generic[C]):
         self._close(None, None, None)
 
     def _close(self, *reason: Any) -> None:
+        if self._state == "forked":
+            return  # Its thread, and what it has queued, are the parent's.
         self._require_can_wait()
         closing: Future[None] | None = None
         with self._guard:
@@ -89,6 +99,7 @@ class Facade(Generic[C]):
         finally:
             with self._guard:
                 self._state = "closed"
+            _open.discard(self)
             self._loop.stop()
 
     async def _end(self, reason: tuple[Any, ...]) -> None:
@@ -128,6 +139,21 @@ class Facade(Generic[C]):
             work.cancel()  # It may be Ctrl-C, or what another signal's handler raises: nobody waits any more.
             raise
 
+    def _end_with_program(self) -> None:
+        """Close as the program ends: as after an interruption, so within a short time."""
+        with self._guard:
+            if self._state != "open":
+                return
+            closing = asyncio.run_coroutine_threadsafe(self._shut((SystemExit, None, None)), self._loop)
+            self._state = "closing"
+        with suppress(Exception):  # Nobody is left to be told but by the log.
+            closing.result(EXIT_S)
+
+    def _forked(self) -> None:
+        """Note that this is a copy in a child process: the thread that does the work is the parent's alone."""
+        self._state = "forked"
+        self._guard = threading.RLock()  # Another thread of the parent may have had it.
+
     def _is_open(self) -> bool:
         return self._state == "open"
 
@@ -135,12 +161,38 @@ class Facade(Generic[C]):
         return InvalidRequestError(f"this {type(self).__name__.lower()} is closed; make another one")
 
     def _require_can_wait(self) -> None:
+        if self._state == "forked":
+            name = type(self).__name__
+            raise RuntimeError(
+                f"this {name.lower()} was made before a fork, and works in the parent process only: make another "
+                f"raftlog.blocking.{name} in the child"
+            )
         if threading.current_thread() is self._thread:  # Not the ident: it is given anew once the thread has ended.
             raise RuntimeError(
                 f"a callback of this {type(self).__name__.lower()} calls it in the thread that does its work, which "
                 "would wait for itself: have another thread make the call (a queue, an executor), or take the async "
                 "client"
             )
+
+
+_open: weakref.WeakSet[Facade[Any]] = weakref.WeakSet()
+_EXECUTOR = ThreadPoolExecutor
+"""Named so that its module is imported: once the program ends it cannot be, and Arrow and aiohttp need it."""
+
+
+@atexit.register
+def _exit_all() -> None:
+    for facade in list(_open):
+        facade._end_with_program()  # noqa: SLF001  (this module's own)
+
+
+def _on_fork() -> None:
+    for facade in list(_open):
+        facade._forked()  # noqa: SLF001  (this module's own)
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_on_fork)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -38,6 +38,11 @@ class QueueingProducer(client.Producer):
         """Return for how long a caller may wait for room."""
         return self._max_block_ms / 1000
 
+    @property
+    def close_timeout_ms(self) -> int:
+        """Return for how long a hurried end may send."""
+        return self._close_timeout_ms
+
     def has_room_beside(self, queued: int, size: int) -> bool:
         """Tell, in any thread, whether `size` bytes may be queued when so many are.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -25,6 +26,7 @@ class Producer(Facade[QueueingProducer]):
     """Writes records; takes the arguments of `raftlog.Producer`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._limit_ms: int | None = None
         super().__init__(QueueingProducer, *arguments, **options)
         self._outbox = Outbox(self._client, self._begin, self._closed_error)
 
@@ -69,9 +71,18 @@ class Producer(Facade[QueueingProducer]):
         """Return what this producer has done so far."""
         return self._ask(self._client.metrics)
 
-    def flush(self) -> None:
-        """Wait until every queued record has an outcome."""
-        self._run(self._in_turn, self._client.flush)
+    def flush(self, *, timeout_ms: int | None = None) -> None:
+        """Wait until every queued record has an outcome; see `raftlog.Producer.flush`."""
+        self._run(self._in_turn, self._client.flush, timeout_ms=timeout_ms)
+
+    def close(self, *, timeout_ms: int | None = None) -> None:
+        """Send what is queued, and end; see `raftlog.Producer.close`. Closing again does nothing.
+
+        Raises:
+            RuntimeError: a callback has called it.
+        """
+        self._limit_ms = timeout_ms
+        super().close()
 
     def init_transactions(self) -> None:
         """Take the transactional id over now; see `raftlog.Producer.init_transactions`."""
@@ -98,11 +109,15 @@ class Producer(Facade[QueueingProducer]):
         return await work(*arguments, **options)
 
     async def _end(self, reason: tuple[Any, ...]) -> None:
+        is_hurried = reason[0] is not None and not issubclass(reason[0], Exception)
+        limit_ms = self._client.close_timeout_ms if is_hurried else self._limit_ms
         try:
             self._outbox.close()
-            await self._outbox.passed()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
+                    await self._outbox.passed()
         finally:
-            await super()._end(reason)
+            await self._client.close(timeout_ms=limit_ms)
 
 
 class Transaction:

@@ -49,6 +49,11 @@ class Steps:
         with self._guard:
             self._until_s = 0.0
 
+    def forked(self) -> None:
+        """Let nobody take records in this process: they are the parent's."""
+        self._guard = threading.RLock()  # Another thread of the parent may have had it.
+        self._until_s = 0.0
+
     def begin_other(self) -> None:
         """Let nobody take records while something else is done with the consumer."""
         with self._guard:

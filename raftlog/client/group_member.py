@@ -80,7 +80,10 @@ class GroupMember:
         """Stop the heartbeats, and tell the coordinator; if it cannot be told, the session ends by itself."""
         await self._tasks.close()
         self._keepalive.beat(None)
-        await asyncio.to_thread(self._keepalive.close)
+        try:
+            await asyncio.to_thread(self._keepalive.close)
+        except RuntimeError:  # The program ends: no thread is begun any more.
+            self._keepalive.close()
         if self.membership.phase == "member":
             await self._say_farewell(for_good=for_good)
         self._changed.set()

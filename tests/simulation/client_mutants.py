@@ -8,6 +8,9 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.broker import metadata_listener
+from raftlog.client import fetching, group_session, producer, transactions
+from raftlog.client.core import delivery_errors
+from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
 from raftlog.metadata_quorum import replay as replaying
 from raftlog.partition import readable, replica_manager
@@ -101,3 +104,71 @@ def commands_of_a_deposed_controller_take_effect(patch: Any) -> None:
         return command(image, offset, payload)
 
     patch(active_controller, "replay_command", lenient)
+
+
+# The client by itself.
+
+
+@mutant
+@told_by("tests/client/test_group_consumers.py::test_a_commit_after_seeking_back_counts")
+def a_commit_after_seeking_back_is_dropped(patch: Any) -> None:
+    honest = group_session.GroupSession.positions
+
+    def forward(self: Any, partitions: Any) -> Any:
+        return {
+            partition: position
+            for partition, position in honest(self, partitions).items()
+            if position.offset > self._committed.get(partition, -1)
+        }
+
+    patch(group_session.GroupSession, "positions", forward)
+
+
+@mutant
+@told_by("tests/client/test_fetching.py")
+def a_seek_waits_for_what_was_asked_before_it(patch: Any) -> None:
+    seek = fetching.Fetcher.seek
+
+    def patient(self: Any, *arguments: Any, **options: Any) -> None:
+        asked, self._asked = self._asked, {}
+        seek(self, *arguments, **options)
+        self._asked = asked
+
+    patch(fetching.Fetcher, "seek", patient)
+
+
+@mutant
+@told_by("tests/client/test_outages.py")
+def a_consumer_gives_up_in_an_outage(patch: Any) -> None:
+    async def impatient(self: Any) -> None:
+        try:
+            await self.connection.refresh(self._topics())
+        except RaftlogError as error:
+            self._refused = replace_retriable(error)
+        finally:
+            self._arrived.set()
+
+    def replace_retriable(error: RaftlogError) -> RaftlogError:
+        return RaftlogError(error.message, code=error.code)
+
+    patch(fetching.Fetcher, "_ask_metadata", impatient)
+
+
+@mutant
+@told_by("tests/client/test_cancelled_commits.py")
+def a_commit_that_was_cancelled_counts_as_aborted(patch: Any) -> None:
+    patch(transactions.TransactionManager, "abort_commit", transactions.TransactionManager.abort)
+
+
+@mutant
+@told_by("tests/client/test_hurried_closes.py")
+def a_producer_that_is_left_in_a_hurry_sends_nothing(patch: Any) -> None:
+    async def finish(self: Any, *, flush: bool) -> None: ...
+
+    patch(producer.Producer, "_finish", finish)
+
+
+@mutant
+@told_by("tests/client/test_client_accumulator.py")
+def a_time_out_hides_what_a_broker_said(patch: Any) -> None:
+    patch(delivery_errors, "cause", lambda before, error: error)

@@ -1,0 +1,88 @@
+"""How blocking clients end that nobody closes: with the program, and in a child process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from raftlog import blocking
+from raftlog.cli.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.cluster
+
+UNCLOSED = """
+import sys
+from raftlog import blocking
+url, topic = sys.argv[1:]
+producer = blocking.Producer(url, linger_ms=60_000)
+for number in range(1000):
+    producer.send_nowait(topic, b"%d" % number)
+"""
+
+FORKED = """
+import os, sys
+from raftlog import blocking
+url, topic = sys.argv[1:]
+producer = blocking.Producer(url, linger_ms=60_000)
+consumer = blocking.Consumer(url, topic, start="earliest")
+producer.send_nowait(topic, b"of the parent")
+child = os.fork()
+if child == 0:
+    said = []
+    for call in (lambda: producer.send_nowait(topic, b"of the child"), producer.flush, consumer.fetch,
+                 lambda: next(iter(consumer))):
+        try:
+            call()
+        except RuntimeError as error:
+            said.append("before a fork" in str(error))
+    producer.close()
+    with consumer:
+        pass
+    sys.exit(0 if said == [True] * 4 else 3)
+_, status = os.waitpid(child, 0)
+producer.close()
+consumer.close()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=40, check=False
+    )
+
+
+@pytest.fixture
+def url(shared_cluster: LocalCluster, topic_name: str) -> str:
+    with blocking.Admin(shared_cluster.bootstrap) as admin:
+        admin.create_topic(topic_name, partitions=1, replication_factor=3)
+    return shared_cluster.bootstrap
+
+
+def end_of(url: str, topic: str) -> int:
+    with blocking.Consumer(url, topic, start="earliest") as consumer:
+        return consumer.end_offsets()[topic, 0]
+
+
+def test_a_program_that_ends_without_a_close_has_sent_what_it_queued(url: str, topic_name: str):
+    done = run(UNCLOSED, url, topic_name)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert end_of(url, topic_name) == 1_000
+
+
+def test_a_child_process_is_told_at_once_and_sends_nothing_of_its_parent(url: str, topic_name: str):
+    done = run(FORKED, url, topic_name)
+    assert done.returncode == 0, done.stderr
+    assert end_of(url, topic_name) == 1
+
+
+def test_a_program_that_ends_while_no_broker_answers_says_what_was_not_sent(url: str, topic_name: str):
+    program = UNCLOSED.replace(
+        "linger_ms=60_000)", "linger_ms=60_000, close_timeout_ms=200, dial={url[7:]: '127.0.0.1:1'})"
+    )
+    done = run(program, url, "no-" + topic_name)
+    assert done.returncode == 0
+    assert "1000 are not in the log" in done.stderr
