@@ -13,7 +13,7 @@ from replication_support import World
 from raftlog.errors import StaleRouteError, StorageError
 from raftlog.model import NO_LEADER
 from raftlog.partition.storage.segment import segment_path
-from raftlog.record import NewRecord, build_batch
+from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.wire.repair import RepairRequest, RepairResponse
 
 VALUES = [str(number) * 20 for number in range(9)]
@@ -167,3 +167,33 @@ async def test_a_leader_whose_tail_nobody_has_gives_way(tmp_path: Path):
         await world.push(to={2, 3})
         await world.until(lambda: bool(world.damage_reports))
         assert world.damage_reports[0].broker_id == 1
+
+
+async def test_compacted_logs_are_repaired_from_equal_bytes_and_give_way_to_others(tmp_path: Path):
+    async with World(tmp_path, configs={"cleanup_policy": "compact"}) as world:
+        for number in range(6):
+            batch = build_batch([NewRecord(b"v" * 50, key=b"%d" % number, timestamp=1)])
+            await world.brokers[1].manager.produce("t", 0, batch, acks=-1, timeout_ms=5_000)
+        await world.until(lambda: all(b.replica.log.log_end_offset == 6 for b in world.brokers.values()))
+        whole = log_file(world, 1).read_bytes()
+        size = len(whole) // 6
+        flip(world, 3, 2 * size + 100, 4 * size + 4)
+        follower = world.brokers[3].replica
+        for offset in (2, 4):
+            with pytest.raises(StaleRouteError):
+                follower.find_sound(offset, 1, limit_offset=6)
+        await world.until(lambda: log_file(world, 3).read_bytes() == whole)
+        await world.until(lambda: follower.damage is None)
+        assert world.damage_reports == []
+
+        # The others have another batch there now, as if they had compacted theirs: nobody has the same bytes.
+        cleaned = bytearray(build_batch([NewRecord(b"w" * 50, key=b"2", timestamp=1)]))
+        stamp(cleaned, base_offset=2, leader_epoch=0)
+        for broker in (1, 2):
+            content = log_file(world, broker).read_bytes()
+            log_file(world, broker).write_bytes(content[: 2 * size] + cleaned + content[3 * size :])
+        flip(world, 3, 2 * size + 100)
+        with pytest.raises(StaleRouteError):
+            follower.find_sound(2, 1, limit_offset=6)
+        await world.until(lambda: bool(world.damage_reports))
+        assert world.damage_reports[0].broker_id == 3
