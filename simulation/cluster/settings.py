@@ -6,7 +6,9 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot")
+from simulation.cluster.bursts import Burst
+
+FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot", "bursts")
 """What some worlds have besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
 """How many log folders brokers have."""
@@ -81,6 +83,7 @@ class Settings:
     rots_everywhere: bool = False
     """Before it heals, batches are damaged on all disks, each of them whole on another one."""
     removal: Removal | None = field(default=None, repr=False)
+    bursts: Burst | None = field(default=None, repr=False)
 
     @property
     def retention_check_interval_ms(self) -> int:
@@ -97,9 +100,10 @@ class Settings:
         """
         apart = random.Random(f"transactions of {seed}")  # noqa: S311  (a schedule, not a secret)
         brokers = dice.choice((3, 3, 3, 4))
+        bursts = None if "bursts" in without else Burst.drawn(seed)
         return cls(
             controllers=dice.choice((1, 3, 3)),
-            brokers=brokers,
+            brokers=5 if bursts is not None and bursts.big else brokers,
             replicas=3,
             min_insync_replicas=dice.choice((1, 2, 2)),
             partitions=dice.choice((1, 2)),
@@ -118,4 +122,5 @@ class Settings:
             log_dirs=0 if "log_dirs" in without else random.Random(f"log_dirs of {seed}").choice(LOG_DIRS),  # noqa: S311
             rots_everywhere="rot" not in without and random.Random(f"rot of {seed}").random() < 0.5,  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
+            bursts=bursts,
         )

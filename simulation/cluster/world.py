@@ -11,6 +11,7 @@ from pathlib import Path
 from chaos.history import History
 from raftlog.config import BrokerConfig, ControllerConfig, ReplicationConfig, TopicConfig
 from raftlog.metadata_quorum.image import MetadataImage
+from simulation.cluster.bursts import Bursts
 from simulation.cluster.disk import Disks, Fuse, close_files_below
 from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.net import Link, Network, Weather
@@ -78,6 +79,7 @@ class World:
         self.clients = Clients(self.loop, self.dice, self.bootstrap, self.history)
         self.payments = Payments(self)
         self.remover = Remover(self)
+        self.bursts = Bursts(self)
         if settings.removal is not None:
             self.clients.on_out_of_range = "earliest"
         self.watch = Watch(self)

@@ -253,3 +253,9 @@ def a_move_ends_before_its_targets_hold_anything(patch: Any) -> None:
 @mutant
 def a_move_is_redirected_whoever_is_in_sync(patch: Any) -> None:
     patch(reassignment, "_require_kept", lambda *_: None)
+
+
+@mutant
+def a_position_that_the_leader_could_not_take_is_not_looked_at_again(patch: Any) -> None:
+    """The leader had not opened the partition, or was in another epoch, when the follower named it."""
+    patch(replica_serving.ReplicaFetchServer, "_counts", lambda self, hearing, key: True)
