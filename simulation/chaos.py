@@ -9,6 +9,7 @@ SCHEMES = ("overhang", "relapse", "replace", "amnesia", "overtake")
 FAULTS = (
     "crash",
     "power_loss",
+    "last_words",
     "disk_error",
     "blackout",
     "wipe",
@@ -33,8 +34,8 @@ class Chaos(Schemes):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        # Some worlds see one scheme again and again, and little else.
-        focus = self.random.choice((*SCHEMES, None))
+        # Some worlds see one scheme, or one fault, again and again, and little else.
+        focus = self.random.choice((*SCHEMES, "last_words", None))
         weights = (0.1, 1.0, 1.0, 3.0) if focus is None else (0.0, 0.0, 0.5)
         self._weights = [30.0 if name == focus else self.random.choice(weights) for name in FAULTS]
         self._born_apart = self.random.random() < (0.5 if focus == "replace" else 0.05)

@@ -44,6 +44,19 @@ class Faults:
             self.world.note(f"power of {name} will fail")
             self.world.disk.light_fuse(name, self.random.randint(1, 8), "power")
 
+    def do_last_words(self) -> None:
+        """A voter dies in the middle of a sync; what it has sent arrives; it is back before its leader is missed."""
+        world = self.world
+        if self.scripted or len(world.engines) < len(world.names):
+            return
+        name, leader = self.random.choice(world.names), world.leader()
+        world.note(f"last words of {name}")
+        world.disk.light_fuse(name, self.random.randint(1, 3), "power")
+        self.after(1, 12, lambda: self._restart(name))
+        if leader is not None and leader != name:
+            self.after(2, 14, lambda: world.crash(leader, power=True) if leader in world.engines else None)
+            self.after(20, 60, lambda: self._restart(leader))
+
     def do_disk_error(self) -> None:
         if len(self.world.engines) > len(self.world.names) // 2:
             name = self.random.choice(sorted(self.world.engines))

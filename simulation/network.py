@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from itertools import combinations
 from typing import Any
@@ -55,8 +56,14 @@ class SimulatedWire(Transport):  # type: ignore[misc]
 class Network:
     """All links, and what is wrong with them."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], dice: random.Random) -> None:
+        """Begin.
+
+        Args:
+            dice: draws how much of what a voter has sent outlives it.
+        """
         self.names = names
+        self._dice = dice
         self.pairs: list[Link] = [(one, other) for one in names for other in names if one != other]
         self.wires: dict[str, SimulatedWire] = {}
         self.links: dict[Link, deque[bytes]] = {pair: deque() for pair in self.pairs}
@@ -67,6 +74,8 @@ class Network:
         self.held: set[Link] = set()
         """What is sent waits until it is released."""
         self.slow: set[Link] = set()
+        self._outliving: set[Link] = set()
+        """Links whose source has gone: the target hears of that once it has what is still under way."""
 
     def join(self, name: str) -> SimulatedWire:
         """Give a voter that starts a wire; `connect` it once its engine listens."""
@@ -74,11 +83,26 @@ class Network:
         return wire
 
     def leave(self, name: str) -> None:
-        """End a voter's connections, and with them what is under way."""
+        """End a voter's connections. Of what it has sent, a part is still delivered: the network has it."""
         for other in self.names:
-            if other != name:
+            if other == name:
+                continue
+            sent = self.links[name, other]
+            kept = list(sent)[: self._dice.choice((0, len(sent), self._dice.randint(0, len(sent))))]
+            if not kept or other not in self.wires or not self.is_connected(name, other):
                 self.disconnect(name, other)
+                continue
+            sent.clear()
+            sent.extend(kept)
+            self.links[other, name].clear()
+            self._outliving.add((name, other))
         self.wires.pop(name, None)
+
+    def delivered(self, link: Link) -> None:
+        """Learn that messages have arrived: behind the last one of a voter that is gone comes the connection's end."""
+        if link in self._outliving and not self.links[link]:
+            self._outliving.discard(link)
+            self.wires[link[1]].disconnected(link[0])
 
     def send(self, source: str, target: str, data: bytes) -> bool:
         if not self.is_connected(source, target):
@@ -93,12 +117,17 @@ class Network:
     def disconnect(self, one: str, other: str) -> None:
         """Lose a connection, and what was on it."""
         for source, target in ((one, other), (other, one)):
+            self._outliving.discard((source, target))
             self.links[source, target].clear()
             if source in self.wires:
                 self.wires[source].disconnected(target)
 
     def connect(self, one: str, other: str) -> None:
         if self.is_connected(one, other):
+            for source, target in ((one, other), (other, one)):
+                if (source, target) in self._outliving:  # What it sent in its life before may still come, late.
+                    self._outliving.discard((source, target))
+                    self.wires[target].disconnected(source)
             self.wires[one].connected(other)
             self.wires[other].connected(one)
 

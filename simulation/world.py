@@ -71,7 +71,7 @@ class World:
         self.settings = Settings.drawn(self.random)
         self.now = 1000.0
         self.names = [f"voter-{i}:1" for i in range(self.settings.voters)]
-        self.network = Network(self.names)
+        self.network = Network(self.names, random.Random(f"what outlives voters in {seed}"))  # noqa: S311
         self.disk = SimulatedDisk(self.random)
         self.promises = Promises()
         self.engines: dict[str, RaftEngine] = {}
@@ -244,6 +244,8 @@ class World:
             wire = self.network.wires[target]
             self.act(target, partial(wire.deliver, source, data))
             count -= 1
+        if target in self.engines:
+            self.network.delivered(link)
 
     def run(self, seconds: float) -> None:
         """Let time pass evenly, everybody in turn."""

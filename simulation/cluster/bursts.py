@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Act: TypeAlias = Callable[[raftlog.Admin, str], Awaitable[None]]
 PREFIX = "burst-"
-BURSTS = 1 / 3
+BURSTS = 1 / 4
 """So many of the worlds have bursts of topics."""
 BIG = 1 / 50
 """So many of the worlds have five brokers and begin with a burst of 60 partitions."""

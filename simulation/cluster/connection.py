@@ -37,6 +37,8 @@ class Pipe:
         self.stalled = False
         """Nothing more arrives, though other connections between the same machines go on."""
         self._net = net
+        self._has_left = False
+        """Its sender's machine has no power any more."""
         self._arrives_at = 0.0
         self._due = False
 
@@ -44,6 +46,18 @@ class Pipe:
         self.queue.append(item)
         if isinstance(item, bytes):
             self.queued_bytes += len(item)
+        self.flow()
+
+    def keep(self, count: int) -> None:
+        """Lose all but the first so many pieces: their sender is gone."""
+        while len(self.queue) > count:
+            item = self.queue.pop()
+            self.queued_bytes -= len(item) if isinstance(item, bytes) else 0
+
+    def outlive(self, count: int) -> None:
+        """Deliver the first so many pieces although their machine has lost its power, and then nothing more."""
+        self.keep(count)
+        self._has_left = True
         self.flow()
 
     def flow(self) -> None:
@@ -76,7 +90,8 @@ class Pipe:
         self.flow()
 
     def _is_held(self) -> bool:
-        return self.stalled or self._net.is_held(self.link) or self.target.reading_paused
+        held = self._net.is_held(self.link, has_left=self._has_left)
+        return self.stalled or held or self.target.reading_paused
 
     def _cut(self, part: bytes) -> None:
         """End the connection in the middle of a piece."""
@@ -182,10 +197,10 @@ class Transport(asyncio.Transport):
 
     # What the network does.
 
-    def reset_peer(self) -> None:
+    def reset_peer(self, *, kept: int = 0) -> None:
+        """Have the peer see a reset, after the first `kept` pieces of what is under way."""
         if self.out is not None:
-            self.out.queue.clear()
-            self.out.queued_bytes = 0
+            self.out.keep(kept)
             self.out.put(ConnectionResetError("connection reset by peer"))
 
     def take(self, item: bytes | Exception | None) -> None:

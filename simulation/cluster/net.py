@@ -55,8 +55,21 @@ class Weather:
 class Network:
     """All machines' ports and connections."""
 
-    def __init__(self, loop: SimulatedLoop, *, note: Callable[[Link, bytes], None] = lambda link, data: None) -> None:
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        *,
+        note: Callable[[Link, bytes], None] = lambda link, data: None,
+        outliving: random.Random | None = None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            note: called with what arrives.
+            outliving: draws how much of what a process has sent arrives after its death; None: nothing.
+        """
         self.loop = loop
+        self._outliving = outliving
         self.note = note
         self.servers: dict[Endpoint, Server] = {}
         self.transports = Transports()
@@ -116,8 +129,13 @@ class Network:
 
     # Faults.
 
-    def is_held(self, link: Link) -> bool:
-        return link in self.held or link[0] in self.dark or link[1] in self.dark
+    def is_held(self, link: Link, *, has_left: bool = False) -> bool:
+        """Tell whether bytes stay where they are.
+
+        Args:
+            has_left: they have left their machine, which may have lost its power since.
+        """
+        return link in self.held or (link[0] in self.dark and not has_left) or link[1] in self.dark
 
     def delay(self, link: Link) -> float:
         return self.loop.dice.uniform(self.weather.shortest_s, self.weather.longest_s) + self.slow.get(link, 0.0)
@@ -176,13 +194,21 @@ class Network:
         self._close_ports(process)
         for transport in self.transports.of(process):
             self.transports.discard_one(transport)
-            transport.reset_peer()
+            transport.reset_peer(kept=self._kept(transport))
 
     def power_lost(self, process: Process) -> None:
-        """Nobody is told anything."""
+        """Nobody is told anything. What has left the machine arrives."""
         self._close_ports(process)
         for transport in self.transports.of(process):
             self.transports.discard_one(transport)
+            if transport.out is not None:
+                transport.out.outlive(self._kept(transport))
+
+    def _kept(self, transport: Transport) -> int:
+        """Draw how many of the pieces that a transport has sent still arrive: the network has them."""
+        pieces = 0 if transport.out is None else len(transport.out.queue)
+        dice = self._outliving
+        return 0 if dice is None or not pieces else dice.choice((0, pieces, dice.randint(0, pieces)))
 
     def _close_ports(self, process: Process) -> None:
         for endpoint, server in list(self.servers.items()):

@@ -126,6 +126,22 @@ def send_before_sync(patch: Patch) -> None:
 
 
 @mutant
+def send_then_sync(patch: Patch) -> None:
+    """What was sent may arrive although its sender dies before it has written down what it promised."""
+    send = Guard.send
+
+    def send_first(self: Guard, node: Any, message: Message) -> bool:
+        core = self._core
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(core, "sync", lambda: None)
+            sent = send(self, node, message)
+        core.sync()
+        return sent
+
+    patch.setattr(Guard, "send", send_first)
+
+
+@mutant
 def no_pre_vote(patch: Patch) -> None:
     patch.setattr(RaftEngine, "_pre_vote_gate", lambda self: None)
 

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary, WeakSet
 
-from mutating import mutant
+from mutating import mutant, told_by
 
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.controller import brokers, elections, reassignment
@@ -256,6 +256,7 @@ def a_move_is_redirected_whoever_is_in_sync(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/partition/test_session_replication.py")
 def a_position_that_the_leader_could_not_take_is_not_looked_at_again(patch: Any) -> None:
     """The leader had not opened the partition, or was in another epoch, when the follower named it."""
     patch(replica_serving.ReplicaFetchServer, "_counts", lambda self, hearing, key: True)

@@ -14,6 +14,7 @@ from cluster_mutants import MUTANTS, broken_by
 from mutants import search
 
 from simulation.cluster import simulate
+from simulation.cluster.world import World
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +43,22 @@ def test_one_seed_is_one_history_in_every_process(tmp_path: Path):
     ]
 
     assert traces[0] == traces[1]
+
+
+def test_a_history_is_the_same_in_whatever_folder(tmp_path: Path):
+    """Nodes' error messages name files, and travel: seed 8 has some."""
+    long = tmp_path / "in a folder" / "with a longer name"
+    long.mkdir(parents=True)
+    assert alone(simulate, 8, tmp_path / "w", seconds=6).trace == alone(simulate, 8, long / "w", seconds=6).trace
+
+
+def test_a_trace_covers_what_was_said(tmp_path: Path):
+    """Other bytes of the same length, at the same time, over the same link."""
+    world = World(tmp_path / "w", seed=1)
+    one, other = (World(tmp_path / name, seed=1) for name in ("one", "other"))
+    one._hash_bytes(("a", "b"), b"yes")
+    other._hash_bytes(("a", "b"), b"nay")
+    assert len({world.trace_hash, one.trace_hash, other.trace_hash}) == 3
 
 
 @pytest.mark.parametrize("name", ["a_leader_that_resigns_acknowledges", "repeats_are_appended"])
