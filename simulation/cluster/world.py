@@ -197,7 +197,7 @@ class World:
             return
         node = self.node_of(process)
         if node.failure is not None:
-            self.note(f"{node.name} ended: {str(node.failure)[:200]}")
+            self.note(f"{node.name} ended: {node.failure}")
             self.watch.on_failure(node)
         self.loop.call_soon(self._after_end, node, process)
 

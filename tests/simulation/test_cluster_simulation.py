@@ -54,11 +54,13 @@ def test_a_history_is_the_same_in_whatever_folder(tmp_path: Path):
 
 def test_a_trace_covers_what_was_said(tmp_path: Path):
     """Other bytes of the same length, at the same time, over the same link."""
-    world = World(tmp_path / "w", seed=1)
-    one, other = (World(tmp_path / name, seed=1) for name in ("one", "other"))
-    one._hash_bytes(("a", "b"), b"yes")
-    other._hash_bytes(("a", "b"), b"nay")
-    assert len({world.trace_hash, one.trace_hash, other.trace_hash}) == 3
+    traces = set[str]()
+    for said in (b"", b"yes", b"nay"):
+        world = World(tmp_path / "w", seed=1)
+        world._hash_bytes(("a", "b"), said)
+        traces.add(world.trace_hash)
+        world.loop.close()
+    assert len(traces) == 3
 
 
 @pytest.mark.parametrize("name", ["a_leader_that_resigns_acknowledges", "repeats_are_appended"])
