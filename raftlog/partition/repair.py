@@ -159,7 +159,12 @@ class Repairer:
             if str(error) != patient.complaint:
                 patient.complaint = str(error)
                 _log.warning("%s cannot be repaired now: %s", patient.folder.name, error)
-            return Fate.WAIT if isinstance(error, DiskFullError) else Fate.GIVE_WAY
+            # A full disk, too many open files, a segment that retention has just removed: another attempt may do.
+            passing = isinstance(error, DiskFullError) or not isinstance(error, StorageError)
+            return Fate.WAIT if passing else Fate.GIVE_WAY
+        except Exception:  # noqa: BLE001  (our own bug: the others go on, and this one does not spin)
+            _log.exception("repairing %s failed", patient.folder.name)
+            return Fate.WAIT
 
     async def _go_over(self, patient: Patient) -> Fate | None:
         """Repair what can be repaired now; return the worst that is left, None if there is nothing left."""
@@ -181,6 +186,7 @@ class Repairer:
                 lost.append(damaged.offset)
             async with self._reading:
                 await asyncio.to_thread(target.skip, damaged)
+        self.lost.pop(patient.key, None)
         if lost:
             self.lost[patient.key] = tuple(lost)
         patient.rests(tuple(lost) if set(left) == {Fate.LOST} else ())

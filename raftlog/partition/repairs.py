@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from raftlog.config import TopicConfig
-from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
+from raftlog.errors import (
+    CorruptBatchError,
+    DamagedDataError,
+    DiskFullError,
+    ErrorCode,
+    StaleRouteError,
+    StorageError,
+)
 from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.damage import Damage, DamageKeeper
@@ -120,7 +127,7 @@ class Repairs:
         async def hopeless() -> bool:
             self._keeper.give_way(key)
             failure = replica.log.failure
-            if failure is not None and not isinstance(failure, LogClosedError):
+            if failure is not None and _is_of_the_disk(failure):
                 self._on_disk_failure(failure)
             return False
 
@@ -173,3 +180,10 @@ class Repairs:
                 rests=lambda _: None,
             )
         )
+
+
+def _is_of_the_disk(failure: StorageError) -> bool:
+    """Tell whether the whole disk is not to be trusted: damage of one log, a full disk or a log's end say less."""
+    return not isinstance(failure, LogClosedError | DiskFullError) and not isinstance(
+        failure.__cause__, CorruptBatchError
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -197,3 +199,34 @@ async def test_compacted_logs_are_repaired_from_equal_bytes_and_give_way_to_othe
             follower.find_sound(2, 1, limit_offset=6)
         await world.until(lambda: bool(world.damage_reports))
         assert world.damage_reports[0].broker_id == 3
+
+
+async def test_a_repair_that_cannot_be_synced_ends_the_broker_and_damage_that_keeps_a_log_from_being_cut_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        ended: list[StorageError] = []
+        manager, replica = world.brokers[3].manager, world.brokers[3].replica
+        monkeypatch.setattr(manager.repairs, "_on_disk_failure", ended.append)
+        flip(world, 3, 4, 5 * size + 4)
+        with pytest.raises(StorageError, match="cannot be truncated"):
+            replica.truncate_to(6)
+        await world.until(lambda: bool(world.damage_reports))
+        assert ended == []
+
+        real = os.fsync
+
+        def fsync(descriptor: int) -> None:
+            if Path(f"/proc/self/fd/{descriptor}").readlink() == log_file(world, 2):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            real(descriptor)
+
+        monkeypatch.setattr(world.brokers[2].manager.repairs, "_on_disk_failure", ended.append)
+        monkeypatch.setattr(os, "fsync", fsync)
+        flip(world, 2, 3 * size + 100)
+        with pytest.raises(StaleRouteError):
+            world.brokers[2].replica.find_sound(3, 1, limit_offset=len(VALUES))
+        await world.until(lambda: bool(ended))
+        assert "cannot sync a repaired batch" in ended[0].message
+        monkeypatch.undo()

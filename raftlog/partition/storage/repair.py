@@ -237,7 +237,7 @@ class ClosedLog:
         self._epochs = EpochTable(folder)
         self._alone = compacts or (folder / STATE_FILE).exists()
         bases = [base for base in segment_bases(list_names(folder)) if _holds_something(folder, base)]
-        start = self._checkpoint.log_start_offset
+        start = max(self._checkpoint.log_start_offset, damaged_at or 0)
         self._bases = bases[max(0, sum(base <= start for base in bases) - 1) :]
         if not self._bases or self._bases[0] > start:
             self._bases.insert(0, start)
