@@ -12,12 +12,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
 from raftlog.client.alone import OwnAssignment
+from raftlog.client.arguments import offset_argument, partitions_option, require_id
 from raftlog.client.chunk import Chunk
 from raftlog.client.connection import Connection
 from raftlog.client.fetching import Fetcher
 from raftlog.client.metrics import ConsumerMetrics, GroupCounters, Percentiles
 from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit, full
-from raftlog.client.options import known_options, require_at_least
+from raftlog.client.options import defaults_of, known_options, require_at_least, require_effect
 from raftlog.client.own_loop import OwnLoop
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
@@ -105,21 +106,21 @@ class Consumer:
         client_rack: str = "",
         dial: Mapping[str, str] | None = None,
     ) -> None:
+        given = locals()
         if not topics and pattern is None:
             raise ConfigError("topics: expected at least one, received none")
         if odd := next((topic for topic in topics if not isinstance(topic, str)), None):
             raise ConfigError(f"topics: expected names, one argument each, received {odd!r}")
         if isolation not in get_args(Isolation):
             raise ConfigError(f"isolation: expected read_committed or read_uncommitted, received {isolation!r}")
-        if group_id is None and (pattern is not None or group_instance_id is not None):
-            raise ConfigError("group_id: missing; pattern and group_instance_id are for members of a group")
-        if group_id is not None and partitions is not None:
-            raise ConfigError("partitions: not with a group_id, whose coordinator assigns them")
+        if group_id is not None:
+            require_id("group_id", group_id)
         _require_reset(auto_offset_reset)
         if on_out_of_range not in get_args(OutOfRange):
             raise ConfigError(
                 f"on_out_of_range: expected one of {', '.join(get_args(OutOfRange))}, received {on_out_of_range!r}"
             )
+        require_effect(given, _DEFAULTS, _ONLY_IN_GROUPS if group_id is None else _ONLY_ALONE)
         require_at_least(0, fetch_max_wait_ms=fetch_max_wait_ms, fetch_min_bytes=fetch_min_bytes)
         require_at_least(1, fetch_max_bytes=fetch_max_bytes, partition_max_bytes=partition_max_bytes)
         require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
@@ -139,7 +140,7 @@ class Consumer:
         if group_id is None:
             reset = None if on_out_of_range == "error" else on_out_of_range
         self._reader = PartitionReader(self._connection, fetcher, on_out_of_range=reset)
-        chosen = None if partitions is None else tuple(partitions)
+        chosen = None if partitions is None else partitions_option(partitions)
         self._alone = OwnAssignment(self._connection, self._reader, topics, chosen)
         self._group: GroupSession | None = None
         if group_id is not None:
@@ -292,7 +293,12 @@ class Consumer:
         self._reader.resume([self._require_assigned(*partition) for partition in partitions or self.assignment])
 
     async def seek(self, topic: str, partition: int, offset: Offset) -> None:
-        """Go on at `offset`."""
+        """Go on at `offset`.
+
+        Raises:
+            InvalidRequestError: it is no offset, or the partition is not read here.
+        """
+        offset_argument(offset)
         await self._ensure_started()
         self._reader.begin({self._require_assigned(topic, partition): offset})
 
@@ -451,6 +457,33 @@ class Consumer:
             read = ", ".join(map(str, self._reader.positions)) or "none yet"
             raise InvalidRequestError(f"{wanted} is not read by this consumer, which reads {read}")
         return wanted
+
+
+_DEFAULTS = defaults_of(Consumer.__init__)
+_MEMBERS = "only members of a group have it: set group_id"
+_ONLY_IN_GROUPS = {
+    "auto_offset_reset": f"{_MEMBERS}, or use start and on_out_of_range without one",
+    **dict.fromkeys(
+        (
+            "pattern",
+            "group_instance_id",
+            "enable_auto_commit",
+            "auto_commit_interval_ms",
+            "session_timeout_ms",
+            "max_poll_interval_ms",
+            "assignor",
+            "on_assigned",
+            "on_revoked",
+            "on_lost",
+        ),
+        _MEMBERS,
+    ),
+}
+_ONLY_ALONE = {
+    "start": "not in a group, which goes on from its commits: use auto_offset_reset",
+    "on_out_of_range": "not in a group: use auto_offset_reset",
+    "partitions": "not with a group_id, whose coordinator assigns them",
+}
 
 
 def _left_ms(deadline: float) -> int:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
+from raftlog.client.arguments import require_id
 from raftlog.client.connection import Connection, countdown, parse_bootstrap
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError
@@ -26,6 +27,7 @@ class CoordinatorLink:
     """The way to the coordinator of one group or transactional id; found by asking, and again when it moves."""
 
     def __init__(self, connection: Connection, kind: CoordinatorKind, key: str) -> None:
+        require_id("group_id" if kind == "group" else "transactional_id", key)
         self.kind: CoordinatorKind = kind
         self.key = key
         self._connection = connection

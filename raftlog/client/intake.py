@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from raftlog.client.arguments import require_topic_name
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.deliveries import Handle, Part, RecordMetadata, Run, fail
@@ -167,13 +168,15 @@ class Intake:
         Raises:
             OverloadedError: there is no room for it.
             RuntimeError: nothing may be sent now.
-            TypeError: the partition is no number.
+            TypeError: the partition is no number, or the topic no name.
+            InvalidRequestError: the topic has an empty name.
         """
         self._require_open()
         self.room.require(size)
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
         if not self.knows(topic):
+            require_topic_name(topic)
             return None
         count = self._partition_count(topic)
         if partition is not None and partition >= count:

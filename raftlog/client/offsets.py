@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from raftlog import wire
+from raftlog.client.arguments import offset_argument, partition_argument, require_offsets
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 
 if TYPE_CHECKING:
@@ -27,13 +28,20 @@ OffsetsToCommit: TypeAlias = Mapping[tuple[str, int], Offset | OffsetAndMetadata
 
 
 def full(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets with what is to be said of each."""
-    return {
-        TopicPartition(*partition): chosen
-        if isinstance(chosen, OffsetAndMetadata)
-        else OffsetAndMetadata(offset=chosen)
-        for partition, chosen in offsets.items()
-    }
+    """Return offsets with what is to be said of each.
+
+    Raises:
+        InvalidRequestError: they are no mapping of partitions to offsets.
+    """
+    require_offsets(offsets)
+    return {partition_argument(partition): _full(chosen) for partition, chosen in offsets.items()}
+
+
+def _full(chosen: Offset | OffsetAndMetadata) -> OffsetAndMetadata:
+    if isinstance(chosen, OffsetAndMetadata):
+        offset_argument(chosen.offset)
+        return chosen
+    return OffsetAndMetadata(offset=offset_argument(chosen))
 
 
 def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[CommitOffset, ...]:

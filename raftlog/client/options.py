@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
+from inspect import signature
 from typing import ParamSpec
 
 from raftlog.errors import ConfigError
 
 P = ParamSpec("P")
+KAFKAS = {
+    "bootstrap_servers": "bootstrap",
+    "compression_type": "compression",
+    "isolation_level": "isolation",
+    "batch_size": "batch_bytes",
+    "buffer_memory": "buffer_bytes",
+    "max_in_flight_requests_per_connection": "max_in_flight",
+    "partition_assignment_strategy": "assignor",
+    "max_partition_fetch_bytes": "partition_max_bytes",
+    "max_poll_records": "say it with each call: fetch(max_records=...)",
+    "retries": "records are sent again until delivery_timeout_ms is over",
+    "enable_idempotence": "producers are always idempotent",
+    "heartbeat_interval_ms": "the cluster says how often members heartbeat",
+    "key_serializer": "pass bytes, such as json.dumps(key).encode()",
+    "value_serializer": "pass bytes, such as json.dumps(value).encode()",
+    "key_deserializer": "records have bytes, to decode with json.loads(record.key) and the like",
+    "value_deserializer": "records have bytes, to decode with json.loads(record.value) and the like",
+}
+"""Options of Kafka's clients: ours of another name, or what to do instead."""
 
 
 def known_options(init: Callable[P, None]) -> Callable[P, None]:
@@ -20,12 +40,40 @@ def known_options(init: Callable[P, None]) -> Callable[P, None]:
     def checked(*arguments: P.args, **options: P.kwargs) -> None:
         for name in options:
             if name not in known:
-                nearest = get_close_matches(name, known, n=1)
-                hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(sorted(known))}"
-                raise ConfigError(f"unknown option {name!r}: {hint}")
+                raise ConfigError(f"unknown option {name!r}: {_hint(name, known)}")
         init(*arguments, **options)
 
     return checked
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    plain = name.replace(".", "_")
+    if plain in KAFKAS and (KAFKAS[plain] in known or not KAFKAS[plain].isidentifier()):
+        meant = KAFKAS[plain]
+        return f"did you mean {meant}?" if meant.isidentifier() else meant
+    nearest = get_close_matches(plain, known, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(sorted(known))}"
+
+
+def require_effect(given: Mapping[str, object], defaults: Mapping[str, object], why: Mapping[str, str]) -> None:
+    """Refuse options that would change nothing.
+
+    Args:
+        given: the values of all options.
+        defaults: what they are when an application does not say.
+        why: the options without effect here, each with what to do instead.
+
+    Raises:
+        ConfigError: one of them differs from its default.
+    """
+    for name, instead in why.items():
+        if given[name] != defaults[name]:
+            raise ConfigError(f"{name}: {instead}; received {given[name]!r}")
+
+
+def defaults_of(init: Callable[..., None]) -> dict[str, object]:
+    """Return the defaults of a constructor's options."""
+    return {name: option.default for name, option in signature(init).parameters.items()}
 
 
 def require_at_least(least: int, **options: object) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
+from raftlog.client.arguments import require_id
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
@@ -21,7 +22,7 @@ from raftlog.client.deliveries import Acknowledged, Handle, Placed, RecordMetada
 from raftlog.client.delivery import Delivery
 from raftlog.client.intake import Intake
 from raftlog.client.metrics import ProducerCounters, ProducerMetrics
-from raftlog.client.options import known_options, require_at_least
+from raftlog.client.options import defaults_of, known_options, require_at_least
 from raftlog.client.own_loop import OwnLoop
 from raftlog.client.partitioning import Partitioner
 from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_values, new_record
@@ -78,6 +79,13 @@ class Producer:
         close_timeout_ms: int = 3_000,
         dial: Mapping[str, str] | None = None,
     ) -> None:
+        if transactional_id:
+            require_id("transactional_id", transactional_id)
+        elif transaction_timeout_ms != defaults_of(Producer.__init__)["transaction_timeout_ms"]:
+            raise ConfigError(
+                "transaction_timeout_ms: only transactions have it: set transactional_id; "
+                f"received {transaction_timeout_ms!r}"
+            )
         if transactional_id and _acks_text(acks) != "all":
             raise ConfigError(f"transactional_id: a transaction needs acks='all', received {acks!r}")
         require_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms, close_timeout_ms=close_timeout_ms)

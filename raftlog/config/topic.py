@@ -92,6 +92,9 @@ def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | i
         ConfigError: a name is unknown or a value does not fit; the message names both.
     """
     typed = {name: typed_if_text(value) for name, value in overrides.items()}
+    for name in typed:
+        if name not in TopicConfig.__slots__ and (ours := name.replace(".", "_")) in TopicConfig.__slots__:
+            raise ConfigError(f"{name}: there is no such setting; did you mean {ours}?")
     config = asdict(from_plain(TopicConfig, typed, error=ConfigError))
     return {name: config[name] for name in typed}
 

@@ -110,3 +110,8 @@ def test_cleanup_policies_and_ratios_come_as_text_too():
     assert typed == {"cleanup_policy": "compact,delete", "min_cleanable_dirty_ratio": 0.25}
     policies = [TopicConfig().with_overrides({"cleanup_policy": p}) for p in ("delete", "compact", "compact,delete")]
     assert [(p.compacts, p.deletes) for p in policies] == [(False, True), (True, False), (True, True)]
+
+
+def test_a_setting_in_kafkas_spelling_is_answered_with_ours():
+    with pytest.raises(ConfigError, match=r"retention\.ms: there is no such setting; did you mean retention_ms\?"):
+        validate_topic_configs({"retention.ms": 1})

@@ -61,6 +61,7 @@ class TestTopics:
             ({"configs": {"nope": 1}}, ErrorCode.INVALID_CONFIG),
             ({"configs": {"nope": None}}, ErrorCode.INVALID_CONFIG),
             ({"configs": {"segment_ms": 0}}, ErrorCode.INVALID_CONFIG),
+            ({"configs": {"min_insync_replicas": 9}}, ErrorCode.INVALID_CONFIG),
             ({"configs": {"flush": None}}, ErrorCode.INVALID_CONFIG),
             ({"partitions": 10_001}, ErrorCode.INVALID_PARTITIONS),
             ({"partitions": 0}, ErrorCode.INVALID_PARTITIONS),

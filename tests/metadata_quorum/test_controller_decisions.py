@@ -275,6 +275,7 @@ class TestTopics:
             ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
             ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
             ({"configs": {"x": 1}}, ErrorCode.INVALID_CONFIG),
+            ({"replication_factor": 2, "configs": {"min_insync_replicas": 3}}, ErrorCode.INVALID_CONFIG),
         ],
     )
     def test_what_is_refused(self, asked: dict, code: ErrorCode):

@@ -62,6 +62,7 @@ def decide_creation(
     if factor is None:
         factor = max(1, min(defaults.replication_factor, alive))
     _require_counts(partitions, factor, alive)
+    _require_min_isr(request.configs, factor)
     created = _new_partitions(image, topic_id, range(partitions), factor)
     if request.validate_only:
         return Decision((), _planned(request.topic, configs, created))
@@ -116,6 +117,9 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
     if topic is None:
         raise NotFoundError(f"there is no topic {request.topic!r}")
     configs = _changed_configs(topic, request)
+    _require_min_isr(
+        configs, max(len(set(state.replicas) - set(state.removing)) for state in topic.partitions.values())
+    )
     records: list[Record] = []
     if configs:
         records.append(ChangeTopicConfigs(topic_id=topic.topic_id, configs=configs))
@@ -155,6 +159,20 @@ def _with_other_rules(
             state = elected(altered, state, lambda broker: is_active(image, broker))
         if state is not before:
             yield change(topic.topic_id, number, replace(state, partition_epoch=before.partition_epoch + 1))
+
+
+def _require_min_isr(configs: Mapping[str, ConfigValue | None], factor: int) -> None:
+    """Refuse a min_insync_replicas that no partition can reach; the default counts as the replication factor at most.
+
+    Raises:
+        InvalidRequestError: INVALID_CONFIG.
+    """
+    asked = configs.get("min_insync_replicas")
+    if asked is not None and int(asked) > factor:
+        raise InvalidRequestError(
+            f"min_insync_replicas: expected at most the replication factor {factor}, received {asked}",
+            code=ErrorCode.INVALID_CONFIG,
+        )
 
 
 def _added_partitions(image: MetadataImage, topic: TopicImage, partitions: int) -> list[ChangePartition]:
