@@ -441,3 +441,61 @@ def test_requests_are_bounded():
     with pytest.raises(InvalidRequestError) as name:
         shard.run(decide_commit, "", OffsetCommitRequest(offsets=()), topics=shard.topics, settings=shard.settings)
     assert name.value.code is ErrorCode.INVALID_GROUP_ID
+
+
+def test_offsets_of_every_open_transaction_are_unstable():
+    shard = Shard()
+    for producer, partition in ((9, 0), (8, 1), (7, 2)):
+        asked = (CommitOffset(topic="t", partition=partition, offset=5),)
+        shard.run(
+            decide_transactional_commit,
+            GROUP,
+            OffsetCommitRequest(offsets=asked),
+            producer_id=producer,
+            producer_epoch=1,
+            topics=shard.topics,
+            settings=shard.settings,
+        )
+    wanted = (TopicPartitions(topic="t", partitions=(0, 1, 2, 3)),)
+    answer = shard.run(
+        decide_fetch, GROUP, OffsetFetchRequest(require_stable=True, partitions=wanted), topics=shard.topics
+    )
+    codes = [item.error.code if item.error else item.offset for item in answer.offsets]
+    assert codes == ["UNSTABLE_OFFSET_COMMIT", "UNSTABLE_OFFSET_COMMIT", "UNSTABLE_OFFSET_COMMIT", -1]
+
+
+def test_a_late_commit_is_refused_from_when_its_partition_is_anothers_stable_or_not():
+    """b has been given a partition of a's, and still has one to give up to c: it reads already."""
+    shard = Shard(FakeTopics(t=6))
+    a, b, c = Member(shard, "a"), Member(shard, "b"), Member(shard, "c")
+    settle([a, b])
+    before = set(a.owned)
+    b.slow = True
+    c.beat()
+    for _ in range(4):
+        a.beat()
+        b.beat()
+        c.beat()
+    moved = min(before - a.owned)
+    owner = shard.group.owners[moved]
+    assert owner == "c"
+    assert shard.group.current["b"].state == "unrevoked"
+    assert shard.group.phase == "Reconciling"
+    late = shard.commit(6, member="a", epoch=a.epoch, partition=moved.partition)
+    assert code_of(late) == "STALE_MEMBER_EPOCH"
+    kept = min(b.owned - b.target)  # What b has not given up is b's, whatever its state.
+    assert code_of(shard.commit(6, member="c", epoch=c.epoch, partition=kept.partition)) == "STALE_MEMBER_EPOCH"
+    assert code_of(shard.commit(6, member="b", epoch=b.epoch, partition=kept.partition)) is None
+
+
+def test_a_heartbeat_that_comes_late_does_nothing():
+    shard = Shard()
+    shard.heartbeat("a", 0, number=1, topics=("t",))
+    shard.heartbeat("a", 1, number=3, owned=by_topic(t(0, 1, 2, 3)))
+    before = len(shard.log)
+    for late in (1, 2):
+        with pytest.raises(FencedError) as stale:
+            shard.heartbeat("a", 1, number=late, owned=())
+        assert stale.value.code is ErrorCode.STALE_MEMBER_EPOCH
+    assert len(shard.log) == before
+    assert shard.heartbeat("a", 1, number=3, owned=by_topic(t(0, 1, 2, 3))).member_epoch == 1  # It was sent again.

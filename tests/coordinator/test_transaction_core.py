@@ -210,3 +210,12 @@ def test_no_history_ends_a_transaction_twice_or_touches_the_next(steps: list[tup
     for kind, who in steps:
         STEPS[kind](history, who)
         history.check()
+
+
+def test_a_transactions_time_counts_from_its_beginning_whatever_joins_later():
+    shard = Shard()
+    first = shard.init(timeout_ms=1_000)
+    shard.join(first, 0)
+    assert shard.tick(600) == 0
+    shard.join(first, 1)
+    assert (shard.tick(399), shard.tick(1), shard.phase()) == (0, 1, "aborting")

@@ -164,6 +164,18 @@ async def test_a_replica_behind_the_log_start_starts_over(tmp_path: Path):
         assert world.brokers[3].values() == world.brokers[1].values()
 
 
+async def test_no_high_watermark_is_above_the_end_of_a_log_that_was_cut(tmp_path: Path):
+    async with World(tmp_path) as world:
+        await world.produce("0", "1")
+        await world.produce("2")
+        follower = world.brokers[2].replica
+        await world.until(lambda: follower.high_watermark == 3)
+        follower.truncate_to(2)
+        assert (follower.high_watermark, follower.log.log_end_offset) == (2, 2)
+        follower.start_over_at(1)
+        assert (follower.high_watermark, follower.log.log_end_offset) == (1, 1)
+
+
 async def test_a_fetch_of_an_earlier_epoch_counts_for_nothing(tmp_path: Path):
     async with World(tmp_path) as world:
         await world.produce("x")
