@@ -39,7 +39,7 @@ from raftlog.partition.storage.producer_snapshots import save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
 from raftlog.record import parse_header, stamp, validate_batch
 from raftlog.record.batch import BatchHeader, Buffer
-from raftlog.record.control import NO_OFFSET, Marker, build_marker
+from raftlog.record.control import NO_OFFSET, Marker, build_marker, parse_marker
 from raftlog.record.validate import require_keys
 from raftlog.runtime import Clock, Tasks
 from raftlog.wire.transactions import TransactionMarker
@@ -207,7 +207,9 @@ class Replica(FollowingReplica):
                 producer_epoch=asked.producer_epoch,
                 timestamp_us=self._clock.wall_us(),
             )
-            result = self._append_stamped(core, parse_header(batch), batch, marker)
+            header = parse_header(batch)
+            parse_marker(header, batch)  # What no reader accepts must not be written: the log would look damaged.
+            result = self._append_stamped(core, header, batch, marker)
         await self._wait_for(result, core, ACKS_ALL, timeout_ms)
         return result
 

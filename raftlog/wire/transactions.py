@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raftlog.errors import InvalidRequestError
 from raftlog.model import ProducerEpoch, ProducerId, TopicId
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset
 
 SET_SEPARATOR = "::"
+_MOST = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
 
 
 def set_of(transactional_id: str) -> str:
@@ -122,6 +124,16 @@ class TransactionMarker:
     coordinator_epoch: int
     """Leader epoch of the coordinator's partition."""
     committed: bool
+
+    def __post_init__(self) -> None:
+        """Check what a log can hold: a marker that no reader accepts would make a log look damaged.
+
+        Raises:
+            InvalidRequestError: a number is out of its range.
+        """
+        for name, most in _MOST.items():
+            if not 0 <= (value := getattr(self, name)) <= most:
+                raise InvalidRequestError(f"marker.{name}: expected 0 to {most}, received {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class Bank:
         marker = TransactionMarker(
             producer_id=identity["producer_id"],
             producer_epoch=identity["producer_epoch"] + 1,
-            coordinator_epoch=1_000,
+            coordinator_epoch=self._newest_coordinator_epoch(),
             committed=committed,
         )
         partition = TransactionPartition(topic=TX, partition=0, topic_id=topic.topic_id)
@@ -169,6 +169,12 @@ class Bank:
         await self.as_client(self.clients.read_everything, "10.0.6.9")
         if anomalies := check_transactions(self.history):
             self.world.watch.fail(f"{len(anomalies)} anomalies of transactions: {anomalies[:5]}")
+
+    def _newest_coordinator_epoch(self) -> int:
+        """No partition may take the marker for one of a coordinator that was replaced."""
+        topic = self.world.images()[-1].topic(TRANSACTION_STATE)
+        assert topic is not None
+        return max(state.leader_epoch for state in topic.partitions.values())
 
     def _all_decided(self) -> bool:
         image = self.world.images()[-1]

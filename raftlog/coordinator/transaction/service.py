@@ -212,12 +212,28 @@ class TransactionService:
             ) from error
 
     async def write_markers(self, request: WriteMarkersRequest) -> WriteMarkersResponse:
-        """Write a transaction's end to partitions that this broker leads, and groups that it coordinates."""
+        """Write a transaction's end to partitions that this broker leads, and groups that it coordinates.
+
+        Raises:
+            RetriableError: the marker is of a leader epoch that no coordinator is known to have had: this broker's
+                metadata is older, or the request is forged. Written, it would shut the real coordinators out.
+        """
+        self._require_known_epoch(request.marker)
         errors = await asyncio.gather(
             *(self._write_marker(request, partition) for partition in request.partitions),
             *(self._write_to_group(request, group) for group in request.groups),
         )
         return WriteMarkersResponse(errors=tuple(errors))
+
+    def _require_known_epoch(self, marker: TransactionMarker) -> None:
+        topic = self._image().topic(TRANSACTION_STATE)
+        newest = max((state.leader_epoch for state in topic.partitions.values()), default=-1) if topic else -1
+        if marker.coordinator_epoch > newest:
+            raise RetriableError(
+                f"marker.coordinator_epoch: this broker knows leader epochs of {TRANSACTION_STATE} up to {newest}, "
+                f"received {marker.coordinator_epoch}",
+                code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            )
 
     async def _write_to_group(self, request: WriteMarkersRequest, group: str) -> WireError | None:
         try:
