@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.report import Bound, Effort, Figure
 from raftlog.config import ReplicationConfig, TopicConfig
-from raftlog.model import PartitionAssignment, PartitionState, TopicIdPartition
+from raftlog.model import Address, BrokerRegistration, PartitionAssignment, PartitionState, TopicIdPartition
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.readable import in_memory
@@ -34,7 +34,13 @@ class _Leader:
     def __init__(self, folder: Path, partitions: int) -> None:
         self.tasks = Tasks("bench")
         self.replicas = {TopicIdPartition(_TOPIC_ID, n): self._replica(folder, n) for n in range(partitions)}
-        self.server = ReplicaFetchServer(find=self.replicas.__getitem__, broker_epoch=lambda: 1, clock=SystemClock())
+        here = Address("127.0.0.1", 1)
+        follower = BrokerRegistration(
+            broker_id=2, incarnation_id="2", broker_epoch=1, public=here, internal=here, fenced=False
+        )
+        self.server = ReplicaFetchServer(
+            find=self.replicas.__getitem__, brokers=lambda: {2: follower}, broker_epoch=lambda: 1, clock=SystemClock()
+        )
 
     def _replica(self, folder: Path, partition: int) -> Replica:
         state = PartitionState(replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=0, partition_epoch=0)

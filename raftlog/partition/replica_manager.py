@@ -100,7 +100,9 @@ class ReplicaManager:
         )
         self._applying = asyncio.Lock()
         self._strays = Strays(data_dir, self._tasks)
-        self._followers = ReplicaFetchServer(find=self._replica, broker_epoch=lambda: self.broker_epoch, clock=clock)
+        self._followers = ReplicaFetchServer(
+            find=self._replica, brokers=lambda: self._brokers, broker_epoch=lambda: self.broker_epoch, clock=clock
+        )
         self._cleaner_settings = cleaner or CleanerSettings()
         self.cleaner = LogCleaner(
             self._cleaner_settings,

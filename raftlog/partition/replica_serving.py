@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from raftlog.errors import OffsetOutOfRangeError, RaftlogError
-from raftlog.model import BrokerEpoch, TopicIdPartition
+from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, RaftlogError, RetriableError
+from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions, Urgency
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
@@ -88,11 +88,13 @@ class ReplicaFetchServer:
         self,
         *,
         find: FindReplica,
+        brokers: Callable[[], Mapping[BrokerId, BrokerRegistration]],
         broker_epoch: Callable[[], BrokerEpoch],
         clock: Clock,
         max_sessions: int = MAX_SESSIONS,
     ) -> None:
         self._find = find
+        self._brokers = brokers
         self._broker_epoch = broker_epoch
         self._clock = clock
         self._hearings: dict[str, _Hearing] = {}
@@ -103,8 +105,10 @@ class ReplicaFetchServer:
 
         Raises:
             RetriableError: the follower must open another session.
-            FencedError: a later incarnation of the follower has fetched.
+                It is not known here yet in the epoch that it names: this broker's metadata is older, or it lies.
+            FencedError: STALE_BROKER_EPOCH: a later incarnation of the follower has registered, or fetched.
         """
+        self._require_registered(request)
         deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
         session = self.sessions.on_request(
             request, broker_epoch=self._broker_epoch(), now_ms=self._clock.monotonic_ms()
@@ -121,6 +125,25 @@ class ReplicaFetchServer:
     def close(self) -> None:
         """End every session."""
         self.sessions.close()
+
+    def _require_registered(self, request: ReplicaFetchRequest) -> None:
+        """Check that the controller has given the follower the broker epoch that it names.
+
+        A position counts as an acknowledgement. So it must be of a process that the cluster knows, and that is the
+        newest one of its broker: an epoch from the future would have the real follower's fetches count for nothing.
+        """
+        known = self._brokers().get(request.replica_id)
+        if known is None or request.broker_epoch > known.broker_epoch:
+            told = "no such broker" if known is None else f"epoch {known.broker_epoch}"
+            raise RetriableError(
+                f"replica_id, broker_epoch: the newest metadata here knows {told}, "
+                f"received broker {request.replica_id} in epoch {request.broker_epoch}"
+            )
+        if request.broker_epoch < known.broker_epoch:
+            raise FencedError(
+                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by {known.broker_epoch}",
+                code=ErrorCode.STALE_BROKER_EPOCH,
+            )
 
     async def _answer(
         self, hearing: _Hearing, request: ReplicaFetchRequest, deadline: float

@@ -85,11 +85,33 @@ class TestRegistration:
 
     def test_the_same_process_amends_what_it_said_of_itself(self):
         image = with_partition(cluster(), isr=(1, 2, 3), leader=1)
-        request = ask_to_register(incarnation="incarnation-1")
+        known = image.brokers[1]
+        request = replace(
+            ask_to_register(incarnation="incarnation-1"),
+            public=known.public,
+            internal=known.internal,
+            storage_id=known.storage_id,
+            version="9.9",
+        )
         amended = decided(image, decide_registration(image, request, cluster_id="c", session_alive=True))
         broker = amended.brokers[1]
-        assert (broker.public, broker.broker_epoch, broker.fenced) == (Address("h", 1), 0, False)
+        assert (broker.version, broker.broker_epoch, broker.fenced) == ("9.9", 0, False)
         assert state_of(amended) == state_of(image)
+        again = decide_registration(amended, request, cluster_id="c", session_alive=True)
+        assert (again.records, again.response) == ((), 0)
+
+    @pytest.mark.parametrize(
+        "change", [{"public": Address("x", 9)}, {"internal": Address("x", 9)}, {"storage_id": "x"}]
+    )
+    def test_a_process_keeps_its_addresses_and_its_disk(self, change: dict):
+        image = with_partition(cluster(), isr=(1, 2, 3), leader=1)
+        known = image.brokers[1]
+        same = {name: getattr(known, name) for name in ("public", "internal", "storage_id")}
+        request = replace(ask_to_register(incarnation="incarnation-1"), **{**same, **change})
+        assert (
+            refused(lambda: decide_registration(image, request, cluster_id="c", session_alive=True))
+            is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        )
 
     def test_a_restarted_leader_never_leads_its_old_epoch(self):
         image = with_partition(cluster(), isr=(1, 2), leader=1)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 from replica_support import EPOCHS, TOPIC_ID, Solo
 
-from raftlog.errors import ErrorCode, NotFoundError, RetriableError
-from raftlog.model import TopicIdPartition
+from raftlog.errors import ErrorCode, FencedError, NotFoundError, RetriableError
+from raftlog.model import Address, BrokerRegistration, TopicIdPartition
 from raftlog.partition import replica_serving
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
@@ -20,6 +20,16 @@ from raftlog.partition.serving import serve_fetch
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest
 from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
+
+
+def registrations() -> dict[int, BrokerRegistration]:
+    here = Address("127.0.0.1", 1)
+    return {
+        broker: BrokerRegistration(
+            broker_id=broker, incarnation_id="i", broker_epoch=epoch, public=here, internal=here, fenced=False
+        )
+        for broker, epoch in EPOCHS.items()
+    }
 
 
 class Answer(NamedTuple):
@@ -40,7 +50,11 @@ class Shelf:
 
     def serve(self) -> None:
         self.server = ReplicaFetchServer(
-            find=self.find_by_id, broker_epoch=lambda: EPOCHS[1], clock=self.solos[0].clock, max_sessions=2
+            find=self.find_by_id,
+            brokers=registrations,
+            broker_epoch=lambda: EPOCHS[1],
+            clock=self.solos[0].clock,
+            max_sessions=2,
         )
 
     async def fill(self) -> None:
@@ -167,7 +181,13 @@ async def test_both_epochs_of_a_follower_are_checked(shelf: Shelf):
 
     await shelf.replica_fetch((0, 2), epoch=3)
     assert core.followers[2].end_offset == 2
-    await shelf.replica_fetch((0, 1), epoch=3, broker_epoch=EPOCHS[2] - 1)
+    with pytest.raises(FencedError) as stale:
+        await shelf.replica_fetch((0, 1), epoch=3, broker_epoch=EPOCHS[2] - 1)
+    assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
+    with pytest.raises(RetriableError, match="the newest metadata here knows epoch 12, received broker 2 in epoch 13"):
+        await shelf.replica_fetch((0, 1), epoch=3, broker_epoch=EPOCHS[2] + 1)
+    with pytest.raises(RetriableError, match="knows no such broker, received broker 9"):
+        await shelf.replica_fetch((0, 1), epoch=3, replica_id=9)
     assert core.followers[2].end_offset == 2
 
 

@@ -148,6 +148,8 @@ async def test_a_position_that_the_leader_could_not_take_counts_once_it_can(tmp_
         epoch = 0 if first_error == "the partition is not open" else 1
         if epoch == 1:
             await world.push()  # In epoch 0.
+        else:
+            await world.brokers[1].manager.apply([], world.registrations())
         leader, key = world.brokers[1].manager, TopicIdPartition(world.topic_id, 0)
         position = ReplicaFetchPartition(
             topic_id=key.topic_id,

@@ -115,7 +115,8 @@ def a_leader_that_resigns_acknowledges(patch: Any) -> None:
 
 @mutant
 def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
-    """Two rules say so, one for sessions and one for positions: either alone is enough."""
+    """Three rules say so, of requests, of sessions and of positions: each alone is enough."""
+    patch(replica_serving.ReplicaFetchServer, "_require_registered", lambda self, request: None)
     fetch, opened = leader.LeaderCore.on_follower_fetch, fetch_sessions.LeaderSessions._open
 
     def gullible(self: Any, follower_id: int, *, broker_epoch: int, **more: Any) -> bool:

@@ -31,6 +31,8 @@ def decide_registration(
     Raises:
         InvalidRequestError: INCONSISTENT_CLUSTER_ID, or DUPLICATE_BROKER_REGISTRATION while another process lives.
     """
+    if request.broker_id < 0:
+        raise InvalidRequestError(f"broker_id: expected a whole number from 0, received {request.broker_id}")
     if request.cluster_id != cluster_id:
         raise InvalidRequestError(
             f"broker {request.broker_id} belongs to cluster {request.cluster_id}, this is cluster {cluster_id}",
@@ -44,6 +46,7 @@ def decide_registration(
         )
     known = image.brokers.get(request.broker_id)
     if known is not None and known.incarnation_id == request.incarnation_id:
+        _require_same_process(known, request)
         return _amended(known, request)
     if known is not None and session_alive and not known.fenced and not known.in_controlled_shutdown:
         raise InvalidRequestError(
@@ -55,6 +58,21 @@ def decide_registration(
     lost_disk = known is not None and _is_other_disk(known, request)
     changes = take_out(image, request.broker_id, lost_disk=lost_disk, lost_unsynced=request.unclean)
     return Decision((*changes, _registration(request)), None)
+
+
+def _require_same_process(known: BrokerRegistration, request: RegisterBrokerRequest) -> None:
+    """Refuse what contradicts the process that has registered: its addresses and its disk are its own for good.
+
+    Raises:
+        InvalidRequestError: DUPLICATE_BROKER_REGISTRATION.
+    """
+    for name in ("public", "internal", "storage_id"):
+        if getattr(known, name) != getattr(request, name):
+            raise InvalidRequestError(
+                f"broker {request.broker_id} has registered with {name} {getattr(known, name)} in this incarnation, "
+                f"received {getattr(request, name)}",
+                code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            )
 
 
 def _is_other_disk(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
