@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 
 import pytest
@@ -52,6 +54,46 @@ def test_what_would_keep_a_backtracking_matcher_busy_for_years_takes_no_time():
 @pytest.mark.parametrize(
     "pattern",
     [
+        "((((a{0}){1000}){1000}){1000}){1000}",
+        "[\u0001-\U0010ffff]" * 3,
+        "[\u0001-\U0010ffff]" * 200,
+        "a{1000}" * 9,
+        "((x+x+)+y)+" * 50,
+        "(" * 400 + "a" + ")*" * 400,
+        "|".join("abcdefgh" * 10),
+        "(?i)" + "[a-z]{1,200}" * 5,
+    ],
+    ids=lambda pattern: pattern[:30],
+)
+def test_no_pattern_takes_long_or_much_memory(pattern: str):
+    """In a process of its own: one that hangs, or takes the machine's memory, must not take the tests with it."""
+    program = (
+        "import resource, sys, time\n"
+        "from raftlog.coordinator.group.patterns import Pattern\n"
+        "from raftlog.errors import InvalidRequestError\n"
+        "before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()\n"
+        "try:\n"
+        "    Pattern(sys.argv[1]).matches('a' * 249)\n"
+        "except InvalidRequestError:\n"
+        "    pass\n"
+        "after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "print(time.process_time() - started, (after - before) // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, pattern], capture_output=True, text=True, check=True, timeout=60
+    )
+    seconds, megabytes = map(float, done.stdout.split())
+    assert seconds < 0.05
+    assert megabytes < 16
+
+
+def test_case_may_be_ignored():
+    assert Pattern("(?i)flights").matches("FLIGHTS")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
         "(a",
         "a)",
         "[a",
@@ -59,9 +101,8 @@ def test_what_would_keep_a_backtracking_matcher_busy_for_years_takes_no_time():
         r"\1",
         "(?=a)",
         "a{2,1}",
-        "a{x}",
-        "a{1000}" * 9,
-        "(" * 500 + ")" * 500,
+        "\ud800",
+        "(" * 5_000 + ")" * 5_000,
         "a**",
         "(((){1000}){1000}){1000}",
         "a{9999}",
