@@ -10,7 +10,7 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.groups import GroupService
-from raftlog.broker.http import Handler, InflightLimits, errors, plain_bodies
+from raftlog.broker.http import Handler, InflightLimits, errors, own_pages, plain_bodies
 from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lean import LeanLimits
 from raftlog.broker.lean_routes import LeanRoutes
@@ -47,6 +47,7 @@ from raftlog.runtime import SystemClock, Tasks
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_json, encode_frame
+from raftlog.wire.origins import Origins
 from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
@@ -139,6 +140,7 @@ class BrokerNode:
             end_in_group=self.groups.end_transaction,
             clock=SystemClock(),
         )
+        self._origins = Origins(config.own_hosts)
         self.context = BrokerContext(
             config=config,
             replicas=self.replicas,
@@ -168,7 +170,8 @@ class BrokerNode:
         assert listeners.internal is not None
         await self._serve(*self._public_application(), listeners.public, "public")
         inner = internal or web.Application(
-            middlewares=[errors, plain_bodies], client_max_size=self._config.broker.max_request_bytes
+            middlewares=[errors, own_pages(self._origins), plain_bodies],
+            client_max_size=self._config.broker.max_request_bytes,
         )
         replica_fetch = RawRoute(path=paths.REPLICA_FETCH, form=media.JSON, handler=self._replica_fetch)
         replica_fetch.add_to(inner)
@@ -216,7 +219,8 @@ class BrokerNode:
             max_request_bytes=config.max_request_bytes,
         )
         app = web.Application(
-            middlewares=[self._count, errors, plain_bodies, limits.middleware], client_max_size=config.max_request_bytes
+            middlewares=[self._count, errors, own_pages(self._origins), plain_bodies, limits.middleware],
+            client_max_size=config.max_request_bytes,
         )
         produce, fetch = ProduceRoutes(self.context), FetchRoutes(self.context)
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, OverloadedError, RaftlogError
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_json, encode_json
+from raftlog.wire.origins import Origins
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -169,6 +171,20 @@ async def plain_bodies(request: web.Request, handler: Handler) -> web.StreamResp
             f"Content-Encoding: expected none, received {encoding!r:.80}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
         )
     return await handler(request)
+
+
+def own_pages(origins: Origins) -> Middleware:
+    """Return a middleware that refuses what other sites' pages send.
+
+    The lean path needs none: a request with any header of a browser's is not for it.
+    """
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        origins.require_own(request.headers)
+        return await handler(request)
+
+    return check
 
 
 class ParkedFetches:

@@ -26,6 +26,8 @@ class ListenersConfig:
     """Clients: produce, fetch, admin."""
     internal: Address | None = None
     """Other nodes: replication, and the controllers' requests. A combined node serves both here."""
+    allowed_hosts: tuple[str, ...] = ()
+    """More names under which browsers may reach this node, besides those of its addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +222,12 @@ class NodeConfig:
         address = self.advertised.internal or self.listeners.internal
         assert address is not None
         return address
+
+    @property
+    def own_hosts(self) -> tuple[str, ...]:
+        """The names of this node, for requests of browsers."""
+        here = (self.listeners.public, self.listeners.internal, self.advertised.public, self.advertised.internal)
+        return (*self.listeners.allowed_hosts, *(address.host for address in here if address is not None))
 
     @classmethod
     def load(cls, path: Path) -> NodeConfig:

@@ -45,7 +45,9 @@ class ControllerNode:
         self.quorum = quorum or self._make_quorum(data_dir)
         self.controller.attach(self.quorum)
         voters = {voter.node_id: voter.internal for voter in config.quorum.voters}
-        self.routes = ControllerRoutes(self.controller, voters, self._tasks, self._describe_quorum)
+        self.routes = ControllerRoutes(
+            self.controller, voters, self._tasks, self._describe_quorum, hosts=config.own_hosts
+        )
         self._runner: web.AppRunner | None = None
 
     async def start(self, *, serve: bool = True) -> None:

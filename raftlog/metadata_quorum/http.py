@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from raftlog.wire.controller import (
     RegisterBrokerRequest,
 )
 from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest
+from raftlog.wire.origins import Origins
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class ControllerRoutes:
         voters: where each controller's HTTP listener is, for callers that asked the wrong one.
         tasks: owns decisions, which go on when their caller hangs up.
         describe_quorum: from the controller epoch to the voters' state.
+        hosts: the names of this node, for requests of browsers.
     """
 
     def __init__(
@@ -49,11 +51,13 @@ class ControllerRoutes:
         voters: dict[ControllerId, Address],
         tasks: Tasks,
         describe_quorum: Callable[[int], QuorumResponse],
+        hosts: Iterable[str] = (),
     ) -> None:
         self._controller = controller
         self._describe_quorum = describe_quorum
         self._voters = voters
         self._tasks = tasks
+        self._origins = Origins(hosts)
 
     def application(self) -> web.Application:
         """Return the aiohttp application; a broker in the same process may add its own routes."""
@@ -145,6 +149,7 @@ class ControllerRoutes:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
+            self._origins.require_own(request.headers)
             return await handler(request)
         except RaftlogError as error:
             self._say_who(error)
