@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from broker_support import Http, http_to
@@ -61,3 +62,34 @@ async def test_unknown_kinds_are_refused(http: Http):
     reply = await http("GET", "/v1/coordinators/election/x")
     assert (reply.status, reply.code) == (404, "NOT_FOUND")
     assert "expected one of group, transaction" in reply.message
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"retention_ms": 1},
+        {"retention_bytes": 1},
+        {"cleanup_policy": "delete"},
+        {"delete_retention_ms": 0},
+        {"flush": "os"},
+        {"unclean_leader_election_enable": True},
+        {"max_message_bytes": 1_024},
+        {"min_insync_replicas": 1, "retention_ms": 1},
+    ],
+    ids=str,
+)
+async def test_no_client_makes_committed_offsets_go(http: Http, configs: dict[str, Any]):
+    await http("GET", "/v1/coordinators/group/g")
+    before = (await http("GET", "/v1/topics/__consumer_offsets")).json
+    refused = await http("PATCH", "/v1/topics/__consumer_offsets", json={"configs": configs})
+    assert (refused.status, refused.code) == (400, "INVALID_TOPIC_EXCEPTION")
+    assert max(configs) in refused.message
+    assert "segment_bytes" in refused.message
+    assert (await http("GET", "/v1/topics/__consumer_offsets")).json == before
+
+
+async def test_a_few_settings_of_internal_topics_may_be_changed(http: Http):
+    await http("GET", "/v1/coordinators/group/g")
+    altered = await http("PATCH", "/v1/topics/__consumer_offsets", json={"configs": {"segment_bytes": 16 << 20}})
+    assert altered.status == 200, altered.body
+    assert (await http("GET", "/v1/topics/__consumer_offsets")).json["configs"]["segment_bytes"] == 16 << 20

@@ -21,13 +21,17 @@ from raftlog.metadata_quorum.records import (
     DeleteTopic,
     Record,
 )
-from raftlog.model import NO_LEADER, TopicId
+from raftlog.model import INTERNAL_TOPICS, NO_LEADER, TopicId
 from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, PartitionInfo, TopicInfo
 
 MAX_PARTITIONS = 10_000
 """Of one topic."""
 MAX_NAME_LENGTH = 249
+INTERNAL_TOPIC_SETTINGS = frozenset(
+    {"min_insync_replicas", "segment_bytes", "segment_ms", "file_delete_delay_ms", "min_cleanable_dirty_ratio"}
+)
+"""Settings of internal topics that an operator may change: none of them loses an acknowledged record."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -116,6 +120,7 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
     topic = image.topic(request.topic)
     if topic is None:
         raise NotFoundError(f"there is no topic {request.topic!r}")
+    _require_allowed(request)
     configs = _changed_configs(topic, request)
     _require_min_isr(
         configs, max(len(set(state.replicas) - set(state.removing)) for state in topic.partitions.values())
@@ -127,6 +132,25 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
     if request.partitions is not None:
         records += _added_partitions(image, topic, request.partitions)
     return Decision(tuple(records), topic.topic_id)
+
+
+def _require_allowed(request: AlterTopicRequest) -> None:
+    """Refuse changes of an internal topic that would lose what coordinators keep there, or move it elsewhere.
+
+    Raises:
+        InvalidRequestError: INVALID_TOPIC_EXCEPTION.
+    """
+    if request.topic not in INTERNAL_TOPICS:
+        return
+    refused = sorted({*request.configs} - INTERNAL_TOPIC_SETTINGS)
+    if request.partitions is not None:
+        refused.append("partitions")
+    if refused:
+        raise InvalidRequestError(
+            f"{request.topic} is an internal topic: {', '.join(refused)} cannot be changed; "
+            f"only {', '.join(sorted(INTERNAL_TOPIC_SETTINGS))} can",
+            code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+        )
 
 
 def _changed_configs(topic: TopicImage, request: AlterTopicRequest) -> dict[str, ConfigValue | None]:
