@@ -21,12 +21,13 @@ QUICK ?=
 SUITE ?= quorum
 DURATION ?=
 HOURS ?=
+MINUTES ?=
 KILLS ?=
 LOAD ?=
 # Mounts of the chaos suite in a namespace of their own: the kernel undoes them when the last process has ended, however it did.
 UNSHARE := $(shell unshare --mount true 2>/dev/null && echo unshare --mount --propagation slave)
 
-.PHONY: help install demo test check format chaos soak chaos-mutants sim mutants bench bench-peers clean
+.PHONY: help install demo test check format chaos soak fuzz chaos-mutants sim mutants bench bench-peers clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,11 +53,12 @@ demo: install ## Start a cluster, load 336,776 flights while nodes are killed, r
 test: install ## Run all tests.
 	@$(BIN)/python -m pytest $(PYTEST)
 
-check: $(PYTHON_STAMP) ## Check format, lint, types and layers.
+check: $(PYTHON_STAMP) ## Check format, lint, types, layers, and that pytest can collect every test.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@found=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$found" | tail -30; exit 1; }
 
 format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
@@ -67,6 +69,9 @@ chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", S
 
 soak: install ## Steady load with restarts for HOURS=8: memory, descriptors, threads, tasks, disk and p99 by the hour; fails on growth (LOAD=records a second).
 	@HOURS=$(HOURS) LOAD=$(LOAD) $(BIN)/python -m chaos.soak
+
+fuzz: install ## Send mutated batches, requests and answers to nodes and clients for MINUTES=10 (ONLY="batches brokers clients", SEED=s).
+	@$(BIN)/python -m fuzz $(ONLY) --minutes $(or $(MINUTES),10) $(addprefix --seed ,$(SEED))
 
 chaos-mutants: install ## Break a rule in every node of a real cluster, and see a chaos scenario turn red (ONLY="name name").
 	@PYTHONPATH=. $(UNSHARE) $(BIN)/python tests/chaos/chaos_mutants.py $(ONLY)

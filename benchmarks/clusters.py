@@ -16,6 +16,7 @@ from raftlog.cli.local_cluster import LocalCluster
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_from_plain
+from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.model import Address
 from raftlog.runtime import new_uuid_hex
 from raftlog.transport import HttpSession
@@ -156,6 +157,7 @@ class FakeBroker:
             incarnation_id=new_uuid_hex(),
             public=address,
             internal=address,
+            max_feature_level=FEATURE_LEVEL,
         )
         while True:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chaos import replica_stories, rotting, stories
+from chaos import replica_stories, rotting, stories, strangers
 from chaos.capabilities import Capability
 from chaos.run import Run
 from chaos.workload import KINDS, ClientKind
@@ -44,6 +44,7 @@ SCENARIOS: dict[str, Scenario] = {
     "lost-tail": Scenario(story=replica_stories.lost_tail, disks=True, needs="disk", configs={"flush": "os"}),
     "lost-disk": Scenario(story=replica_stories.lost_disk),
     "rot": Scenario(story=rotting.rot),
+    "strangers": Scenario(story=strangers.strangers),
     "stale-replica": Scenario(story=replica_stories.stale_replica),
     "paused-leader": Scenario(story=stories.paused_leader),
     "lost-answers": Scenario(story=stories.lost_answers),

@@ -40,6 +40,7 @@ class ErrorCode(StrEnum):
     NOT_ENOUGH_REPLICAS = "NOT_ENOUGH_REPLICAS"
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
     OUT_OF_ORDER_SEQUENCE_NUMBER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    DUPLICATE_SEQUENCE_NUMBER = "DUPLICATE_SEQUENCE_NUMBER"
     INVALID_PRODUCER_EPOCH = "INVALID_PRODUCER_EPOCH"
     UNKNOWN_PRODUCER_ID = "UNKNOWN_PRODUCER_ID"
     PRODUCER_FENCED = "PRODUCER_FENCED"
@@ -233,6 +234,7 @@ _STATUS: dict[ErrorCode, int] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: 503,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: 503,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: 409,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: 409,
     ErrorCode.INVALID_PRODUCER_EPOCH: 409,
     ErrorCode.UNKNOWN_PRODUCER_ID: 409,
     ErrorCode.PRODUCER_FENCED: 409,
@@ -337,13 +339,13 @@ def from_wire(body: Any) -> RaftlogError:
     """
     error = body.get("error", body) if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):
-        return RaftlogError(f"the peer answered an error without a description: {body!r:.200}")
-    message = str(error.get("message", ""))
-    details = error.get("details")
+        return RaftlogError("the peer answered an error without a description")
+    name, message, details = error.get("code"), error.get("message"), error.get("details")
+    name, message = (text if isinstance(text, str) else "" for text in (name, message))
     try:
-        code = ErrorCode(error.get("code", ""))
+        code = ErrorCode(name)
     except ValueError:
-        return RaftlogError(f"{error.get('code')}: {message}")
+        return RaftlogError(f"{name or 'the peer names no code of the error'}: {message}")
     family = _FAMILY.get(code, InvalidRequestError)
     details = details if isinstance(details, Mapping) else {}
     if details.get("appended") and issubclass(family, RetriableError):

@@ -6,17 +6,20 @@ Cores never import this module; their shells read the clock and pass the value i
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import importlib.util
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from raftlog.errors import RaftlogError
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -52,6 +55,35 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
     return factory
+
+
+async def in_turns(items: Iterable[T], each: int = 64) -> AsyncIterator[T]:
+    """Yield items, and let the event loop turn after so many: those are to take a few milliseconds.
+
+    The items are taken at the beginning: what comes later is not among them, and what goes is.
+    """
+    for number, item in enumerate(list(items), 1):
+        yield item
+        if number % each == 0:
+            await asyncio.sleep(0)
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Make what lives long: the garbage collector does not look at it while it is made, nor ever after.
+
+    A full collection looks at every object: with those of 10,000 partitions it takes 300 ms. Where the collector is
+    off already (in simulated worlds, whose schedule it would change), nothing happens.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Tasks:

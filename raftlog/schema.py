@@ -6,6 +6,7 @@ configuration files. The type hints of the dataclass are the schema; there is no
 
 from __future__ import annotations
 
+import reprlib
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -72,8 +73,14 @@ def _mismatch(expected: str, received: object) -> _MismatchError:
     return _MismatchError(f"expected {expected}, received {_shown(received)}")
 
 
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 100
+_REPR.maxlevel = 3
+
+
 def _shown(value: object) -> str:
-    text = repr(value)
+    """Return a line of at most 100 characters, whatever the value's size or depth."""
+    text = _REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."
 
 

@@ -115,7 +115,8 @@ class RaftlogStore(Store):
         records.write.format("raftlog").options(**given).mode("append").save()
 
     def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:
-        reader = spark.read.format("raftlog").options(bootstrap=self.server.bootstrap, subscribe=TOPIC)
+        given = {"bootstrap": self.server.bootstrap, "subscribe": TOPIC, "pushDownPredicate": "true"}
+        reader = spark.read.format("raftlog").options(**given)  # Each frame is read once.
         return (_advised(reader, columns) if columns else reader).load()
 
     def read_stream(self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None) -> DataFrame:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import logging
 from collections.abc import Coroutine
 
 from aiohttp import web
 
+from raftlog.broker.admin_gate import AdminGate
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.groups import GroupService
-from raftlog.broker.http import Handler, InflightLimits, errors, own_pages, plain_bodies
+from raftlog.broker.http import decode_body, errors, own_pages, plain_bodies
 from raftlog.broker.internal_topics import InternalTopics
-from raftlog.broker.lean import LeanLimits
 from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.listener import Listener
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
-from raftlog.broker.open_files import affordable_segments
-from raftlog.broker.producer_ids import ProducerIds
+from raftlog.broker.open_files import affordable_connections, affordable_segments
+from raftlog.broker.producer_ids import GivenIds, ProducerIds
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
@@ -44,14 +46,19 @@ from raftlog.partition.core.throttle import UNLIMITED
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.serving.admission import Admission, Handler
+from raftlog.serving.connections import ConnectionLimits
+from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
+from raftlog.serving.loop_watch import LoopWatch
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
-from raftlog.wire.codec import decode_json, encode_frame
+from raftlog.wire.codec import encode_frame
 from raftlog.wire.origins import Origins
 from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
 _log = logging.getLogger(__name__)
+_VITAL_CONNECTIONS = 8
 _DRAIN_S = 1.0
 """How long requests under way may take when the broker stops."""
 
@@ -69,9 +76,9 @@ _ROUTES = (
 
 
 class BrokerNode:
-    """A broker process's part. The caller owns the data folder."""
+    """A broker process's part. The caller owns the data folder, and what watches the loop."""
 
-    def __init__(self, config: NodeConfig, data_dir: NodeFolders) -> None:
+    def __init__(self, config: NodeConfig, data_dir: NodeFolders, *, watch: LoopWatch | None = None) -> None:
         self._config = config
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
@@ -79,7 +86,11 @@ class BrokerNode:
         self._listeners: list[Listener] = []
         self._replicas_open = False
         """Until then the controllers must not unfence this broker: it could be elected without its logs."""
-        channel = ControllerChannel([voter.internal for voter in config.quorum.voters], self._session)
+        self._vital_session = HttpSession(dial=config.dial, connections_per_host=_VITAL_CONNECTIONS)
+        """Has connections of its own: heartbeats do not queue behind what clients ask for."""
+        channel = ControllerChannel(
+            [voter.internal for voter in config.quorum.voters], self._session, vital=self._vital_session
+        )
         self.listener = MetadataListener(broker_id=config.node_id, channel=channel, on_image=self._on_image)
         self.lifecycle = BrokerLifecycle(
             config,
@@ -100,7 +111,9 @@ class BrokerNode:
             checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
             retention_check_interval_ms=config.broker.retention_check_interval_ms,
             producer_limits=ProducerLimits(
-                expiration_ms=config.broker.producer_id_expiration_ms, max_producers=config.broker.max_producer_ids
+                expiration_ms=config.broker.producer_id_expiration_ms,
+                max_producers=config.broker.max_producer_ids,
+                min_idle_ms=config.broker.producer_id_min_idle_ms,
             ),
             max_open_segments=affordable_segments(config.broker.max_open_segments),
             cleaner=CleanerSettings(
@@ -111,6 +124,7 @@ class BrokerNode:
             ),
             on_disk_failure=self.lifecycle.refuse,
             damage_port=channel,
+            require_given=GivenIds(self.listener.require_image, self._catch_up).require,
         )
         internal_topics = InternalTopics(
             config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
@@ -136,7 +150,7 @@ class BrokerNode:
             image=self.listener.require_image,
             catch_up=self._catch_up,
             session=self._session,
-            take_producer_id=producer_ids.take,
+            take_producer_id=producer_ids.take_transactional,
             end_in_group=self.groups.end_transaction,
             clock=SystemClock(),
         )
@@ -154,6 +168,8 @@ class BrokerNode:
             session=self._session,
             clock=SystemClock(),
             metrics=Metrics(),
+            watch=watch or LoopWatch(),
+            admin_gate=AdminGate(),
         )
 
     async def start(self, *, internal: web.Application | None = None) -> None:
@@ -169,10 +185,10 @@ class BrokerNode:
         assert listeners.public is not None
         assert listeners.internal is not None
         await self._serve(*self._public_application(), listeners.public, "public")
-        inner = internal or web.Application(
-            middlewares=[errors, own_pages(self._origins), plain_bodies],
-            client_max_size=self._config.broker.max_request_bytes,
-        )
+        inflight = self._inflight()
+        admission = Admission(inflight, self._request_limits(max_json_bytes=MAX_INTERNAL_JSON_BYTES))
+        inner = internal or web.Application(middlewares=[errors, own_pages(self._origins), plain_bodies])
+        inner.middlewares.append(admission.middleware)
         replica_fetch = RawRoute(path=paths.REPLICA_FETCH, form=media.JSON, handler=self._replica_fetch)
         replica_fetch.add_to(inner)
         repair = RawRoute(path=paths.REPAIR, form=media.JSON, handler=self._repair)
@@ -180,7 +196,10 @@ class BrokerNode:
         TransactionRoutes(self.context).add_internal_to(inner)
         if internal is None:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
-        await self._serve(inner, LeanRoutes([replica_fetch, repair]), listeners.internal, "internal")
+        lean = LeanRoutes([replica_fetch, repair], inflight=inflight)
+        await self._serve(inner, lean, listeners.internal, "internal", max_json_bytes=MAX_INTERNAL_JSON_BYTES)
+        # Its functions are made when it is imported: 60 ms that no request should wait for.
+        await asyncio.to_thread(importlib.import_module, "pyarrow.compute")
         await self.replicas.start()
         await self.groups.runtime.start()
         await self.transactions.start()
@@ -210,26 +229,49 @@ class BrokerNode:
         if await self.replicas.close():
             self._data_dir.mark_clean()
         await self._session.close()
+        await self._vital_session.close()
+
+    def _inflight(self) -> InflightLimits:
+        config = self._config.broker
+        return InflightLimits(max_requests=config.max_inflight_requests, max_bytes=config.max_inflight_bytes)
+
+    def _request_limits(self, *, max_json_bytes: int = MAX_JSON_BYTES) -> RequestLimits:
+        return RequestLimits(max_body_bytes=self._config.broker.max_request_bytes, max_json_bytes=max_json_bytes)
 
     def _public_application(self) -> tuple[web.Application, LeanRoutes]:
-        config = self._config.broker
-        limits = InflightLimits(
-            max_requests=config.max_inflight_requests,
-            max_bytes=config.max_inflight_bytes,
-            max_request_bytes=config.max_request_bytes,
-        )
-        app = web.Application(
-            middlewares=[self._count, errors, own_pages(self._origins), plain_bodies, limits.middleware],
-            client_max_size=config.max_request_bytes,
-        )
+        inflight = self._inflight()
         produce, fetch = ProduceRoutes(self.context), FetchRoutes(self.context)
+        raw = [*produce.raw, *fetch.raw]
+        batches = [route.path for route in raw if route.form != media.JSON]
+        admission = Admission(inflight, self._request_limits(), batches=batches)
+        app = web.Application(
+            middlewares=[self._count, errors, own_pages(self._origins), plain_bodies, admission.middleware]
+        )
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
             routes.add_to(app)
-        return app, LeanRoutes([*produce.raw, *fetch.raw], limits=limits, count=self._count_raw)
+        return app, LeanRoutes(raw, inflight=inflight, count=self._count_raw)
 
-    async def _serve(self, app: web.Application, lean: LeanRoutes, address: Address, name: str) -> None:
-        limits = LeanLimits(max_body_bytes=self._config.broker.max_request_bytes)
-        listener = Listener(app, lean, limits=limits, clock=self.context.clock, drain_s=_DRAIN_S)
+    async def _serve(
+        self,
+        app: web.Application,
+        lean: LeanRoutes,
+        address: Address,
+        name: str,
+        *,
+        max_json_bytes: int = MAX_JSON_BYTES,
+    ) -> None:
+        config = self._config.broker
+        total = affordable_connections(config.max_connections, segments=config.max_open_segments)
+        # Never all of them for one address: others must get in.
+        per_address = min(config.max_connections_per_address, max(1, total // 2))
+        listener = Listener(
+            app,
+            lean,
+            limits=self._request_limits(max_json_bytes=max_json_bytes),
+            connections=ConnectionLimits(name, total=total, per_address=per_address),
+            clock=self.context.clock,
+            drain_s=_DRAIN_S,
+        )
         self._listeners.append(listener)
         try:
             await listener.start(address)
@@ -237,6 +279,7 @@ class BrokerNode:
             for started in self._listeners:
                 await started.close()
             await self._session.close()
+            await self._vital_session.close()
             raise ConfigError(
                 f"broker {self._config.node_id} cannot listen on {address} (listeners.{name}): "
                 f"{error.strerror or error}; end the program that has the port, or choose another"
@@ -249,12 +292,12 @@ class BrokerNode:
 
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's pull."""
-        response, parts = await self.replicas.replica_fetch(decode_json(ReplicaFetchRequest, request.body))
+        response, parts = await self.replicas.replica_fetch(await decode_body(ReplicaFetchRequest, request.body))
         return RawReply(parts=[*encode_frame(response), *(part for part in parts if part)], content_type=media.FRAME)
 
     async def _repair(self, request: RawRequest) -> RawReply:
         """Serve a broker that repairs its replica."""
-        response, data = await self.replicas.repair(decode_json(RepairRequest, request.body))
+        response, data = await self.replicas.repair(await decode_body(RepairRequest, request.body))
         return RawReply(parts=encode_frame(response, [data] if data else []), content_type=media.FRAME)
 
     def _count_raw(self, route: str, status: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raftlog.broker.admin_gate import AdminGate
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.groups import GroupService
 from raftlog.broker.internal_topics import InternalTopics
@@ -19,6 +20,7 @@ from raftlog.model import Address, PartitionState, TopicId
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.runtime import Clock
+from raftlog.serving.loop_watch import LoopWatch
 from raftlog.transport import HttpSession
 
 
@@ -38,6 +40,8 @@ class BrokerContext:
     session: HttpSession
     clock: Clock
     metrics: Metrics
+    watch: LoopWatch
+    admin_gate: AdminGate
 
     @property
     def image(self) -> MetadataImage:

@@ -49,11 +49,15 @@ class ControllerChannel:
 
     Args:
         controllers: the internal listeners of all voters.
+        vital: for what keeps this broker in the cluster, if that is to have connections of its own.
     """
 
-    def __init__(self, controllers: Sequence[Address], session: HttpSession) -> None:
+    def __init__(
+        self, controllers: Sequence[Address], session: HttpSession, *, vital: HttpSession | None = None
+    ) -> None:
         self._controllers = list(controllers)
         self._session = session
+        self._vital = vital or session
         self._active: Address | None = None
         self._silent: Address | None = None
         """The one that has last left a request without an answer: maybe paused, which takes long to find out again."""
@@ -61,14 +65,14 @@ class ControllerChannel:
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
         return await self._call(
-            RegisterBrokerResponse, paths.REGISTER_BROKER, request, timeout_ms=5_000, repeatable=True
+            RegisterBrokerResponse, paths.REGISTER_BROKER, request, timeout_ms=5_000, repeatable=True, vital=True
         )
 
     async def heartbeat(self, request: HeartbeatRequest, *, timeout_ms: int) -> HeartbeatResponse:
-        return await self._call(HeartbeatResponse, paths.HEARTBEAT, request, timeout_ms=timeout_ms)
+        return await self._call(HeartbeatResponse, paths.HEARTBEAT, request, timeout_ms=timeout_ms, vital=True)
 
     async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
-        return await self._call(AlterPartitionsResponse, paths.ALTER_PARTITIONS, request, timeout_ms=3_000)
+        return await self._call(AlterPartitionsResponse, paths.ALTER_PARTITIONS, request, timeout_ms=3_000, vital=True)
 
     async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
         return await self._call(AlterPartitionsResponse, paths.DAMAGED_REPLICAS, request, timeout_ms=3_000)
@@ -97,7 +101,7 @@ class ControllerChannel:
         address = self._active or self._rotate()
         query = {"after_offset": after_offset, "max_wait_ms": WATCH_WAIT_MS, "broker_id": broker_id}
         try:
-            update = await self._session.call(
+            update = await self._vital.call(
                 MetadataUpdate, "GET", address, paths.METADATA_WATCH, timeout_ms=2 * WATCH_WAIT_MS, query=query
             )
         except RaftlogError as error:
@@ -115,6 +119,7 @@ class ControllerChannel:
         timeout_ms: int,
         method: str = "POST",
         repeatable: bool = False,
+        vital: bool = False,
     ) -> T:
         """Ask until the active controller answers, none is found for `NO_CONTROLLER_MS`, or time is up.
 
@@ -122,15 +127,14 @@ class ControllerChannel:
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
+        session = self._vital if vital else self._session
         patience_ms = min(timeout_ms, NO_CONTROLLER_MS)
         while True:
             address = self._active or self._rotate()
             spent_ms = int((loop.time() - started) * 1000)
             attempt_ms = min(timeout_ms - spent_ms, REPEATABLE_ATTEMPT_MS if repeatable else ATTEMPT_TIMEOUT_MS)
             try:
-                answer = await self._session.call(
-                    cls, method, address, path, timeout_ms=max(1, attempt_ms), message=message
-                )
+                answer = await session.call(cls, method, address, path, timeout_ms=max(1, attempt_ms), message=message)
             except (StaleRouteError, UnreachableError, RetriableError) as error:
                 self._learn_from(address, error)
                 if not repeatable and not _may_repeat(error):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
@@ -13,19 +13,18 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, OverloadedError, RaftlogError
-from raftlog.wire import media, paths
-from raftlog.wire.codec import decode_json, encode_json
+from raftlog.serving.admission import Handler, read_received
+from raftlog.serving.workers import INLINE_BYTES, aside
+from raftlog.wire import media
+from raftlog.wire.codec import Buffer, decode_json, encode_json
 from raftlog.wire.origins import Origins
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RETRY_AFTER_S = "1"
 PLAIN_FORMS = ("application/octet-stream", "application/x-www-form-urlencoded")
 """Media types that HTTP clients name when they are told nothing."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
-_UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
-"""Answered under any load: a supervisor must not end a broker because it is busy."""
 _CODE_OF_STATUS = {413: ErrorCode.MESSAGE_TOO_LARGE, 415: ErrorCode.UNSUPPORTED_MEDIA_TYPE, 404: ErrorCode.NOT_FOUND}
 
 
@@ -82,7 +81,18 @@ async def read_json(request: web.Request, cls: type[T]) -> T:
     Raises:
         InvalidRequestError: another content type, or a body that does not fit.
     """
-    return decode_json(cls, await read_body(request, media.JSON))
+    return await decode_body(cls, await read_body(request, media.JSON))
+
+
+async def decode_body(cls: type[T], body: Buffer) -> T:
+    """Decode a JSON body; a large one in a thread.
+
+    Raises:
+        InvalidRequestError: it does not fit.
+    """
+    if len(body) <= INLINE_BYTES:
+        return decode_json(cls, body)
+    return await aside(decode_json, cls, body)
 
 
 async def read_body(request: web.Request, form: str) -> bytes:
@@ -95,7 +105,7 @@ async def read_body(request: web.Request, form: str) -> bytes:
         raise InvalidRequestError(
             f"Content-Type: expected {form}, received {request.content_type}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
         )
-    return await request.read()
+    return await read_received(request)
 
 
 def check_query(request: Asked, *allowed: str) -> None:
@@ -209,50 +219,3 @@ class ParkedFetches:
             yield
         finally:
             self.count -= waits
-
-
-class InflightLimits:
-    """Bounds what requests hold in memory at once; beyond, they are answered 429.
-
-    A body that does not say its length (chunked) counts as the largest that is allowed.
-    """
-
-    def __init__(self, *, max_requests: int, max_bytes: int, max_request_bytes: int) -> None:
-        self._max_requests = max_requests
-        self._max_bytes = max_bytes
-        self._max_request_bytes = max_request_bytes
-        self.requests = 0
-        self.bytes = 0
-
-    @web.middleware
-    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Count a request while it is handled."""
-        if request.path in _UNLIMITED:
-            return await handler(request)
-        size = self._size(request)
-        self.enter(size)
-        try:
-            return await handler(request)
-        finally:
-            self.leave(size)
-
-    def enter(self, size: int) -> None:
-        """Count a request whose body has `size` bytes; `leave` when it is handled.
-
-        Raises:
-            OverloadedError: too much is being handled; it was not counted.
-        """
-        if self.requests >= self._max_requests or self.bytes + size > self._max_bytes:
-            raise OverloadedError(
-                f"{self.requests} requests with {self.bytes} bytes are being handled; slow down and send it again"
-            )
-        self.requests, self.bytes = self.requests + 1, self.bytes + size
-
-    def leave(self, size: int) -> None:
-        """Count a request no longer."""
-        self.requests, self.bytes = self.requests - 1, self.bytes - size
-
-    def _size(self, request: web.Request) -> int:
-        if request.content_length is None and request.body_exists:
-            return self._max_request_bytes
-        return request.content_length or 0

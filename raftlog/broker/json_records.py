@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -65,12 +64,15 @@ def _bytes(value: Any, encoding: str, where: str) -> bytes | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        return orjson.dumps(value)
+        try:
+            return orjson.dumps(value)
+        except TypeError as error:  # It is nested deeper than can be encoded.
+            raise InvalidRequestError(f"{where}: cannot be stored as JSON ({error})") from None
     if encoding == "utf-8":
         return value.encode()
     try:
         return base64.b64decode(value, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error is one, and so is what is not ASCII.
         raise InvalidRequestError(f"{where}: expected base64, received {value[:60]!r} ({error})") from None
 
 

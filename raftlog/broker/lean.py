@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from email.utils import formatdate
 from functools import lru_cache
 from typing import cast
 
 from raftlog.broker.lean_routes import LeanRequest, LeanRoutes
 from raftlog.broker.raw import RawReply
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.runtime import Clock
+from raftlog.serving.connections import ConnectionLimits, refusal_bytes
+from raftlog.serving.limits import RequestLimits
 from raftlog.transport.writing import Outlet
 from raftlog.wire import http1
 
@@ -28,29 +29,12 @@ _SCRATCH = bytearray(64 << 10)
 """Where bodies go that nobody wants."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeanLimits:
-    """How long a connection may take for what."""
-
-    max_body_bytes: int
-    idle_s: float = 75.0
-    """Between requests."""
-    head_s: float = 10.0
-    """From a request's first byte to the end of its head."""
-    body_s: float = 30.0
-    """For a body of any size, and one second more for each `body_bytes_per_s` of it."""
-    body_bytes_per_s: int = 1 << 20
-    linger_s: float = 2.0
-    """For what a peer still sends that was refused: a connection that is closed at once loses the answer."""
-    write_s: float = 30.0
-    """How long a peer may take no byte of an answer."""
-
-
 class LeanConnection(asyncio.BufferedProtocol):
     """One connection, until it ends or is handed over.
 
     Args:
-        hand_over: returns the protocol that goes on with a connection.
+        connections: counts this one, until it has ended or is handed over.
+        hand_over: returns the protocol that goes on with a connection of an address, and counts it from then on.
         on_end: called when this object has nothing to do with the connection any more.
     """
 
@@ -58,13 +42,17 @@ class LeanConnection(asyncio.BufferedProtocol):
         self,
         *,
         routes: LeanRoutes,
-        limits: LeanLimits,
+        limits: RequestLimits,
+        connections: ConnectionLimits,
         clock: Clock,
-        hand_over: Callable[[], asyncio.Protocol],
+        hand_over: Callable[[str], asyncio.Protocol],
         on_end: Callable[[LeanConnection], None],
     ) -> None:
         self._routes = routes
         self._limits = limits
+        self._connections = connections
+        self._address: str | None = None
+        """Of the peer, while this connection counts here."""
         self._clock = clock
         self._hand_over = hand_over
         self._on_end = on_end
@@ -80,8 +68,10 @@ class LeanConnection(asyncio.BufferedProtocol):
         """How many bytes of a refused request's body are still to come."""
         self._task: asyncio.Task[None] | None = None
         """Answers the one request that is under way."""
-        self._counted: LeanRequest | None = None
-        """The request that counts as being handled."""
+        self._entered = False
+        """A request counts as being handled."""
+        self._held_bytes = 0
+        """How many bytes of its body count as being held."""
         self._reads_head = False
         """A head has begun, and must end in time."""
         self._ending = self._paused = self._lost = False
@@ -93,11 +83,22 @@ class LeanConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
         self._out = Outlet(self._transport, timeout_s=self._limits.write_s)
+        address = str((transport.get_extra_info("peername") or ("unknown",))[0])
+        try:
+            self._connections.enter(address)
+        except OverloadedError as error:
+            self._lost = True
+            self._transport.write(refusal_bytes(error))
+            self._transport.close()
+            return
+        self._address = address
         self._within(self._limits.idle_s)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (gone is gone)
         self._lost = True
         self._out.lost()
+        if self._address is not None:
+            self._connections.leave(self._address)
         self._leave()
         if self._task is not None:
             self._task.cancel()  # It counts until it has ended.
@@ -114,19 +115,26 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._out.resume()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (the room there is, is known)
-        if self._unwanted:
-            return memoryview(_SCRATCH)[: self._unwanted]
+        if self._unwanted or self._lost:
+            return memoryview(_SCRATCH)[: self._unwanted or None]
         if self._request is not None:
             return self._body[self._received :]
         return memoryview(self._head)[self._held :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._lost:
+            return  # It was refused; what it still sends is nobody's.
         if self._unwanted:
             self._unwanted -= nbytes
             if not self._unwanted and self._task is None:
                 self._next()
         elif self._request is not None:
             self._received += nbytes
+            try:
+                self._hold(nbytes)
+            except OverloadedError as error:
+                self._refuse(self._request, error, left=len(self._body) - self._received)
+                return
             if self._received == len(self._body):
                 self._answer_request()
         else:
@@ -172,19 +180,19 @@ class LeanConnection(asyncio.BufferedProtocol):
             return
         content = min(self._held - end, request.length)
         try:
-            body = self._routes.accept(request, self._limits.max_body_bytes)
+            body = self._routes.accept(request, self._limits)
+            self._hold(content)
         except RaftlogError as error:
             self._drop_front(end + content)
             self._refuse(request, error, left=request.length - content)
             return
-        self._counted = request
         body[:content] = memoryview(self._head)[end : end + content]
         self._drop_front(end + content)
         self._request, self._body, self._received = request, body, content
         if content == request.length:
             self._answer_request()
         else:
-            self._within(self._limits.body_s + request.length / self._limits.body_bytes_per_s)
+            self._within(self._limits.body_time_s(request.length))
 
     def _drop_front(self, count: int) -> None:
         left = self._held - count
@@ -196,7 +204,9 @@ class LeanConnection(asyncio.BufferedProtocol):
         """Hand the connection to aiohttp, with all that was read of a request."""
         self._leave()
         self._out.lost()
-        handler = self._hand_over()
+        assert self._address is not None
+        address, self._address = self._address, None
+        handler = self._hand_over(address)
         self._transport.set_protocol(handler)
         handler.connection_made(self._transport)
         handler.data_received(bytes(memoryview(self._head)[: self._held]))
@@ -206,13 +216,25 @@ class LeanConnection(asyncio.BufferedProtocol):
     def _answer_request(self) -> None:
         request, body = self._request, self._body
         assert request is not None
+        try:
+            self._routes.enter()
+        except OverloadedError as error:
+            self._refuse(request, error, left=0)
+            return
+        self._entered = True
         self._request, self._body = None, memoryview(b"")  # It must not be held: its buffer is to be used again.
         self._start(self._answer(request, body))
 
+    def _hold(self, size: int) -> None:
+        """Count bytes of a body that have arrived."""
+        self._routes.hold(size)
+        self._held_bytes += size
+
     def _refuse(self, request: LeanRequest, error: RaftlogError, *, left: int) -> None:
-        """Answer without having read the body."""
+        """Answer without having read all of the body."""
+        self._end_request()
         self._unwanted = left
-        if request.length > self._limits.max_body_bytes:
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self._ending = True
         self._start(self._send(self._routes.refuse(request, error)))
 
@@ -261,7 +283,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         elif self._ending:
             self._transport.close()
         elif self._unwanted:
-            self._within(self._limits.body_s + self._unwanted / self._limits.body_bytes_per_s)
+            self._within(self._limits.body_time_s(self._unwanted))
         else:
             self._within(self._limits.idle_s)
             if self._held:
@@ -302,9 +324,12 @@ class LeanConnection(asyncio.BufferedProtocol):
 
     def _end_request(self) -> None:
         self._request, self._body = None, memoryview(b"")
-        if self._counted is not None:
-            self._routes.leave(self._counted)
-            self._counted = None
+        if self._held_bytes:
+            self._routes.release(self._held_bytes)
+            self._held_bytes = 0
+        if self._entered:
+            self._routes.leave()
+            self._entered = False
 
     def _leave(self) -> None:
         if self._timer is not None:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from raftlog.broker.http import PLAIN_FORMS, InflightLimits
+from raftlog.broker.http import PLAIN_FORMS
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.errors import RaftlogError
+from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire import http1, media
 
@@ -44,7 +45,7 @@ class LeanRoutes:
     """What a listener's lean connections share.
 
     Args:
-        limits: of what may be handled at once; None where there are none.
+        inflight: what may be handled at once.
         count: called with each route and status that was answered.
     """
 
@@ -52,10 +53,10 @@ class LeanRoutes:
         self,
         routes: Iterable[RawRoute],
         *,
-        limits: InflightLimits | None = None,
+        inflight: InflightLimits,
         count: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
-        self._limits = limits
+        self._inflight = inflight
         self._count = count
         self._buffers = ReceiveBuffers()
         routes = list(routes)
@@ -84,27 +85,38 @@ class LeanRoutes:
         headers = {} if deadline is None else {media.DEADLINE_MS: deadline}
         return LeanRequest(route, parsed.target, variables, asked, headers, length)
 
-    def accept(self, request: LeanRequest, max_body_bytes: int) -> memoryview:
-        """Count a request as being handled, until it `leave`s; return the room for its body.
+    def accept(self, request: LeanRequest, limits: RequestLimits) -> memoryview:
+        """Return the room for a request's body.
 
         Raises:
             InvalidRequestError: MESSAGE_TOO_LARGE.
-            OverloadedError: too much is being handled.
         """
-        if request.length > max_body_bytes:
-            raise InvalidRequestError(
-                f"the body has {request.length} bytes, at most {max_body_bytes} are taken: send smaller requests",
-                code=ErrorCode.MESSAGE_TOO_LARGE,
-                details={"max_request_bytes": max_body_bytes, "received": request.length},
-            )
-        if self._limits is not None:
-            self._limits.enter(request.length)
+        limits.require_size(request.length, json=request.route.form == media.JSON)
         return self._buffers.take(request.length)
 
-    def leave(self, request: LeanRequest) -> None:
-        """Count a request no longer that was accepted."""
-        if self._limits is not None:
-            self._limits.leave(request.length)
+    def enter(self) -> None:
+        """Count a request that is handled from now on, until it `leave`s.
+
+        Raises:
+            OverloadedError: too many are being handled.
+        """
+        self._inflight.enter()
+
+    def leave(self) -> None:
+        """Count a request no longer."""
+        self._inflight.leave()
+
+    def hold(self, size: int) -> None:
+        """Count bytes of a body that have arrived, until they are `release`d.
+
+        Raises:
+            OverloadedError: too many are held.
+        """
+        self._inflight.hold(size)
+
+    def release(self, size: int) -> None:
+        """Count bytes of a body no longer."""
+        self._inflight.release(size)
 
     async def handle(self, request: LeanRequest, body: memoryview) -> RawReply:
         """Answer a request that was accepted; what it raises is turned into an answer."""

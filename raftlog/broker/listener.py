@@ -6,13 +6,14 @@ import asyncio
 
 from aiohttp import web
 
-from raftlog.broker.lean import LeanConnection, LeanLimits
+from raftlog.broker.lean import LeanConnection
 from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.model import Address
 from raftlog.runtime import Clock
+from raftlog.serving.connections import ConnectionLimits
+from raftlog.serving.limits import RequestLimits
+from raftlog.serving.listener import AiohttpServer, listen
 from raftlog.transport import pacing
-
-_BACKLOG = 512
 
 
 class Listener:
@@ -24,11 +25,17 @@ class Listener:
     """
 
     def __init__(
-        self, app: web.Application, lean: LeanRoutes, *, limits: LeanLimits, clock: Clock, drain_s: float
+        self,
+        app: web.Application,
+        lean: LeanRoutes,
+        *,
+        limits: RequestLimits,
+        connections: ConnectionLimits,
+        clock: Clock,
+        drain_s: float,
     ) -> None:
-        self._runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=drain_s, handler_cancellation=True, auto_decompress=False
-        )
+        self._aiohttp = AiohttpServer(app, limits=limits, connections=connections, drain_s=drain_s)
+        self.connections = connections
         self._lean = lean
         self._limits = limits
         self._clock = clock
@@ -42,10 +49,8 @@ class Listener:
         Raises:
             OSError: the port cannot be had.
         """
-        await self._runner.setup()
-        self._server = await asyncio.get_running_loop().create_server(
-            self._accept, address.host, address.port, reuse_address=True, backlog=_BACKLOG
-        )
+        await self._aiohttp.start()
+        self._server = await listen(self._accept, address)
         pacing.stop_at(self._server)
 
     async def close(self) -> None:
@@ -58,22 +63,19 @@ class Listener:
             await asyncio.wait(busy, timeout=self._drain_s)
         for connection in list(self._connections):
             connection.abort()
-        await self._runner.cleanup()
+        await self._aiohttp.close()
 
     def _accept(self) -> LeanConnection:
         connection = LeanConnection(
             routes=self._lean,
             limits=self._limits,
+            connections=self.connections,
             clock=self._clock,
-            hand_over=self._aiohttp,
+            hand_over=self._aiohttp.protocol,
             on_end=self._forget,
         )
         self._connections[connection] = None
         return connection
-
-    def _aiohttp(self) -> asyncio.Protocol:
-        assert self._runner.server is not None
-        return self._runner.server()
 
     def _forget(self, connection: LeanConnection) -> None:
         self._connections.pop(connection, None)

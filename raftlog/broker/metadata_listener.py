@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.errors import RaftlogError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.records import FEATURE_LEVEL, record_from_plain
-from raftlog.metadata_quorum.replay import replay
+from raftlog.metadata_quorum.replay import Delta
 from raftlog.model import BrokerId, Offset
-from raftlog.wire.controller import MetadataUpdate
+from raftlog.runtime import in_turns, keeping
+from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 _log = logging.getLogger(__name__)
 RETRY_S = 0.1
+LARGE_UPDATE = 1_000
+"""Records."""
 
 
 class MetadataListener:
@@ -66,7 +70,8 @@ class MetadataListener:
                 await asyncio.sleep(RETRY_S)
                 continue
             self._reachable = True
-            await self._take(update)
+            with keeping() if _is_large(update) else nullcontext():
+                await self._take(update)
 
     async def until(self, offset: Offset, *, timeout_ms: int) -> bool:
         """Wait until the metadata log was applied up to `offset`; return whether it was in time."""
@@ -88,15 +93,14 @@ class MetadataListener:
         if update.snapshot is not None:
             if update.snapshot_offset < self.offset:
                 return  # Of a controller that has less than another one gave before: metadata never goes back.
-            image, self._anew = image_from_plain(update.snapshot), False
+            image, self._anew = await asyncio.to_thread(image_from_plain, update.snapshot), False
         for entry in update.entries:
             if entry.previous_offset > max(image.offset, self.offset):
                 _log.error("the metadata log skips from %d to %d: reading it anew", image.offset, entry.offset)
                 self._anew = True
                 return
             if entry.offset > image.offset:
-                records = [record_from_plain(record) for record in entry.records]
-                image = replay(image, entry.offset, [record for record in records if record is not None])
+                image = await _replayed(image, entry)
         if image.feature_level > FEATURE_LEVEL:
             raise RaftlogError(
                 f"the cluster's metadata has feature level {image.feature_level}, this version knows {FEATURE_LEVEL}: "
@@ -109,3 +113,16 @@ class MetadataListener:
         for future, wanted in self._moved.items():
             if wanted <= self.offset and not future.done():
                 future.set_result(None)
+
+
+def _is_large(update: MetadataUpdate) -> bool:
+    return update.snapshot is not None or sum(len(entry.records) for entry in update.entries) > LARGE_UPDATE
+
+
+async def _replayed(image: MetadataImage, entry: MetadataEntry) -> MetadataImage:
+    """Return the next image. An entry may hold thousands of records."""
+    delta = Delta(image, entry.offset)
+    async for plain in in_turns(entry.records, 256):
+        if (record := record_from_plain(plain)) is not None:
+            delta.apply(record)
+    return delta.image()

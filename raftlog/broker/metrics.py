@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from raftlog.errors import DamagedDataError
 from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.serving.loop_watch import LoopWatch
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 
@@ -24,7 +25,7 @@ class Metrics:
     """By route and status."""
 
 
-def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
+def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch) -> str:
     """Return every metric as text."""
     cores = [replica.core for replica in replicas.replicas if replica.core is not None]
     behind = sum(len(core.state.isr) < len(core.state.replicas) for core in cores)
@@ -70,6 +71,18 @@ def exposition(metrics: Metrics, replicas: ReplicaManager) -> str:
             [("", replicas.repairs.lost_batches)],
         ),
         *_metric("raftlog_asyncio_tasks", "gauge", "Tasks of the event loop.", [("", len(asyncio.all_tasks()))]),
+        *_metric(
+            "raftlog_event_loop_lag_seconds",
+            "gauge",
+            "The longest that one turn of the event loop took within the last minute.",
+            [("", watch.lag_s)],
+        ),
+        *_metric(
+            "raftlog_event_loop_stalls_total",
+            "counter",
+            "Turns of the event loop that took more than 50 ms.",
+            [("", watch.stalls)],
+        ),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
         *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
         *_metric(
@@ -90,7 +103,7 @@ def _refusing(replicas: ReplicaManager) -> Counter[str]:
     return Counter(replica.log.refusal.code.value for replica in replicas.replicas if replica.log.refusal)
 
 
-def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[str, int]]) -> Iterable[str]:
+def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[str, float]]) -> Iterable[str]:
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:

@@ -10,6 +10,9 @@ _ENOUGH = 1 << 20
 """More than Linux gives any process by default (`fs.nr_open`); asking for more is refused."""
 
 
+_RESERVE = 2_048
+
+
 def raise_limit() -> None:
     """Raise this process's limit of open files as far as the system lets it. One that stays low is no error."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -34,3 +37,15 @@ def affordable_segments(wanted: int) -> int:
         soft // 2,
     )
     return soft // 2
+
+
+def affordable_connections(wanted: int, *, segments: int) -> int:
+    """Return how many connections a listener may keep: what segments and a reserve leave, shared by two listeners.
+
+    The reserve is for everything else that a node opens, and for connections that are accepted only to be refused.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    left = soft - min(segments, soft // 2) - min(_RESERVE, soft // 4)
+    return max(1, min(wanted, left // 2))

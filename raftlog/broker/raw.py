@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from raftlog.broker.http import RETRY_AFTER_S, Handler, read_body
+from raftlog.broker.http import RETRY_AFTER_S, read_body
 from raftlog.errors import RaftlogError
+from raftlog.serving.admission import Handler
+from raftlog.serving.answers import PartsResponse
+from raftlog.serving.limits import WRITE_S
 from raftlog.transport.writing import Part
 from raftlog.wire import media
 from raftlog.wire.codec import encode_json
@@ -60,11 +63,10 @@ class RawReply:
     def length(self) -> int:
         return sum(map(len, self.parts))
 
-    def to_response(self) -> web.Response:
-        """Return the answer for aiohttp, with its body in one piece."""
-        pieces = [part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in self.parts]
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return web.Response(body=body, status=self.status, headers={"Content-Type": self.content_type, **self.headers})
+    def to_response(self, request: web.Request) -> web.StreamResponse:
+        """Return the answer for aiohttp, which sends its parts one after another."""
+        headers = {"Content-Type": self.content_type, **self.headers}
+        return PartsResponse(request, self.parts, status=self.status, headers=headers, write_s=WRITE_S)
 
 
 RawHandler = Callable[[RawRequest], Awaitable[RawReply]]
@@ -95,6 +97,6 @@ class RawRoute:
                 headers=request.headers,
                 body=body,
             )
-            return (await self.handler(raw)).to_response()
+            return (await self.handler(raw)).to_response(request)
 
         return handle

@@ -67,18 +67,19 @@ def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: O
     if form == media.ARROW_STREAM:
         return _arrow_stream(data, offset, aborted)
     found = read_records(data, topic=topic, partition=partition, from_offset=offset, aborted=aborted)
-    records = [record_to_json(record) for record in found]
+    # One after another: encoding all at once would hold the interpreter's lock for as long.
+    encoded = [orjson.dumps(record_to_json(record)) for record in found]
     if form == media.NDJSON:
-        return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
-    return encode_json(
+        return b"".join(record + b"\n" for record in encoded)
+    marks = encode_json(
         {
-            "records": records,
             "next_offset": next_offset(data, offset),
             "high_watermark": read.high_watermark,
             "last_stable_offset": read.last_stable_offset,
             "log_start_offset": read.log_start_offset,
         }
     )
+    return b"".join((b'{"records":[', b",".join(encoded), b"],", marks[1:]))
 
 
 def _arrow_stream(data: bytes, offset: Offset, aborted: AbortedBatches) -> bytes:

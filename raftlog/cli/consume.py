@@ -18,6 +18,7 @@ from raftlog.cli.interruptions import cancel_this, interruptible
 from raftlog.cli.lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, complete_topics, isolation_option, require_topic
 from raftlog.cli.shared import run
+from raftlog.cli.terminal import bytes_on_terminal
 from raftlog.cli.times import a_time
 from raftlog.client import Consumer
 from raftlog.client.consumer import Reset, Start
@@ -154,6 +155,7 @@ class _Printer:
     def __init__(self, out: BinaryIO, render: Callable[[Record], bytes], max_records: int | None) -> None:
         self._out = out
         self._render = render
+        self._terminal = out.isatty()
         self.left = max_records
         """How many more are wanted; None: all."""
 
@@ -165,7 +167,8 @@ class _Printer:
         chosen = records if self.left is None else records[: self.left]
         if self.left is not None:
             self.left -= len(chosen)
-        self._out.write(b"".join(map(self._render, chosen)))
+        lines = b"".join(map(self._render, chosen))
+        self._out.write(bytes_on_terminal(lines, json=self._render is render_json) if self._terminal else lines)
         self._out.flush()
 
     @contextmanager

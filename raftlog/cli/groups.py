@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from raftlog.cli.remote import admin, bootstrap_option, complete_groups, partitions_argument
-from raftlog.cli.shared import json_option, plural, print_json, print_table, run
+from raftlog.cli.shared import json_option, plural, print_json, print_table, run, say
 from raftlog.cli.times import a_time
 from raftlog.client import Admin
 from raftlog.client.starts import Start
@@ -70,7 +70,7 @@ def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
         }
         print_json(document)
         return
-    click.echo(
+    say(
         f"{group}: {described.phase}, {plural(len(described.members), 'member')}, epoch {described.epoch}, "
         f"assignor {described.assignor}, coordinator {described.coordinator}"
     )
@@ -217,7 +217,7 @@ def delete(groups: Sequence[str], bootstrap: list[str], as_json: bool) -> None:
             for group in groups:
                 await client.delete_group(group)
                 if not as_json:
-                    click.echo(f"deleted {group}")
+                    say(f"deleted {group}")
 
     run(work())
     if as_json:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from raftlog.cli.shared import json_option, plural, print_table
+from raftlog.cli.shared import json_option, plural, print_table, say
 from raftlog.errors import CorruptBatchError
 from raftlog.partition.storage.check import reading
 from raftlog.partition.storage.recovery import segment_bases
@@ -53,7 +53,7 @@ def dump(context: click.Context, path: Path, records: bool, from_offset: int, li
     shown = islice(rows, limit)
     if as_json:
         for row in shown:
-            click.echo(encode_json(row).decode())
+            say(encode_json(row).decode())
     else:
         print_table(_RECORD_COLUMNS if records else _COLUMNS, [_cells(row) for row in shown], empty="no batches")
     if not damage and next(rows, None) is not None:

@@ -17,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from raftlog.cli.terminal import bytes_on_terminal, escaped, on_terminal
 from raftlog.errors import RaftlogError
 from raftlog.schema import to_plain
 
@@ -51,7 +52,7 @@ class CommandError(click.ClickException):
     """A `RaftlogError` as click shows it, code first: `Error: TOPIC_ALREADY_EXISTS: ...`."""
 
     def __init__(self, error: RaftlogError) -> None:
-        super().__init__(describe_error(error))
+        super().__init__(escaped(describe_error(error)))
         self.error = error
 
 
@@ -95,7 +96,8 @@ def describe_error(error: BaseException) -> str:
 
 def print_json(document: object) -> None:
     """Print one document, indented."""
-    click.echo(orjson.dumps(document, default=to_plain, option=orjson.OPT_INDENT_2).decode())
+    text = orjson.dumps(document, default=to_plain, option=orjson.OPT_INDENT_2)
+    click.echo((bytes_on_terminal(text, json=True) if sys.stdout.isatty() else text).decode())
 
 
 def print_done(line: str, as_json: bool, **what: object) -> None:
@@ -103,7 +105,12 @@ def print_done(line: str, as_json: bool, **what: object) -> None:
     if as_json:
         print_json(what)
     else:
-        click.echo(line)
+        say(line)
+
+
+def say(line: str) -> None:
+    """Print one line, which may hold what others wrote."""
+    click.echo(on_terminal(line))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
@@ -119,7 +126,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     style = box.SIMPLE_HEAD if terminal else None
     table = Table(*columns, box=style, pad_edge=False, show_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(*(on_terminal(str(cell)) for cell in row))
     text = io.StringIO()  # Written by click: rich ends the process when the reader of a pipe has gone.
     Console(file=text, width=_WIDEST, markup=False, highlight=False, force_terminal=terminal).print(table)
     click.echo(text.getvalue(), nl=False)

@@ -127,8 +127,12 @@ class Connection:
         age = asyncio.get_running_loop().time() - self._refreshed_at.get(topic, float("-inf"))
         return age > max_age_s
 
-    async def topic(self, topic: str) -> TopicInfo:
+    async def topic(self, topic: str, *, partition: int = 0) -> TopicInfo:
         """Return a topic, asking for it if it is not known or what is known is old.
+
+        Args:
+            partition: if the topic does not have it, as far as is known, the controllers are asked: it may have been
+                added a moment ago. Where they do not answer, what is known counts: others wait behind this question.
 
         Raises:
             NotFoundError: there is none of that name.
@@ -144,6 +148,11 @@ class Connection:
             raise NotFoundError(
                 f"there is no topic {topic!r}; create it with Admin.create_topic or raftlog topics create"
             )
+        if partition >= len(info.partitions):
+            with suppress(RetriableError):
+                path = paths.fill(paths.TOPIC, topic=topic)
+                info = await self.ask_any(TopicInfo, "GET", path, timeout_ms=min(self.timeout_ms, ATTEMPT_TIMEOUT_MS))
+                self._topics[topic] = info
         return info
 
     async def refresh(self, topics: Sequence[str], *, max_age_s: float = METADATA_MAX_AGE_S) -> None:
@@ -173,13 +182,23 @@ class Connection:
                 return metadata
         raise RetriableError("every broker that answers has older metadata than was seen before")
 
-    async def ask_any(self, cls: type[T], method: str, path: str, *, repeatable: bool = True, **request: Any) -> T:
+    async def ask_any(
+        self,
+        cls: type[T],
+        method: str,
+        path: str,
+        *,
+        repeatable: bool = True,
+        timeout_ms: int | None = None,
+        **request: Any,
+    ) -> T:
         """Ask one broker after another until one answers or time is up.
 
         Args:
             repeatable: the request may be sent again although an earlier one may have taken effect.
+            timeout_ms: how long all attempts may take; None: the client's own limit.
         """
-        left_ms = countdown(self.timeout_ms)
+        left_ms = countdown(self.timeout_ms if timeout_ms is None else timeout_ms)
         attempt, earlier = 0, ""
         while True:
             limit_ms = min(left_ms(), ATTEMPT_TIMEOUT_MS) if repeatable else left_ms()
@@ -273,7 +292,7 @@ class Connection:
             NotFoundError: there is no such topic or partition.
             StaleRouteError: LEADER_NOT_AVAILABLE.
         """
-        await self.topic(topic)
+        await self.topic(topic, partition=partition)
         return self.known_leader(topic, partition)
 
     def known_leader(self, topic: str, partition: int) -> Address:

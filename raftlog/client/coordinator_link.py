@@ -51,7 +51,7 @@ class CoordinatorLink:
         if "{" in path:
             path = paths.fill(path, **{_PLACE[self.kind]: self.key})
         if self._address is None:
-            self._address = await self._find()
+            self._address = await self._find(timeout_ms)
         address = self._address
         try:
             return await self._connection.session.call(
@@ -102,7 +102,7 @@ class CoordinatorLink:
                     raise error from None
                 await asyncio.sleep(wait_ms / 1000)
 
-    async def _find(self) -> Address:
+    async def _find(self, timeout_ms: int) -> Address:
         path = paths.fill(paths.COORDINATOR, kind=self.kind, key=self.key)
-        found = await self._connection.ask_any(CoordinatorInfo, "GET", path)
+        found = await self._connection.ask_any(CoordinatorInfo, "GET", path, timeout_ms=timeout_ms)
         return parse_bootstrap(found.url)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -22,6 +22,8 @@ from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, Fetc
 
 _log = logging.getLogger(__name__)
 ANSWER_MARGIN_MS = 5_000
+RETRY_REST_S = 0.05
+"""Before a leader is asked again that has answered nothing of use."""
 REFRESH_REST_S = 0.2
 """After metadata could not be had."""
 REPLICA_AVOIDED_S = 5.0
@@ -250,7 +252,7 @@ class Fetcher:
             max_bytes=self.max_bytes,
             isolation=self.isolation,
         )
-        started = asyncio.get_running_loop().time()
+        started, taken_s = asyncio.get_running_loop().time(), 0.0
         self.counters.fetches += 1
         try:
             async with self.connection.while_leading(
@@ -270,6 +272,11 @@ class Fetcher:
                 body, [result.length for result in response.partitions], error=transport.PeerAnswerError
             )
             self.counters.bytes += sum(len(part) for part in parts)
+            is_whole = self._take_all(asked, response, parts)
+            taken_s = asyncio.get_running_loop().time() - started
+            if (rest_s := self._rest_after(is_whole, taken_s)) > 0:
+                self._arrived.set()
+                await asyncio.sleep(rest_s)
         except RaftlogError as error:
             self.counters.failed += 1
             led = [partition for partition, position in asked.items() if not self._leave_replica(position)]
@@ -277,48 +284,67 @@ class Fetcher:
                 self.failures.extend(Failure(partition, error) for partition in led if partition in self.positions)
                 return
             self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
-            await asyncio.sleep(0.05)
-            return
+            await asyncio.sleep(RETRY_REST_S)
         finally:
-            self.counters.latency_ms.append(1000 * (asyncio.get_running_loop().time() - started))
+            self.counters.latency_ms.append(1000 * (taken_s or asyncio.get_running_loop().time() - started))
             if self._asked.get(address) is asyncio.current_task():
                 del self._asked[address]  # After a seek another one may be under way.
             self._arrived.set()
-        before = len(self.chunks)
+
+    def _rest_after(self, is_whole: bool, taken_s: float) -> float:
+        """Return how long to wait before the leader is asked again, in seconds.
+
+        A leader that has nothing lets a fetch wait. One that answers at once is not asked again at once.
+        """
+        if not is_whole:
+            return RETRY_REST_S
+        if self.chunks or self.failures:
+            return 0
+        return min(RETRY_REST_S, self.max_wait_ms / 1000) - taken_s
+
+    def _take_all(
+        self, asked: Mapping[TopicPartition, _Position], response: FetchResponse, parts: Sequence[memoryview]
+    ) -> bool:
+        """Take what a leader has answered. False: it must be asked again, and not at once."""
+        before, is_whole = len(self.chunks), True
         for result, part in zip(response.partitions, parts, strict=True):
             partition = TopicPartition(result.topic, result.partition)
             if partition in asked and self.positions.get(partition) is asked[partition]:
-                self._take(partition, result, part)
+                is_whole = self._take(partition, result, part) and is_whole
         if len(self.chunks) > before:
             self.chunks[-1].ends_answer = True
+        return is_whole
 
-    def _take(self, partition: TopicPartition, result: FetchResult, part: memoryview) -> None:
+    def _take(self, partition: TopicPartition, result: FetchResult, part: memoryview) -> bool:
+        """Take one partition's result. False: nothing of it can be used, and the leader may be asked again."""
         if result.error is not None:
             self._on_error(partition, result.error.to_error())
-            return
+            return False
         position = self.positions[partition]
         if result.preferred_read_replica >= 0:
+            was_decided = asyncio.get_running_loop().time() < position.decided_until
             self._prefer(position, result.preferred_read_replica)
-            return
+            return not was_decided
         if result.diverging is not None:
             self.failures.append(Failure(partition, _truncated(partition, position, result.diverging)))
-            return
+            return False
         position.high_watermark = max(position.high_watermark, result.high_watermark)
         if not part:
-            return
+            return True
         try:
-            batches = list(record.iter_batches(part))
+            batches = _batches_from(position.offset, part)
         except CorruptBatchError as error:
             if position.check_crcs:
                 self.failures.append(Failure(partition, error))
             else:
                 position.check_crcs = True
                 _log.warning("%s: %s; asking again", partition, error.message)
-            return
+            return False
         aborted = record.AbortedBatches(result.aborted)
         last = batches[-1][0]
         self.chunks.append(Chunk(partition, batches, position.offset, aborted, was_checked=position.check_crcs))
         position.offset, position.last_epoch = last.next_offset, last.leader_epoch
+        return True
 
     def _prefer(self, position: _Position, broker_id: int) -> None:
         """Read a follower from now on; one whose address is not known yet is not asked about again for a while."""
@@ -350,6 +376,25 @@ class Fetcher:
     def _topic_id(self, partition: TopicPartition) -> str:
         info = self.connection.known(partition.topic)
         return info.topic_id if info else ""
+
+
+def _batches_from(offset: Offset, part: memoryview) -> list[tuple[record.BatchHeader, memoryview]]:
+    """Return the batches of an answer, in which each offset from `offset` on lies in exactly one.
+
+    Raises:
+        CorruptBatchError: a header is wrong, a batch is missing, or none holds `offset`.
+    """
+    batches = list(record.iter_batches(part))
+    expected = batches[0][0].base_offset
+    for header, _ in batches:
+        if header.base_offset != expected:
+            raise CorruptBatchError(f"a batch begins at offset {header.base_offset}, the one before ends at {expected}")
+        expected = header.next_offset
+    if not batches[0][0].base_offset <= offset < expected:
+        raise CorruptBatchError(
+            f"batches from offset {batches[0][0].base_offset} to {expected - 1} came for offset {offset}"
+        )
+    return batches
 
 
 def _truncated(partition: TopicPartition, position: _Position, diverging: DivergingEpoch) -> OffsetOutOfRangeError:

@@ -47,6 +47,8 @@ class GroupMember:
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._keepalive = KeepAlive(link.key)
+        self._refused = 0
+        """How often, since a heartbeat had no news: one that is refused again and again joins again and again."""
         self._refusal: RaftlogError | None = None
         """Why the last heartbeat did not get through."""
         self._tasks = Tasks("group member")
@@ -158,7 +160,9 @@ class GroupMember:
                 await call
         if self.membership.on_response(response):
             self._tell()
-        elif (rest_s := self.membership.interval_ms / 1000 - (loop.time() - started)) > 0:
+            return True
+        self._refused = 0
+        if (rest_s := self.membership.interval_ms / 1000 - (loop.time() - started)) > 0:
             await self._wait(rest_s)
         return True
 
@@ -198,6 +202,9 @@ class GroupMember:
         _log.warning("group %s: %s: %s", self.link.key, error.code, error.message)
         self.membership.on_refusal(error)
         self._tell()
+        self._refused += 1
+        if self._refused > 1:
+            await asyncio.sleep(backoff_ms(self._refused, jitter=random.random()) / 1000)  # noqa: S311
 
     async def _leave(self) -> None:
         """Give everything up: the application has not asked for records for too long."""

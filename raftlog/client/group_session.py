@@ -15,7 +15,7 @@ from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.core.membership import FENCED, GroupMetadata, Membership
 from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
-from raftlog.client.offsets import OffsetAndMetadata, on_the_wire
+from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
 from raftlog.client.reader import PartitionReader
 from raftlog.client.starts import Start
 from raftlog.errors import (
@@ -133,7 +133,8 @@ class GroupSession:
     @property
     def metadata(self) -> GroupMetadata:
         """Return who in the group this is."""
-        return GroupMetadata(self.group_id, self.membership.member_id, self.membership.epoch)
+        read = self._reader.epochs_read.copy()
+        return GroupMetadata(self.group_id, self.membership.member_id, self.membership.epoch, read)
 
     @property
     def must_rebalance(self) -> bool:
@@ -193,6 +194,7 @@ class GroupSession:
         """Commit offsets, one commit after another; see `Consumer.commit`."""
         if not offsets:
             return
+        offsets = with_epochs(offsets, self._reader.epochs_read)
         self.counters.commits += 1
         try:
             await self._commit_in_turn(offsets)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from raftlog import wire
 from raftlog.client.arguments import offset_argument, partition_argument, require_offsets
+from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +43,18 @@ def _full(chosen: Offset | OffsetAndMetadata) -> OffsetAndMetadata:
         offset_argument(chosen.offset)
         return chosen
     return OffsetAndMetadata(offset=offset_argument(chosen))
+
+
+def with_epochs(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata], read: EpochsRead
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets with the epochs of the records before them, where they were read and none is given."""
+    return {
+        partition: replace(chosen, leader_epoch=read.before(partition, chosen.offset))
+        if chosen.leader_epoch == NO_LEADER_EPOCH
+        else chosen
+        for partition, chosen in offsets.items()
+    }
 
 
 def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[CommitOffset, ...]:

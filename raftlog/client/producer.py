@@ -56,7 +56,8 @@ class Producer:
             that no other producer has at the same time. With it, records are sent in a `transaction`.
         transaction_timeout_ms: how long a transaction may take before the cluster aborts it.
         close_timeout_ms: how long leaving the `async with` block may still send what is queued when it is left by
-            Ctrl-C, a time-out or another cancellation; the log says how many records were not acknowledged by then.
+            Ctrl-C, a time-out or another cancellation; the log says how many records were not acknowledged by then. So
+            long, too, a transaction that is left that way may take to be aborted.
     """
 
     @known_options
@@ -144,6 +145,7 @@ class Producer:
                 transactional_id=transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
                 timeout_ms=delivery_timeout_ms,
+                hurry_ms=close_timeout_ms,
                 flush=self.flush,
                 discard=self._discard,
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from raftlog import record
 from raftlog.client.chunk import Chunk
 from raftlog.client.connection import Connection
+from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.fetching import Failure, Fetcher
 from raftlog.client.starts import Start, offset_at
 from raftlog.errors import CorruptBatchError, ErrorCode
@@ -44,6 +45,7 @@ class PartitionReader:
         """Of the next record that will be returned."""
         self.epochs: dict[TopicPartition, LeaderEpoch] = {}
         """In which the last record that was returned was written, as far as it is known."""
+        self.epochs_read = EpochsRead()
         self._tables = record.NamedTables()
         self.ready: deque[Record] = deque()
         """What an iteration has not handed out yet: records of one partition, without gaps."""
@@ -63,6 +65,7 @@ class PartitionReader:
             self._drop_ready(partition)
             self.positions[partition] = offset
             self.epochs[partition] = (epochs or {}).get(partition, NO_LEADER_EPOCH)
+            self.epochs_read.begin(partition, offset, self.epochs[partition])
             self.fetcher.seek(partition, offset, self.epochs[partition])
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
@@ -71,6 +74,7 @@ class PartitionReader:
             self._drop_ready(partition)
             self.positions.pop(partition, None)
             self.epochs.pop(partition, None)
+            self.epochs_read.forget(partition)
             self._tables.forget(partition)
             self.fetcher.forget(partition)
 
@@ -153,6 +157,7 @@ class PartitionReader:
         self.positions[chunk.partition] = chunk.position
         if chunk.leader_epoch >= 0:
             self.epochs[chunk.partition] = chunk.leader_epoch
+            self.epochs_read.read(chunk.partition, chunk.position, chunk.leader_epoch)
 
     def keep_ready(self, records: list[Record]) -> None:
         """Hand records of one partition out one by one: a record counts as returned once it is."""

@@ -97,7 +97,8 @@ class Routing(Generic[H]):
                     async with asyncio.timeout(max(0, left_ms) / 1000):
                         if last is not None:
                             await asyncio.sleep(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
-                        await self._connection.topic(topic)
+                        asked = self._last_partition(topic)
+                        await self._connection.topic(topic, partition=asked)
                 except TimeoutError:
                     self._expire(topic, last)
                 except RetriableError as error:
@@ -105,9 +106,14 @@ class Routing(Generic[H]):
                 except RaftlogError as error:
                     self._fail_all(topic, error)
                 else:
-                    self._route_all(topic)
+                    if self._last_partition(topic) <= asked:  # Else another one has come meanwhile.
+                        self._route_all(topic)
         finally:
             self._asking.pop(topic, None)
+
+    def _last_partition(self, topic: str) -> int:
+        """Return the highest partition that a waiting record names."""
+        return max((unrouted.partition or 0 for unrouted in self._waiting[topic]), default=0)
 
     def _route_all(self, topic: str) -> None:
         for unrouted in self._waiting.pop(topic):

@@ -6,6 +6,7 @@ What may be sent, and what an answer means, is decided in `core.partition_queue`
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import defaultdict
@@ -42,6 +43,7 @@ from raftlog.wire.data import (
 if TYPE_CHECKING:
     from raftlog.wire.transactions import TransactionalProducer
 
+_log = logging.getLogger(__name__)
 MAX_WAIT_S = 0.1
 PRODUCER_ID = ""
 """In place of a topic's name: what is asked for is a producer id."""
@@ -78,6 +80,8 @@ class Sender:
         self._wake = asyncio.Event()
         self.is_awake = False
         """It will look at what is queued by itself."""
+        self._outlived: set[str] = set()
+        """Topics of which it was said that records were older than their retention."""
         self._settled = asyncio.Event()
         """Set whenever some record got its outcome, or is no longer on its way."""
 
@@ -251,6 +255,8 @@ class Sender:
         now = _now_ms()
         if isinstance(result, ProduceResult) and result.error is None:
             failed = self._accumulator.on_acknowledged(partition, batch, now)
+            if result.outlived_retention_ms >= 0:
+                self._warn_of_retention(partition.topic, result.outlived_retention_ms)
             self._counters.records_acknowledged += len(batch.records)
             acknowledge(batch.handles, batch.records.timestamps, partition, result.base_offset)
         else:
@@ -259,6 +265,17 @@ class Sender:
                 self._connection.forget_leader_of([partition.topic])
             failed = self._accumulator.on_refused(partition, batch, error, now, jitter=random.random())  # noqa: S311
         self._fail(failed)
+
+    def _warn_of_retention(self, topic: str, retention_ms: int) -> None:
+        """Say once for each topic that what is acknowledged does not stay."""
+        if topic not in self._outlived:
+            self._outlived.add(topic)
+            _log.warning(
+                "%s: records were sent whose timestamps are older than the topic's retention_ms (%d): the cluster "
+                "deletes them soon after it has acknowledged them. Raise retention_ms, or set retention_by=append_time",
+                topic,
+                retention_ms,
+            )
 
     def _unroutable(self, partitions: Iterable[TopicPartition], error: RaftlogError, now_ms: int) -> None:
         for partition in partitions:

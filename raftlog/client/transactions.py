@@ -17,7 +17,7 @@ from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 from raftlog.client.connection import Connection
 from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.core.membership import GroupMetadata
-from raftlog.client.offsets import OffsetsToCommit, full, on_the_wire
+from raftlog.client.offsets import OffsetsToCommit, full, on_the_wire, with_epochs
 from raftlog.errors import (
     ErrorCode,
     FencedError,
@@ -63,6 +63,7 @@ class TransactionManager:
         flush: returns once every queued record has an outcome.
         discard: fails what is queued; returns once nothing is on its way.
         timeout_ms: how long the coordinator may take to answer, attempts included.
+        hurry_ms: how long it may take to abort a transaction that is left by a cancellation.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class TransactionManager:
         transactional_id: str,
         transaction_timeout_ms: int,
         timeout_ms: int,
+        hurry_ms: int,
         flush: Callable[[], Awaitable[None]],
         discard: Callable[[RaftlogError], Awaitable[None]],
     ) -> None:
@@ -84,6 +86,7 @@ class TransactionManager:
         self._connection = connection
         self._transaction_timeout_ms = transaction_timeout_ms
         self._timeout_ms = timeout_ms
+        self._hurry_s = hurry_ms / 1000
         self._producer: TransactionalProducer | None = None
         self._failure: RaftlogError | None = None
         self._has_offsets = False
@@ -167,7 +170,7 @@ class TransactionManager:
             group_id=group.group_id,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.producer_epoch,
-            offsets=on_the_wire(full(offsets)),
+            offsets=on_the_wire(with_epochs(full(offsets), group.epochs_read)),
             member_id=group.member_id,
             member_epoch=group.member_epoch,
         )
@@ -219,10 +222,34 @@ class TransactionManager:
             await self._abort()
             raise self._aborted() from error
 
-    async def abort(self) -> None:
+    async def abort(self, *, is_hurried: bool = False) -> None:
         """Have nothing count. Does not fail: who cannot be told now is told when the next transaction begins."""
         if self.state in ("in transaction", "failed", "ending"):
-            await self._abort()
+            await (self._abort_in_a_hurry() if is_hurried else self._abort())
+
+    async def _abort_in_a_hurry(self) -> None:
+        try:
+            async with asyncio.timeout(self._hurry_s):
+                await self._abort()
+        except TimeoutError:
+            _log.warning(
+                "transaction of %r: could not be aborted within %.1f s; the next one begins with that",
+                self.transactional_id,
+                self._hurry_s,
+            )
+            self.state = "new"
+
+    def explain(self, error: BaseException | None) -> None:
+        """Say, after an abort, what a refusal meant by which a leader ended the block.
+
+        A leader refuses the epoch of a transaction that has timed out as it does that of a replaced producer; only the
+        coordinator knows which.
+
+        Raises:
+            FencedError: PRODUCER_FENCED.
+        """
+        if self.state == "fenced" and isinstance(error, FencedError) and error.code in _FENCING:
+            raise self._fenced() from error
 
     async def abort_commit(self) -> None:
         """Abort after a commit that was cancelled.
@@ -231,11 +258,11 @@ class TransactionManager:
             TransactionInDoubtError: the coordinator had been asked to commit, and does not say that it has aborted.
         """
         if not self._was_asked:
-            await asyncio.shield(self.abort())
+            await asyncio.shield(self.abort(is_hurried=True))
             return
         if self.state == "ending":
             try:
-                await asyncio.shield(self._abort())
+                await asyncio.shield(self._abort_in_a_hurry())
             except asyncio.CancelledError as error:
                 raise self._in_doubt_error() from error
         if self._ended != "aborted":
@@ -357,7 +384,9 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            await asyncio.shield(self._manager.abort())
+            is_hurried = not issubclass(kind, Exception)  # Cancelled, Ctrl-C, the program's end.
+            await asyncio.shield(self._manager.abort(is_hurried=is_hurried))
+            self._manager.explain(error)
             return
         try:
             await self._manager.commit()

@@ -98,6 +98,10 @@ class BrokerConfig:
     default_replication_factor: int = 3
     """The replicas of a topic created without a number; fewer brokers means fewer replicas."""
     max_request_bytes: int = 64 << 20
+    max_connections: int = 10_000
+    """Connections of each listener; fewer if the process may not open so many files."""
+    max_connections_per_address: int = 5_000
+    """Connections of each listener from one IP address."""
     max_inflight_requests: int = 1_024
     max_inflight_bytes: int = 256 << 20
     """Produce bytes in memory at once; more are answered 429."""
@@ -109,6 +113,8 @@ class BrokerConfig:
     checkpoint_interval_ms: int = 5_000
     producer_id_expiration_ms: int = 86_400_000
     """An idempotent producer that has not written to a partition for this long is forgotten there."""
+    producer_id_min_idle_ms: int = 180_000
+    """No producer is forgotten for want of room before it has not written for this long: new ones are refused."""
     max_producer_ids: int = 10_000
     """Producers that one partition remembers; the one that wrote longest ago is forgotten first."""
     max_open_segments: int = 1_000
@@ -136,6 +142,13 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         self._require_internal_topics()
+        if self.producer_id_min_idle_ms < 0:
+            raise ConfigError(
+                f"broker.producer_id_min_idle_ms must be at least 0, received {self.producer_id_min_idle_ms}"
+            )
+        for name in ("max_connections", "max_connections_per_address", "max_producer_ids"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"broker.{name} must be at least 1, received {getattr(self, name)}")
         if self.log_cleaner_backoff_ms < 1:
             raise ConfigError(
                 f"broker.log_cleaner_backoff_ms must be at least 1, received {self.log_cleaner_backoff_ms}"

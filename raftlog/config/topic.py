@@ -14,8 +14,10 @@ from raftlog.schema import from_plain
 MIN_SEGMENT_BYTES = 4096
 MAX_MESSAGE_BYTES = 64 << 20
 _DECIMAL = re.compile(r"-?\d+\.\d+")
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 CleanupPolicy: TypeAlias = Literal["delete", "compact", "compact,delete"]
+RetentionBy: TypeAlias = Literal["event_time", "append_time"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,13 @@ class TopicConfig:
     segment_bytes: int = 256 << 20
     segment_ms: int = 7 * 86_400_000
     retention_ms: int = 7 * 86_400_000
+    retention_by: RetentionBy = "event_time"
+    """What `retention_ms` counts from: the records' own times, or when their segment was last written to."""
     retention_bytes: int = -1
+    message_timestamp_before_max_ms: int = -1
+    """How far a record's time may lie before the leader's clock when a client sends it."""
+    message_timestamp_after_max_ms: int = 3_600_000
+    """How far it may lie after the leader's clock."""
     file_delete_delay_ms: int = 60_000
     """How long a segment that was dropped stays on disk, renamed."""
     cleanup_policy: CleanupPolicy = "delete"
@@ -59,6 +67,9 @@ class TopicConfig:
         _require(self.segment_ms >= 1, "segment_ms", "at least 1", self.segment_ms)
         _require(self.retention_ms >= -1, "retention_ms", "-1 or more", self.retention_ms)
         _require(self.retention_bytes >= -1, "retention_bytes", "-1 or more", self.retention_bytes)
+        before, after = self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms
+        _require(before >= -1, "message_timestamp_before_max_ms", "-1 or more", before)
+        _require(after >= -1, "message_timestamp_after_max_ms", "-1 or more", after)
         _require(self.file_delete_delay_ms >= 0, "file_delete_delay_ms", "0 or more", self.file_delete_delay_ms)
         self._require_cleaning()
 
@@ -101,7 +112,7 @@ def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | i
 
 def typed_if_text(value: object) -> object:
     """Return the number or truth that a text stands for, as command lines give them; all else as it is."""
-    if isinstance(value, str) and value.removeprefix("-").isdigit():
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
     if isinstance(value, str) and _DECIMAL.fullmatch(value):
         return float(value)

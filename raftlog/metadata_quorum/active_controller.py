@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -42,6 +43,7 @@ from raftlog.wire.controller import (
     RegisterBrokerResponse,
 )
 from raftlog.wire.metadata import CreateTopicRequest
+from raftlog.wire.producer_ids import KEY_BYTES
 
 _log = logging.getLogger(__name__)
 SUSPICIOUS_SILENCE_MS = 800
@@ -154,7 +156,7 @@ class Controller:
             alive = self._sessions.alive(request.broker_id, self._clock.monotonic_ms())
             return decide_registration(image, request, cluster_id=self.cluster_id, session_alive=alive)
 
-        epoch, offset = await self._writer.decide(decide)
+        epoch, offset = await self._writer.decide(decide, vital=True)
         broker_epoch = offset if epoch is None else epoch
         self._sessions.heard(request.broker_id, self._clock.monotonic_ms())
         _log.info("broker %d registered in epoch %d", request.broker_id, broker_epoch)
@@ -162,20 +164,20 @@ class Controller:
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """Keep a broker's session."""
-        response, _ = await self._writer.decide(lambda image: decide_heartbeat(image, request))
+        response, _ = await self._writer.decide(lambda image: decide_heartbeat(image, request), vital=True)
         self._sessions.heard(request.broker_id, self._clock.monotonic_ms())
         return response
 
     async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
-        response, _ = await self._writer.decide(lambda image: decide_alter_partitions(image, request))
+        response, _ = await self._writer.decide(lambda image: decide_alter_partitions(image, request), vital=True)
         return response
 
     async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
-        response, _ = await self._writer.decide(lambda image: decide_damaged_replicas(image, request))
+        response, _ = await self._writer.decide(lambda image: decide_damaged_replicas(image, request), vital=True)
         return response
 
     async def producer_ids(self, request: ProducerIdBlockRequest) -> ProducerIdBlock:
-        response, _ = await self._writer.decide(lambda image: decide_producer_ids(image, request))
+        response, _ = await self._writer.decide(lambda image: decide_producer_ids(image, request, draw_key=_draw_key))
         return response
 
     async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
@@ -236,7 +238,7 @@ class Controller:
 
     async def _fence(self, broker_id: BrokerId, broker_epoch: int, why: str) -> None:
         try:
-            await self._writer.decide(lambda image: decide_fence(image, broker_id, broker_epoch))
+            await self._writer.decide(lambda image: decide_fence(image, broker_id, broker_epoch), vital=True)
             _log.warning("broker %d fenced: %s", broker_id, why)
         except RaftlogError as error:
             _log.warning("cannot fence broker %d: %s", broker_id, error.message)
@@ -250,3 +252,7 @@ class Controller:
                     await self._writer.decide(decide_rebalance)
                 except RaftlogError as error:
                     _log.warning("cannot rebalance leaders: %s", error.message)
+
+
+def _draw_key() -> str:
+    return os.urandom(KEY_BYTES).hex()

@@ -6,8 +6,6 @@ import asyncio
 import logging
 from pathlib import Path
 
-from aiohttp import web
-
 from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError
 from raftlog.metadata_quorum.active_controller import Controller
@@ -16,11 +14,20 @@ from raftlog.metadata_quorum.quorum import PySyncObjQuorum
 from raftlog.metadata_quorum.seam import Quorum
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.serving.admission import Admission
+from raftlog.serving.connections import ConnectionLimits
+from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
+from raftlog.serving.listener import AiohttpListener
 from raftlog.wire.admin import QuorumResponse, VoterStatus
 
 _log = logging.getLogger(__name__)
 MIN_KEY_BYTES = 32
 _PROBE_TIMEOUT_S = 0.5
+MAX_CONNECTIONS = 10_000
+MAX_REQUESTS = 4_096
+"""Each broker has a few at once, one of which waits for metadata."""
+MAX_BODIES_BYTES = 128 << 20
+DRAIN_S = 1.0
 
 
 class ControllerNode:
@@ -48,7 +55,7 @@ class ControllerNode:
         self.routes = ControllerRoutes(
             self.controller, voters, self._tasks, self._describe_quorum, hosts=config.own_hosts
         )
-        self._runner: web.AppRunner | None = None
+        self._listener: AiohttpListener | None = None
 
     async def start(self, *, serve: bool = True) -> None:
         """Serve, recover, and join the quorum; without `serve`, a broker in the same process serves `routes`.
@@ -60,11 +67,8 @@ class ControllerNode:
         assert address is not None
         try:
             if serve:
-                self._runner = web.AppRunner(
-                    self.routes.application(), handler_cancellation=True, access_log=None, auto_decompress=False
-                )
-                await self._runner.setup()
-                await web.TCPSite(self._runner, address.host, address.port, reuse_address=True).start()
+                self._listener = self._make_listener()
+                await self._listener.start(address)
             await self.controller.start()
             await self.quorum.start()
         except OSError as error:
@@ -77,11 +81,19 @@ class ControllerNode:
 
     async def close(self) -> None:
         """Stop serving, and leave the quorum."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.close()
         await self._tasks.close()
         await self.controller.close()
         await self.quorum.close()
+
+    def _make_listener(self) -> AiohttpListener:
+        limits = RequestLimits(max_body_bytes=MAX_INTERNAL_JSON_BYTES, max_json_bytes=MAX_INTERNAL_JSON_BYTES)
+        inflight = InflightLimits(max_requests=MAX_REQUESTS, max_bytes=MAX_BODIES_BYTES)
+        app = self.routes.application()
+        app.middlewares.append(Admission(inflight, limits).middleware)
+        connections = ConnectionLimits("internal", total=MAX_CONNECTIONS, per_address=MAX_CONNECTIONS // 2)
+        return AiohttpListener(app, limits=limits, connections=connections, drain_s=DRAIN_S)
 
     def _make_quorum(self, data_dir: Path) -> Quorum:
         config = self._config

@@ -30,6 +30,7 @@ from raftlog.metadata_quorum.controller.elections import unclean_elections
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import BeginEpoch, Command, Record, encode_command, encode_decision
 from raftlog.metadata_quorum.seam import Quorum
+from raftlog.metadata_quorum.turns import Turns
 from raftlog.model import ControllerId, Offset
 from raftlog.runtime import Tasks
 
@@ -38,6 +39,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 MAX_COMMAND_BYTES = 400 << 10
 """Below the engine's limit; a larger decision becomes several commands."""
+MAX_WAITING = 1_024
+"""Requests that wait for a decision, apart from those that keep the cluster alive."""
 _RETRY_S = 0.05
 
 
@@ -68,7 +71,7 @@ class DecisionWriter:
         self._on_epoch = on_epoch
         self._tasks = tasks
         self._quorum: Quorum | None = None
-        self._writing = asyncio.Lock()
+        self._writing = Turns(max_waiting=MAX_WAITING)
         self._epoch: int | None = None
         self._sequence = 0
         self._next_read: asyncio.Task[Offset] | None = None
@@ -92,34 +95,54 @@ class DecisionWriter:
             self._tasks.spawn(self._begin_epoch(), name="begin epoch")
 
     async def decide(
-        self, decide: Callable[[MetadataImage], Decision[R]], *, confirm: bool = False
+        self, decide: Callable[[MetadataImage], Decision[R]], *, confirm: bool = False, vital: bool = False
     ) -> tuple[R, Offset]:
         """Decide on the newest image, commit, and answer; also return the offset of the decision.
 
         Args:
-            confirm: even an answer that changes nothing, or a refusal, must come from the controller in charge: commit
-                an empty command first. Without it, such an answer may rest on an image that others have moved on from.
+            confirm: even an answer that changes nothing, or a refusal, must come from the controller in charge, which
+                a commit proves: one for all who ask meanwhile. Without it, such an answer may rest on an image that
+                others have moved on from.
+            vital: decide before those who are not: without it the cluster would not stay alive.
 
         Raises:
+            OverloadedError: too many wait already; nothing was done.
             StaleRouteError: another controller decides; nothing was done.
             UnknownOutcomeError: it may take effect later.
         """
-        async with self._writing:
+        refusal: RaftlogError | None = None
+        async with self._writing.turn(vital=vital):
             epoch = self._require_active()
             image = self._image()
             try:
                 decision = await self._aside(decide, image)
-            except RaftlogError:
-                if confirm:
-                    await self._commit(epoch, ())
-                raise
-            if not decision.records and not confirm:
-                return decision.response, image.offset
-            unclean = unclean_elections(image, decision.records)
-            offset = await self._commit(epoch, decision.records)
-            for said in unclean:
-                _log.error("%s", said)
-            return decision.response, offset
+            except RaftlogError as error:
+                refusal = error
+            else:
+                if decision.records:
+                    unclean = unclean_elections(image, decision.records)
+                    offset = await self._commit(epoch, decision.records)
+                    for said in unclean:
+                        _log.error("%s", said)
+                    return decision.response, offset
+        offset = await self._still_in_charge(epoch) if confirm else image.offset
+        if refusal is not None:
+            raise refusal
+        return decision.response, offset
+
+    async def _still_in_charge(self, epoch: int) -> Offset:
+        """Return an offset that was committed after a decision of `epoch` was made, in the same epoch.
+
+        Raises:
+            RetriableError: another controller may have decided in between; nothing was done.
+        """
+        offset = await self.read()
+        if self._epoch != epoch:
+            raise RetriableError(
+                f"controller {self._node_id} was replaced while it decided; nothing was done",
+                code=ErrorCode.QUORUM_NOT_AVAILABLE,
+            )
+        return offset
 
     async def read(self) -> Offset:
         """Return the offset that a linearizable read must have applied: one commit for all who ask meanwhile."""
@@ -128,7 +151,7 @@ class DecisionWriter:
         return await asyncio.shield(self._next_read)
 
     async def _confirm(self) -> Offset:
-        async with self._writing:
+        async with self._writing.turn(vital=True):
             self._next_read = None  # Who asks from here on must not be told of an earlier commit.
             return await self._commit(self._require_active(), ())
 
@@ -165,7 +188,7 @@ class DecisionWriter:
 
     async def _begin_epoch(self) -> None:
         assert self._quorum is not None
-        async with self._writing:
+        async with self._writing.turn(vital=True):
             while self.leader == self._node_id and self._epoch is None:
                 records = (BeginEpoch(controller_id=self._node_id), *self._first_records(self._image()))
                 command = Command(controller_epoch=-1, sequence=-1, records=records)

@@ -16,6 +16,7 @@ from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
 from raftlog.metadata_quorum.image_codec import digest
 from raftlog.model import Address, ControllerId
 from raftlog.runtime import Tasks
+from raftlog.serving.admission import read_received
 from raftlog.wire import media, paths
 from raftlog.wire.admin import AdminResponse, DigestResponse, QuorumResponse, ReadRequest
 from raftlog.wire.codec import decode_json, encode_json
@@ -32,7 +33,6 @@ from raftlog.wire.origins import Origins
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_WATCH_MS = 30_000
-MAX_BODY_BYTES = 8 << 20
 
 
 class ControllerRoutes:
@@ -61,7 +61,7 @@ class ControllerRoutes:
 
     def application(self) -> web.Application:
         """Return the aiohttp application; a broker in the same process may add its own routes."""
-        app = web.Application(middlewares=[self._errors], client_max_size=MAX_BODY_BYTES)
+        app = web.Application(middlewares=[self._errors])
         app.router.add_get(paths.LIVEZ, self.livez)
         app.router.add_get(paths.READYZ, self.readyz)
         app.router.add_get(paths.CONTROLLER, self.describe)
@@ -138,7 +138,7 @@ class ControllerRoutes:
         self, app: web.Application, path: str, cls: type[T], act: Callable[[T], Coroutine[Any, Any, object]]
     ) -> None:
         async def handle(request: web.Request) -> web.Response:
-            command = decode_json(cls, await request.read())
+            command = decode_json(cls, await read_received(request))
             # Shielded: a decision whose caller has hung up must still be seen through.
             return _json(await asyncio.shield(self._tasks.spawn(act(command), name=path, awaited=True)))
 

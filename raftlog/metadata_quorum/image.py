@@ -60,6 +60,10 @@ class MetadataImage:
     quotas: Mapping[tuple[str, str], Quota] = field(default_factory=dict)
     """By user and client id."""
     next_producer_id: ProducerId = 0
+    """The number of the next one; see `raftlog/wire/producer_ids.py`."""
+    producer_id_key: str = ""
+    plain_producer_ids: ProducerId = 0
+    """Ids below it were given before there was a key, and are their numbers."""
 
     def topic(self, name: str) -> TopicImage | None:
         """Return the topic of that name, if there is one now."""

@@ -19,15 +19,18 @@ from raftlog.model import Acl, BrokerRegistration, PartitionState, Quota, UserCr
 from raftlog.schema import from_plain, to_plain
 
 T = TypeVar("T")
-_SCALARS = ("offset", "controller_id", "controller_epoch", "last_sequence", "next_producer_id", "feature_level")
+_SCALARS = ("offset", "controller_id", "controller_epoch", "last_sequence", "next_producer_id")
+_LATER_SCALARS = ("feature_level", "plain_producer_ids")
+"""Images of earlier versions lack them."""
 _COLUMNS = ("partition", *PartitionState.__slots__)
 _NUMBERS = frozenset(("partition", "leader", "leader_epoch", "partition_epoch"))
 
 
 def image_to_plain(image: MetadataImage) -> dict[str, Any]:
     """Return the image as plain data for `encode_json`."""
-    plain: dict[str, Any] = {name: getattr(image, name) for name in _SCALARS}
+    plain: dict[str, Any] = {name: getattr(image, name) for name in (*_SCALARS, *_LATER_SCALARS)}
     plain["cluster_id"] = image.cluster_id
+    plain["producer_id_key"] = image.producer_id_key
     plain["pending"] = [record_to_plain(record) for record in image.pending]
     plain["brokers"] = list(image.brokers.values())
     plain["broker_configs"] = {str(broker): dict(configs) for broker, configs in image.broker_configs.items()}
@@ -66,8 +69,10 @@ def image_from_plain(plain: Mapping[str, Any]) -> MetadataImage:
         topics = [_topic_from_plain(topic, plain.get("columns", ())) for topic in plain["topics"]]
         quotas = _several(Quota, plain.get("quotas", ()))
         return MetadataImage(
-            **{name: int(plain[name]) for name in _SCALARS if name in plain or name != "feature_level"},
+            **{name: int(plain[name]) for name in _SCALARS},
+            **{name: int(plain[name]) for name in _LATER_SCALARS if name in plain},
             cluster_id=str(plain.get("cluster_id", "")),
+            producer_id_key=bytes.fromhex(plain.get("producer_id_key", "")).hex(),
             pending=tuple(_records(plain.get("pending", ()))),
             brokers={broker.broker_id: broker for broker in brokers},
             broker_configs={int(broker): configs for broker, configs in plain.get("broker_configs", {}).items()},

@@ -31,8 +31,10 @@ from raftlog.schema import from_plain
 from raftlog.wire.codec import decode_plain, encode_json
 
 FORMAT_VERSION = 1
-FEATURE_LEVEL = 1
+FEATURE_LEVEL = 2
 """The highest level of the metadata's features that this version understands, and gives to new clusters."""
+KEYED_PRODUCER_IDS = 2
+"""From this level on producer ids are shuffled by a key: brokers that do not know it would invent ids."""
 ConfigValue: TypeAlias = str | int | float | bool
 ALL_BROKERS: BrokerId = -1
 """Stands for every broker in dynamic broker settings."""
@@ -195,9 +197,11 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateProducerIds:
-    """Producer ids below `next_producer_id` have been given away."""
+    """Producer ids with numbers below `next_producer_id` have been given away."""
 
     next_producer_id: ProducerId
+    key: str = ""
+    """In hex: it shuffles the ids that are given from now on; drawn once."""
 
 
 Record: TypeAlias = (

@@ -87,6 +87,8 @@ class Delta:
     def _allocate_producer_ids(self, record: r.AllocateProducerIds) -> None:
         known = self._scalars.get("next_producer_id", self._before.next_producer_id)
         self._scalars["next_producer_id"] = max(known, record.next_producer_id)
+        if record.key and not self._scalars.get("producer_id_key", self._before.producer_id_key):
+            self._scalars |= {"producer_id_key": record.key, "plain_producer_ids": known}
 
     def _register_broker(self, record: r.RegisterBroker) -> None:
         fields = {name: getattr(record, name) for name in r.RegisterBroker.__slots__ if name != "broker_epoch"}

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPartition
 from raftlog.partition.replica import Replica
-from raftlog.runtime import Clock
+from raftlog.runtime import Clock, in_turns
 from raftlog.wire.controller import (
     AlterPartition,
     AlterPartitionResult,
@@ -50,7 +50,7 @@ class IsrKeeper:
         *,
         broker_id: BrokerId,
         broker_epoch: Callable[[], BrokerEpoch],
-        leaders: Callable[[], Iterable[Replica]],
+        leaders: Callable[[], Mapping[TopicIdPartition, Replica]],
         brokers: Callable[[], Mapping[BrokerId, BrokerRegistration]],
         controller: AlterPartitionPort,
         clock: Clock,
@@ -93,14 +93,14 @@ class IsrKeeper:
 
     async def check(self) -> None:
         """Propose what has to change, and take in the answers."""
-        leaders = {replica.assignment.key: replica for replica in self._leaders()}
+        leaders = self._leaders()
         self._forget_settled(leaders)
         eligible = {
             broker.broker_id: broker.broker_epoch
             for broker in self._brokers().values()
             if not broker.fenced and not broker.in_controlled_shutdown
         }
-        for key, replica in leaders.items():
+        async for key, replica in in_turns(leaders.items(), 256):
             self._propose(key, replica, eligible)
         if not self._in_flight:
             return

@@ -7,27 +7,27 @@ run on the event loop, and none awaits between a decision and its effect on the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import (
     ErrorCode,
-    InvalidRequestError,
     StorageError,
     UnknownOutcomeError,
 )
 from raftlog.model import (
     ACKS_ALL,
+    NO_PRODUCER_ID,
     Acks,
     LeaderEpoch,
     Offset,
     PartitionAssignment,
     PartitionState,
-    ProducerEpoch,
-    ProducerId,
 )
+from raftlog.partition.admission import Admit, RequireGiven, require_admit, require_in_time, require_kind
+from raftlog.partition.core.ages import outlived_retention_ms
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
@@ -45,7 +45,6 @@ from raftlog.runtime import Clock, Tasks
 from raftlog.wire.transactions import TransactionMarker
 
 _log = logging.getLogger(__name__)
-Admit = Callable[[ProducerId, ProducerEpoch], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +55,8 @@ class AppendResult:
     last_offset: Offset
     leader_epoch: LeaderEpoch
     duplicate: bool = False
+    outlived_retention_ms: int = -1
+    """See `ProduceResult`."""
 
 
 class Replica(FollowingReplica):
@@ -63,6 +64,7 @@ class Replica(FollowingReplica):
 
     Args:
         on_isr_hint: called when the ISR may have to change.
+        require_given: awaited before the first batch of a producer that is not known here; None: any id is one.
         producers, on_damage, on_disk_failure: see `ReadableReplica` and `FollowingReplica`.
     """
 
@@ -80,6 +82,7 @@ class Replica(FollowingReplica):
         on_isr_hint: Callable[[], None],
         on_disk_failure: Callable[[StorageError], None],
         on_damage: OnDamage = lambda *_: None,
+        require_given: RequireGiven | None = None,
     ) -> None:
         super().__init__(
             broker_id=broker_id,
@@ -97,14 +100,21 @@ class Replica(FollowingReplica):
         self._topic_defaults = topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._on_isr_hint = on_isr_hint
+        self._require_given = require_given
         self._acknowledged = OffsetWaiters()
         self._held = OffsetWaiters()
+        self._applied: PartitionAssignment | None = None
         self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure)
 
     @property
     def held_end_offset(self) -> Offset:
         """Every record below it is held here, as firmly as the topic's `flush` asks."""
         return self.log.durable_end_offset if self.config.flush == "batch" else self.log.log_end_offset
+
+    def has_applied(self, assignment: PartitionAssignment) -> bool:
+        """Tell whether `apply` would change nothing: images share the states that did not change."""
+        applied = self._applied
+        return applied is not None and applied.state is assignment.state and applied.configs == assignment.configs
 
     def apply(self, assignment: PartitionAssignment) -> None:
         """Take the role that newer metadata gives; older metadata is ignored."""
@@ -124,6 +134,7 @@ class Replica(FollowingReplica):
             if self.config.compacts:
                 self.data_pulse.fire()  # Other replicas, or another policy: what all of them hold may be news.
         self.followers_pulse.fire()
+        self._applied = assignment
 
     def apply_state(self, state: PartitionState) -> None:
         """Take in a state that the controller answered, ahead of the metadata log."""
@@ -144,25 +155,34 @@ class Replica(FollowingReplica):
         """
         await self._admit(batch, acks, admit)
         core = self.require_leader()
-        result = self.append_now(batch, acks=acks)
+        result = self.append_now(batch, acks=acks, of_client=True)
         await self._wait_for(result, core, acks, timeout_ms)
         return result
 
-    def append_now(self, batch: Buffer, *, acks: Acks) -> AppendResult:
-        """Append one batch that is not safe yet; see `append` and `until_replicated`."""
-        core = self.require_leader()
-        header = validate_batch(batch, max_message_bytes=self.config.max_message_bytes)
-        if self.config.compacts:
+    def append_now(self, batch: Buffer, *, acks: Acks, of_client: bool = False) -> AppendResult:
+        """Append one batch that is not safe yet; see `append` and `until_replicated`.
+
+        Args:
+            of_client: a client has chosen its times, so they are checked.
+        """
+        core, config = self.require_leader(), self.config
+        header = validate_batch(batch, max_message_bytes=config.max_message_bytes)
+        if config.compacts:
             require_keys(header, batch)
         if acks == ACKS_ALL:
             core.require_min_isr()
+        now_us = self._clock.wall_us()
         epoch = self.state.leader_epoch
-        if (earlier := self.producers.check(header)) is not None:
+        if (earlier := self.producers.check(header, now_us // 1000)) is not None:
             result = AppendResult(
                 base_offset=earlier.base_offset, last_offset=earlier.last_offset, leader_epoch=epoch, duplicate=True
             )
         else:
+            if of_client:  # Not of a repeat: it was in time when it was appended.
+                require_in_time(header, batch, config, now_us)
             result = self._append_stamped(core, header, _writable(batch))
+            if (outlived_ms := outlived_retention_ms(header.max_timestamp, now_us, config)) >= 0:
+                result = replace(result, outlived_retention_ms=outlived_ms)
         return result
 
     async def until_replicated(self, end_offset: Offset, *, leader_epoch: LeaderEpoch, timeout_ms: int) -> None:
@@ -215,22 +235,16 @@ class Replica(FollowingReplica):
 
     async def _admit(self, batch: Buffer, acks: Acks, admit: Admit | None) -> None:
         header = parse_header(batch)
-        if not header.is_transactional or header.is_control:
+        if header.producer_id == NO_PRODUCER_ID or header.is_control:
             return
-        if acks != ACKS_ALL:
-            raise InvalidRequestError(
-                f"a transaction is as safe as its records: expected acks=all, received acks={acks}",
-                code=ErrorCode.INVALID_REQUIRED_ACKS,
-            )
-        self.require_leader()
-        if not self.producers.begins_transaction(header):
-            return
-        if admit is None:
-            raise InvalidRequestError(
-                "a transactional batch needs the transactional_id of its producer, received none",
-                code=ErrorCode.INVALID_TXN_STATE,
-            )
-        await admit(header.producer_id, header.producer_epoch)
+        require_kind(header, acks)
+        if self._require_given is not None and not self.producers.knows(header.producer_id):
+            self.require_leader()
+            await self._require_given(header.producer_id)
+        if header.is_transactional:
+            self.require_leader()
+            if self.producers.begins_transaction(header):
+                await require_admit(admit)(header.producer_id, header.producer_epoch)
 
     def _append_stamped(
         self, core: LeaderCore, header: BatchHeader, batch: bytearray | memoryview, marker: Marker | None = None

@@ -19,6 +19,7 @@ from raftlog.model import (
     TopicId,
     TopicIdPartition,
 )
+from raftlog.partition.admission import RequireGiven
 from raftlog.partition.cleaning import CleanerSettings, LogCleaner
 from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
@@ -40,13 +41,15 @@ from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.partition.strays import Strays
 from raftlog.partition.upkeep import Upkeep, sync_and_checkpoint
 from raftlog.record.batch import Buffer
-from raftlog.runtime import Clock, Tasks
+from raftlog.runtime import Clock, Tasks, in_turns
 from raftlog.transport import HttpSession
 from raftlog.wire.data import FetchRequest
 from raftlog.wire.repair import RepairRequest, RepairResponse
 from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
 
 _log = logging.getLogger(__name__)
+OPENED_AT_ONCE = 64
+"""Logs, at most: each ends in a few turns of the event loop, and thousands at once would be one long turn."""
 
 
 class ReplicaManager:
@@ -73,6 +76,7 @@ class ReplicaManager:
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
         damage_port: DamagePort | None = None,
         repair_patience_s: float = PATIENCE_S,
+        require_given: RequireGiven | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = -1
@@ -81,6 +85,7 @@ class ReplicaManager:
         self._replication = replication
         self._clock = clock
         self._producer_limits = producer_limits or ProducerLimits()
+        self._require_given = require_given
         self._files = FilePool(max_open_segments)
         self._on_disk_failure = on_disk_failure
         self._tasks = Tasks(f"broker {broker_id}")
@@ -139,7 +144,7 @@ class ReplicaManager:
         self.isr = IsrKeeper(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
-            leaders=lambda: [replica for replica in self._replicas.values() if replica.core is not None],
+            leaders=lambda: {key: replica for key, replica in self._replicas.items() if replica.core is not None},
             brokers=lambda: self._brokers,
             controller=controller,
             clock=clock,
@@ -201,17 +206,20 @@ class ReplicaManager:
             self._brokers = brokers
             wanted = {assignment.key: assignment for assignment in assignments}
             self._strays.note_assigned(wanted.keys())
-            for key in [key for key in self._replicas if key not in wanted]:
+            async for key in in_turns(key for key in self._replicas if key not in wanted):
                 self._drop(key)
             self._forget_offline(wanted)
             damaged = self._close_damaged(wanted)
             # Replicas that are open change their roles at once: opening others may take long.
-            self._apply_to_open(wanted)
+            await self._apply_to_open(wanted)
             for assignment, reason in damaged:
                 await self._heal(assignment, reason)
             if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
-                await asyncio.gather(*(self._open(assignment) for assignment in new))
-                self._apply_to_open(wanted)
+                for start in range(0, len(new), OPENED_AT_ONCE):
+                    await asyncio.gather(
+                        *(self._open(assignment) for assignment in new[start : start + OPENED_AT_ONCE])
+                    )
+                await self._apply_to_open(wanted)
             if complete:
                 await self._strays.remove(wanted.keys())
                 if all(isinstance(error, DamagedDataError) for error in self.offline.values()):
@@ -340,6 +348,7 @@ class ReplicaManager:
                 on_isr_hint=self.isr.hint,
                 on_disk_failure=self._on_disk_failure,
                 on_damage=self.repairs.begin_open,
+                require_given=self._require_given,
             )
         except BaseException:
             log.close()
@@ -358,7 +367,7 @@ class ReplicaManager:
             if (failed := self._offline.get(key)) is None:
                 return True
             await self._open(failed[0], hopeless=hopeless)
-            self._apply_to_open({key: failed[0]})
+            await self._apply_to_open({key: failed[0]})
         self.isr.hint()
         return key not in self._offline
 
@@ -411,10 +420,15 @@ class ReplicaManager:
         if isinstance(error, FailedSyncError):
             self._on_disk_failure(error)
 
-    def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
-        for key, assignment in wanted.items():
-            if (replica := self._replicas.get(key)) is not None:
-                replica.apply(assignment)
+    async def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
+        """Give each replica that is open the role that it has now; most of them have it already."""
+        changed = [
+            (replica, assignment)
+            for key, assignment in wanted.items()
+            if (replica := self._replicas.get(key)) is not None and not replica.has_applied(assignment)
+        ]
+        async for replica, assignment in in_turns(changed, 32):
+            replica.apply(assignment)
         self._direct_fetchers()
 
     def _forget_offline(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:

@@ -20,6 +20,8 @@ Served = tuple[FetchResult, bytes | FileRange]
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Which follower should be read instead, from the leader's replica, the consumer's rack and its offset."""
 
+_TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
+
 
 def _nobody(_: Replica, __: str, ___: Offset) -> None:
     return None
@@ -33,7 +35,9 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
     pulses = []
-    for asked in request.partitions:
+    for number, asked in enumerate(request.partitions, 1):
+        if number % _TURN_PARTITIONS == 0:
+            await asyncio.sleep(0)
         try:
             pulses.append(find(asked.topic, asked.partition, asked.topic_id).visible_pulse)
         except RaftlogError:
@@ -41,18 +45,22 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
     with listening(pulses) as event:
         while True:
             event.clear()
-            results = _read_all(find, request, prefer)
+            results = await _read_all(find, request, prefer)
             enough = sum(len(data) for _, data in results) >= request.min_bytes
             said = any(_says_something(result) for result, _ in results)
             if enough or said or not await wait_until(event, deadline):
                 return results
 
 
-def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:
-    results, left = [], request.max_bytes
+async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:
+    results, left, turn = [], request.max_bytes, 0
     for asked in request.partitions:
+        if turn >= _TURN_BYTES:
+            turn = 0
+            await asyncio.sleep(0)  # All of them together may take longer than others should wait.
         result, data = _read(find, asked, left, prefer, request.isolation)
         left -= len(data)
+        turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
         results.append((result, data))
     return results
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from raftlog.errors import RaftlogError, StorageError
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
-from raftlog.runtime import Clock
+from raftlog.runtime import Clock, in_turns
 
 _log = logging.getLogger(__name__)
 
@@ -34,11 +34,12 @@ class Upkeep:
         """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
         while True:
             await asyncio.sleep(self._checkpoint_interval_s)
-            due = [(replica, write) for replica in self._replicas() if (write := _plan_checkpoint(replica))]
+            planned = [(replica, _plan_checkpoint(replica)) async for replica in in_turns(self._replicas(), 256)]
+            due = [(replica, write) for replica, write in planned if write is not None]
             if due:
                 for replica, failed in await asyncio.to_thread(_write_checkpoints, due):
                     replica.on_storage_failure(failed)
-            for replica in self._replicas():
+            async for replica in in_turns(self._replicas(), 256):
                 replica.sync_soon()
 
     async def retain_regularly(self) -> None:

@@ -1,7 +1,8 @@
 """The payload: one encapsulated Arrow IPC RecordBatch message of a constant schema.
 
 The schema is never sent, because both sides know it. Reading is zero-copy: columns point into the batch's bytes.
-Readers check both checksums first (`verify_payload_crc`): bytes that a broker has validated cannot hurt pyarrow.
+Readers check both checksums first (`verify_payload_crc`), and trust nobody for the rest: pyarrow is shown only what has
+passed `check_structure`, unpacks no more than a batch may hold, and then checks every row.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from raftlog.record.batch import (
 from raftlog.record.compute import pc
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches, readable_batches
 from raftlog.record.model import Compression, Headers, NewRecord, Record, RecordColumns
+from raftlog.record.structure import check_structure
 
 HEADERS_TYPE = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=True)])
@@ -43,6 +45,9 @@ READ_SCHEMA = pa.schema([pa.field("offset", pa.int64(), nullable=False), *SCHEMA
 
 COMPACTED_SCHEMA = SCHEMA.append(pa.field("offset_delta", pa.int32(), nullable=False))
 """The payload of a compacted batch: `offset_delta` is a record's offset minus the batch's base offset, and grows."""
+
+MAX_UNPACKED_BYTES = 64 << 20
+"""No topic takes batches that unpack to more: `max_message_bytes` is at most this."""
 
 _SCHEMA_MESSAGE_BYTES = {len(schema): schema.serialize().size for schema in (SCHEMA, COMPACTED_SCHEMA)}
 _OFFSET_DELTA = len(SCHEMA)
@@ -153,19 +158,46 @@ def to_arrow(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
     """Return the batch's rows, pointing into its bytes: by `SCHEMA`, or by `COMPACTED_SCHEMA` of a compacted batch.
 
     Raises:
-        CorruptBatchError: the payload is not a record batch of this schema.
+        CorruptBatchError: the payload is not a record batch of this schema, or unpacks to more than
+            `MAX_UNPACKED_BYTES`.
     """
-    schema = COMPACTED_SCHEMA if header.is_compacted else SCHEMA
     if header.is_empty:
         return _NO_ROWS
+    if (unpacked := check_structure(header, batch)) > MAX_UNPACKED_BYTES:
+        raise CorruptBatchError(
+            f"batch at offset {header.base_offset}: the payload would unpack to {unpacked} bytes; no batch has more "
+            f"than {MAX_UNPACKED_BYTES}"
+        )
+    return rows_of(header, batch)
+
+
+def rows_of(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
+    """Return the rows of a batch that has some and whose payload passed `check_structure`.
+
+    Raises:
+        CorruptBatchError: the payload's contents are wrong.
+    """
     payload = pa.py_buffer(memoryview(batch)[HEADER_BYTES : header.batch_length])
     try:
-        rows = pa.ipc.read_record_batch(payload, schema)
+        rows = pa.ipc.read_record_batch(payload, COMPACTED_SCHEMA if header.is_compacted else SCHEMA)
+        rows.validate(full=True)
+    except pa.ArrowMemoryError as error:
+        raise MemoryError(str(error)) from None  # It says nothing of the batch.
     except (pa.ArrowException, OSError) as error:
-        raise CorruptBatchError(f"batch at offset {header.base_offset}: payload is no record batch: {error}") from None
-    if rows.num_rows != header.record_count:
-        raise CorruptBatchError(f"the header counts {header.record_count} records, the payload holds {rows.num_rows}")
+        raise CorruptBatchError(f"batch at offset {header.base_offset}: the payload is damaged: {error}") from None
+    entries = rows.column(3).values
+    keys, values = entries.field(0), entries.field(1)
+    if rows.column(0).null_count or entries.null_count or keys.null_count:
+        raise CorruptBatchError("a timestamp, a header or a header's key is null")
+    if not len(entries) and not (_begins_at_0(keys) and _begins_at_0(values)):
+        raise CorruptBatchError("a column without rows has offsets that point behind its end")
     return rows
+
+
+def _begins_at_0(empty: pa.Array) -> bool:
+    """Whether a column of bytes without rows may be written again: Arrow's writer cuts its data at the first offset."""
+    offsets = empty.buffers()[1]
+    return offsets is None or not any(memoryview(offsets)[:4])
 
 
 def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Offset = 0) -> pa.RecordBatch:

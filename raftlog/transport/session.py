@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -22,6 +23,8 @@ from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
 
 T = TypeVar("T")
 PIECE_BYTES = 256 << 10
+MAX_ANSWER_BYTES = 256 << 20
+"""Of answers that are not raw batches; the metadata of 100,000 partitions is a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,8 @@ class HttpSession:
             RaftlogError: what the peer answered, in its own class.
         """
         url = f"http://{self._dial.get(str(address), str(address))}{path}"
-        headers = {"Accept": accept, media.DEADLINE_MS: str(timeout_ms)}
+        headers = {"Accept": accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}
+        _require_name(self.dialled(address).host)
         parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
         if method == "POST" and path in paths.RAW and query is None:
             fields = [*headers.items(), ("Content-Type", content_type)]
@@ -122,7 +126,7 @@ class HttpSession:
                 allow_redirects=False,
                 middlewares=(_send_once,) if method in ("PUT", "DELETE") else (),
             ) as response:
-                return _answer(method, url, response.status, await response.read())
+                return _answer(method, url, response.status, await _read(method, url, response))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise UnreachableError(f"cannot connect to {address} ({url}): {error}") from error
         except TimeoutError as error:
@@ -159,7 +163,7 @@ class HttpSession:
         if self._session is None:
             asyncio.get_running_loop()
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, ttl_dns_cache=60)
-            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, trust_env=False)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, trust_env=False)
         return self._session
 
 
@@ -186,6 +190,32 @@ async def _pieces(parts: Sequence[Buffer]) -> AsyncIterator[Buffer]:
         view = memoryview(part)
         for start in range(0, len(view), PIECE_BYTES):
             yield view[start : start + PIECE_BYTES]
+
+
+@lru_cache(maxsize=1_024)
+def _require_name(host: str) -> None:
+    """Check that a host can be looked up.
+
+    Raises:
+        UnreachableError: nobody can be called that.
+    """
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise UnreachableError(f"cannot connect to {host!r:.80}: it is no host's name ({error})") from None
+
+
+async def _read(method: str, url: str, response: aiohttp.ClientResponse) -> bytes:
+    """Return the whole body: at most `MAX_ANSWER_BYTES`, and as it was sent, since a little may unpack to a lot."""
+    if (encoding := response.headers.get("Content-Encoding", "identity")) != "identity":
+        raise PeerAnswerError(f"{method} {url}: the answer is encoded by {encoding!r:.40}, which was not asked for")
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            response.close()
+            raise PeerAnswerError(f"{method} {url}: the answer has more than {MAX_ANSWER_BYTES} bytes")
+    return bytes(body)
 
 
 def _answer(method: str, url: str, status: int, content: Buffer) -> Answer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from raftlog.transport import pacing
@@ -39,8 +39,8 @@ class FilePart(Protocol):
         """
         ...
 
-    def read(self) -> bytes:
-        """Return all of it."""
+    def read(self, start: int = 0, count: int | None = None) -> bytes:
+        """Return `count` bytes from `start` on, fewer at the end; all that follow if None."""
         ...
 
 
@@ -139,10 +139,9 @@ class Outlet:
 
     async def _send_through_transport(self, parts: Sequence[Part]) -> None:
         for part in parts:
-            view = memoryview(part if isinstance(part, bytes | bytearray | memoryview) else part.read())
-            for start in range(0, len(view), PIECE_BYTES):
+            for piece in pieces_of(part, PIECE_BYTES):
                 self._require_open()
-                self._transport.write(view[start : start + PIECE_BYTES])
+                self._transport.write(piece)
                 while self._paused:
                     await self._wait()
                     self._require_open()
@@ -181,6 +180,17 @@ class Outlet:
         # The transport's socket is closed after it has said so: its number is another connection's from then on.
         if self._lost or self._transport.is_closing():
             raise ConnectionResetError("the connection is closed")
+
+
+def pieces_of(part: Part, size: int) -> Iterator[Buffer]:
+    """Cut a part into pieces of at most `size` bytes; one that lies in a file is read piece by piece."""
+    if isinstance(part, bytes | bytearray | memoryview):
+        view = memoryview(part)
+        for start in range(0, len(view), size):
+            yield view[start : start + size]
+    else:
+        for start in range(0, len(part), size):
+            yield part.read(start, size)
 
 
 def _after(pieces: list[memoryview], written: int) -> list[memoryview]:

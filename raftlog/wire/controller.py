@@ -152,10 +152,12 @@ class ProducerIdBlockRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlock:
-    """`count` producer ids from `first` on, never given to anyone else."""
+    """`count` producer ids with numbers from `first` on, never given to anyone else."""
 
     first: ProducerId
     count: int
+    key: str = ""
+    """In hex: what shuffles them; empty in clusters whose feature level is 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

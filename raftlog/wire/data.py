@@ -17,6 +17,7 @@ from raftlog.model import (
     TopicId,
 )
 from raftlog.wire.errors import WireError
+from raftlog.wire.producer_ids import require_identity
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
 MAX_REQUEST_PARTITIONS = 10_000
@@ -57,6 +58,8 @@ class ProduceResult:
     duplicate: bool = False
     """The same batch was appended before: these are the offsets it got then."""
     leader_epoch: LeaderEpoch = -1
+    outlived_retention_ms: int = -1
+    """The topic's `retention_ms`, if even the newest record of the batch is older: it is deleted soon."""
     error: WireError | None = None
 
 
@@ -184,6 +187,9 @@ class ProducerIdResponse:
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch = 0
+
+    def __post_init__(self) -> None:
+        require_identity(self.producer_id, self.producer_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

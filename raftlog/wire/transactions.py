@@ -8,9 +8,10 @@ from raftlog.errors import InvalidRequestError
 from raftlog.model import ProducerEpoch, ProducerId, TopicId
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset
+from raftlog.wire.producer_ids import MOST, require_identity
 
 SET_SEPARATOR = "::"
-_MOST = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
+_MOST = {**MOST, "coordinator_epoch": (1 << 31) - 1}
 
 
 def set_of(transactional_id: str) -> str:
@@ -42,6 +43,9 @@ class TransactionalProducer:
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
+
+    def __post_init__(self) -> None:
+        require_identity(self.producer_id, self.producer_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,7 +211,8 @@ class RangeFetch:
         """Return where to go on after a loss, if losses are allowed."""
         partition = self.wanted.topic_partition
         if self.options.fail_on_data_loss:
-            raise data_loss(partition, f"offset {offset} cannot be read: {error.message}") from error
+            why = f"offset {offset} cannot be read: {error.message}; a frame or view that is used again is planned once"
+            raise data_loss(partition, f"{why}: load() it again") from error
         start = self.wanted.end
         if isinstance(error, OffsetOutOfRangeError):
             ends = (await cluster.log_ends((partition,), self.options.isolation))[partition]

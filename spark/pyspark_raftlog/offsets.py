@@ -12,14 +12,18 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pyspark_raftlog.parsing import AtTime, Position, PositionSpec
 from raftlog.errors import ConfigError, OffsetOutOfRangeError
 from raftlog.model import Offset, TopicPartition
 
 Positions: TypeAlias = dict[TopicPartition, Offset]
-JsonPositions: TypeAlias = dict[str, dict[str, Offset]]
+JsonPositions: TypeAlias = dict[str, dict[str, Any]]
+TopicIds: TypeAlias = dict[str, str]
+"""By the topic's name. A topic that was deleted and recreated has another id."""
+TOPIC_IDS = "@topicIds"
+"""Stands beside the topics' names in a position; no topic can be called that."""
 
 
 class LogEnds(NamedTuple):
@@ -254,15 +258,21 @@ def limit_bytes(
 # JSON: what Spark keeps in the checkpoint.
 
 
-def encode_positions(positions: Mapping[TopicPartition, Offset]) -> JsonPositions:
-    """Return positions in the checkpoint's form, always in the same order."""
+def encode_positions(positions: Mapping[TopicPartition, Offset], topic_ids: Mapping[str, str] = {}) -> JsonPositions:
+    """Return positions in the checkpoint's form, always in the same order.
+
+    Args:
+        topic_ids: which topics the offsets are of, where that is known.
+    """
     encoded: JsonPositions = {}
     for topic, partition in sorted(positions):
         encoded.setdefault(topic, {})[str(partition)] = positions[TopicPartition(topic, partition)]
+    if ids := {topic: topic_ids[topic] for topic in encoded if topic_ids.get(topic)}:
+        encoded[TOPIC_IDS] = ids
     return encoded
 
 
-def decode_positions(encoded: Mapping[str, Mapping[str, Offset]]) -> Positions:
+def decode_positions(encoded: Mapping[str, Mapping[str, Any]]) -> Positions:
     """Read positions back from a checkpoint.
 
     Raises:
@@ -272,7 +282,24 @@ def decode_positions(encoded: Mapping[str, Mapping[str, Offset]]) -> Positions:
         return {
             TopicPartition(topic, int(partition)): int(offset)
             for topic, by_partition in encoded.items()
+            if topic != TOPIC_IDS
             for partition, offset in by_partition.items()
         }
     except (AttributeError, TypeError, ValueError):
         raise ConfigError(f"the checkpoint holds no raftlog offsets: {encoded!r:.200}") from None
+
+
+def decode_topic_ids(encoded: Mapping[str, Mapping[str, Any]]) -> TopicIds:
+    """Read back which topics a position's offsets are of; checkpoints of older versions do not say."""
+    return {topic: str(topic_id) for topic, topic_id in encoded.get(TOPIC_IDS, {}).items()}
+
+
+def recreated_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """Return the topics that have another id than before."""
+    return {topic for topic, topic_id in before.items() if now.get(topic, topic_id) != topic_id}
+
+
+def without_recreated(positions: Positions, recreated: Iterable[str]) -> Positions:
+    """Return positions for a query that goes on with the new topics: from their beginning."""
+    begun_anew = set(recreated)
+    return {key: 0 if key.topic in begun_anew else offset for key, offset in positions.items()}

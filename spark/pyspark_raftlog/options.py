@@ -73,6 +73,8 @@ class SourceOptions(ConnectionOptions):
     max_records_per_partition: int | None = None
     include_headers: bool = False
     fetch_bytes: int = 8 << 20
+    push_down_predicate: bool = False
+    """A batch query may fetch less than everything; see `RaftlogReader`."""
 
     @property
     def rack(self) -> str:
@@ -140,6 +142,7 @@ KNOWN_OPTIONS = (
     "includeHeaders",
     "timeoutMs",
     "fetchBytes",
+    "pushDownPredicate",
 )
 
 
@@ -173,6 +176,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
         include_headers=given.take("includeHeaders", parse_bool, False),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
         fetch_bytes=given.take("fetchBytes", parse_size, 8 << 20),
+        push_down_predicate=given.take("pushDownPredicate", parse_bool, False),
     )
 
 

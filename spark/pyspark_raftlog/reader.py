@@ -37,15 +37,21 @@ class RangePartition(InputPartition):  # type: ignore[misc] # pyspark is untyped
 
 
 class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untyped here
-    """One batch query."""
+    """One batch query.
+
+    Spark keeps one plan for each frame or view (`PythonDataSourceV2.readInfo`), and filters that it pushes down replace
+    it: whatever else is read from the same frame, with other filters or none, finds what those have left. So filters
+    are used only where the user has said that the frame is read once (`pushDownPredicate`).
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_projection(schema)
         self._options = options
         self._schema = schema
         self.pruning = Pruning()
-        self.pushFilters = PushFilters(self)
-        """An attribute and not a method: see `PushFilters`."""
+        if options.push_down_predicate:
+            self.pushFilters = PushFilters(self)
+            """An attribute and not a method: see `PushFilters`."""
 
     def partitions(self) -> list[RangePartition]:
         loop = background()

@@ -33,12 +33,16 @@ from pyspark_raftlog.offsets import (
     JsonPositions,
     LogEnds,
     Positions,
+    TopicIds,
     data_loss,
     decode_positions,
+    decode_topic_ids,
     encode_positions,
     expand,
     ranges_between,
+    recreated_topics,
     require_readable,
+    without_recreated,
 )
 from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.progress import GroupProgress
@@ -67,7 +71,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         check_projection(schema)
         self._options = options
         self._schema = schema
-        self._topic_ids: dict[str, str] = {}
+        self._topic_ids: TopicIds = {}
         self._latest: Positions = {}
         self._available_now = False
         self._target: Positions | None = None
@@ -77,7 +81,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     def initialOffset(self) -> JsonPositions:
         loop = background()
-        return encode_positions(loop.run(self._initial(loop.cluster(self._options))))
+        return encode_positions(loop.run(self._initial(loop.cluster(self._options))), self._topic_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Say whether there is a limit at all: Spark knows no composite, so `latestOffset` applies ours itself."""
@@ -92,19 +96,22 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Return where the next batch ends. Everything before `start` is processed."""
         loop = background()
         cluster = loop.cluster(self._options)
-        positions = decode_positions(start)
+        positions, ids = decode_positions(start), decode_topic_ids(start)
         # An AvailableNow run may end right after this call, and nothing may be left in the background then.
         self._progress.publish(cluster, positions, wait=self._available_now)
         limited = not isinstance(limit, ReadAllAvailable)
-        return encode_positions(loop.run(self._next_end(cluster, positions, limited=limited)))
+        end = loop.run(self._next_end(cluster, positions, ids, limited=limited))
+        return encode_positions(end, self._topic_ids)
 
     def reportLatestOffset(self) -> JsonPositions | None:
         """Return how far each log can be read: Spark shows it in the query's progress, see `pyspark_raftlog.lag`."""
         return encode_positions(self._latest) if self._latest else None
 
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
-        ranges = ranges_between(decode_positions(start), decode_positions(end))
-        return plan_tasks(ranges, self._options, self._topic_ids)
+        # By the ids of the position: a batch that is planned again reads the topics that it was planned for.
+        before, ids = decode_topic_ids(start), decode_topic_ids(end)
+        begins = without_recreated(decode_positions(start), recreated_topics(before, ids))
+        return plan_tasks(ranges_between(begins, decode_positions(end)), self._options, ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
@@ -116,8 +123,12 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def stop(self) -> None:
         """Do nothing: connections belong to the process."""
 
-    async def _next_end(self, cluster: Cluster, positions: Positions, *, limited: bool) -> Positions:
-        ends = await self._ends_after(cluster, positions)
+    async def _next_end(self, cluster: Cluster, positions: Positions, ids: TopicIds, *, limited: bool) -> Positions:
+        ends = await self._settled_ends(cluster, positions, ids)
+        positions = without_recreated(positions, recreated_topics(ids, self._topic_ids))
+        if not self._available_now and positions == _reach(positions, ends):
+            await cluster.wait_for_records(positions, max_wait_ms=IDLE_WAIT_MS, isolation=self._options.isolation)
+            ends = await self._settled_ends(cluster, positions, self._topic_ids)
         target = self._bounded(_reach(positions, ends), positions)
         if not limited:
             return target
@@ -125,7 +136,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             await cluster.wait_for_records(
                 target, max_wait_ms=min(wait_ms, IDLE_WAIT_MS), isolation=self._options.isolation
             )
-            ends = await self._settled_ends(cluster, positions)
+            ends = await self._settled_ends(cluster, positions, self._topic_ids)
             target = _reach(positions, ends)
             if self._admission.hold_back_ms(positions, target):
                 return positions
@@ -156,19 +167,19 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._latest = {key: log.end for key, log in ends.items()}
         return ends
 
-    async def _ends_after(self, cluster: Cluster, positions: Positions) -> dict[TopicPartition, LogEnds]:
-        """Return how far each log reaches, after waiting for news if there are none."""
-        ends = await self._settled_ends(cluster, positions)
-        if self._available_now or positions != _reach(positions, ends):
-            return ends
-        await cluster.wait_for_records(positions, max_wait_ms=IDLE_WAIT_MS, isolation=self._options.isolation)
-        return await self._settled_ends(cluster, positions)
+    async def _settled_ends(
+        self, cluster: Cluster, positions: Positions, ids: TopicIds
+    ) -> dict[TopicPartition, LogEnds]:
+        """Return how far each log reaches, once every log is there and reaches the stream's own position.
 
-    async def _settled_ends(self, cluster: Cluster, positions: Positions) -> dict[TopicPartition, LogEnds]:
-        """Return how far each log reaches, once every log is there and reaches the stream's own position."""
-        ends = await self._ends(cluster)
-        waited_ms = 0
-        while (problems := _problems(positions, ends)) and waited_ms < min(SETTLE_MS, self._options.timeout_ms):
+        Args:
+            ids: of the topics that the positions are of. A broker that is behind may name older ones, for a moment.
+        """
+        ends, waited_ms = await self._ends(cluster), 0
+        patience_ms = min(SETTLE_MS, self._options.timeout_ms)
+        while problems := _problems(positions, ends, recreated_topics(ids, self._topic_ids)):
+            if waited_ms >= patience_ms:
+                break
             await asyncio.sleep(0.1)
             waited_ms += 100
             ends = await self._ends(cluster)
@@ -184,10 +195,14 @@ def _reach(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positio
     return {key: log.next_end(positions.get(key, 0)) for key, log in ends.items()}
 
 
-def _problems(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> dict[TopicPartition, str]:
+def _problems(
+    positions: Positions, ends: dict[TopicPartition, LogEnds], recreated: set[str]
+) -> dict[TopicPartition, str]:
     problems = {}
     for key, offset in sorted(positions.items()):
-        if key not in ends:
+        if key.topic in recreated:
+            problems[key] = f"the topic was deleted and recreated; the stream was at offset {offset} of the one before"
+        elif key not in ends:
             problems[key] = "the partition does not exist any more, or the options no longer name it"
         elif ends[key].next_end(offset) < offset:
             problems[key] = f"the stream is at offset {offset}, the log ends at {ends[key].end}"

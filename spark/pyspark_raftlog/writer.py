@@ -136,8 +136,8 @@ def _begin(
     else:
         producer = loop.run(commits.begin(cluster, member_id, timeout_ms=options.transaction_timeout_ms))
     partitions: dict[str, int] = {}
-    # Tasks take turns from different partitions on, so that small writes spread too.
-    router = Router(columns, options.topic, partitions, turn=producer.producer_id)
+    # Tasks take turns from different partitions on, so that small writes spread too. The last bit of ids is no number.
+    router = Router(columns, options.topic, partitions, turn=producer.producer_id >> 1)
     return WriteAttempt(cluster, producer, router, partitions=partitions)
 
 

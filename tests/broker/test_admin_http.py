@@ -10,6 +10,7 @@ import pytest
 from broker_support import Http, http_to
 
 from raftlog.cli.local_cluster import LocalCluster
+from raftlog.metadata_quorum.records import FEATURE_LEVEL
 
 pytestmark = pytest.mark.cluster
 
@@ -177,8 +178,8 @@ async def test_a_broker_that_serves_is_not_forgotten(http: Http):
 
 async def test_features_and_the_quorum(http: Http):
     features = (await http("GET", "/v1/features")).json
-    assert features == {"feature_level": 1, "max_feature_level": 1}
-    assert (await http("PATCH", "/v1/features", json={"feature_level": 2})).status == 409
+    assert features == {"feature_level": FEATURE_LEVEL, "max_feature_level": FEATURE_LEVEL}
+    assert (await http("PATCH", "/v1/features", json={"feature_level": FEATURE_LEVEL + 1})).status == 409
     quorum = (await http("GET", "/v1/quorum")).json
     roles = sorted(voter["role"] for voter in quorum["voters"])
     assert roles == ["follower", "follower", "leader"]

@@ -120,6 +120,7 @@ async def test_a_registration_that_contradicts_a_living_broker_is_refused(
             "public": str(mine.public),
             "internal": str(mine.internal),
             "storage_id": mine.storage_id,
+            "max_feature_level": mine.max_feature_level,
         }
         reply = await http("POST", f"http://{node.internal}{paths.REGISTER_BROKER}", json={**request, **change})
         assert reply.status in {400, 409}, reply.body

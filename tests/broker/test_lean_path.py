@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
-from raftlog.broker.http import InflightLimits, errors, plain_bodies
-from raftlog.broker.lean import LeanLimits
+from raftlog.broker.http import errors, plain_bodies
 from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Address
 from raftlog.runtime import SystemClock
+from raftlog.serving.admission import Admission
+from raftlog.serving.connections import ConnectionLimits
+from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.wire import media
 
 MAX_BODY = 1 << 20
@@ -65,20 +67,24 @@ Serve = Callable[..., object]
 
 @asynccontextmanager
 async def serving(**limits: float) -> AsyncIterator[Served]:
-    inflight = InflightLimits(max_requests=3, max_bytes=2 * MAX_BODY, max_request_bytes=MAX_BODY)
+    inflight = InflightLimits(max_requests=3, max_bytes=2 * MAX_BODY)
+    settings = RequestLimits(max_body_bytes=MAX_BODY, **limits)  # type: ignore[arg-type]
     served = Served(Address("127.0.0.1", 0), None, inflight)  # type: ignore[arg-type]
     routes = [
         RawRoute(path="/echo", form=media.FRAME, handler=served.echo),
         RawRoute(path="/wait", form=media.FRAME, handler=served.wait),
         RawRoute(path="/fail/{how}", form=media.FRAME, handler=served.fail),
     ]
-    app = web.Application(middlewares=[errors, plain_bodies, inflight.middleware], client_max_size=MAX_BODY)
+    admission = Admission(inflight, settings, batches=[route.path for route in routes])
+    app = web.Application(middlewares=[errors, plain_bodies, admission.middleware])
     app.router.add_get("/hello", hello)
     for route in routes:
         route.add_to(app)
-    lean = LeanRoutes(routes, limits=inflight, count=lambda *seen: served.counted.append(seen))
-    settings = LeanLimits(max_body_bytes=MAX_BODY, **limits)  # type: ignore[arg-type]
-    served.listener = Listener(app, lean, limits=settings, clock=SystemClock(), drain_s=1.0)
+    lean = LeanRoutes(routes, inflight=inflight, count=lambda *seen: served.counted.append(seen))
+    served.connections = ConnectionLimits("test", total=1_000, per_address=1_000)
+    served.listener = Listener(
+        app, lean, limits=settings, connections=served.connections, clock=SystemClock(), drain_s=1.0
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         served.address = Address("127.0.0.1", probe.getsockname()[1])
@@ -328,7 +334,7 @@ async def test_who_hangs_up_is_forgotten(half: bool):
 async def test_who_hangs_up_amid_a_body_is_forgotten():
     async with serving() as served, connected(served) as (_, writer):
         writer.write(post("/echo", b"abc", length=1_000))
-        await until(lambda: served.limits.bytes == 1_000)
+        await until(lambda: served.limits.bytes == 3)  # What has arrived.
         writer.transport.abort()
         await until(lambda: served.limits.bytes == served.limits.requests == 0)
         assert served.bodies == []

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from raftlog.broker.admin_gate import AdminGate
 from raftlog.broker.http import errors
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.metadata_quorum.image import MetadataImage
@@ -43,7 +44,13 @@ class Listener:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[tuple[SimpleNamespace, TestClient[Any, Any]]]:
-    context = SimpleNamespace(channel=Controllers(), listener=Listener(), config=SimpleNamespace(node_id=1), image=None)
+    context = SimpleNamespace(
+        channel=Controllers(),
+        listener=Listener(),
+        config=SimpleNamespace(node_id=1),
+        image=None,
+        admin_gate=AdminGate(),
+    )
     app = web.Application(middlewares=[errors])
     TopicRoutes(context).add_to(app)  # type: ignore[arg-type]
     async with TestClient(TestServer(app)) as client:

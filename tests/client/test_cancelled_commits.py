@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftlog.client.transactions import TransactionManager
-from raftlog.errors import ErrorCode, InvalidRequestError, TransactionInDoubtError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, TransactionInDoubtError
 from raftlog.wire import paths
 from raftlog.wire.transactions import TransactionalProducer
 
@@ -35,11 +35,14 @@ class Managed(TransactionManager):
             Sent(),
             transactional_id="id",
             transaction_timeout_ms=1_000,
-            timeout_ms=1_000,
+            timeout_ms=60_000,
+            hurry_ms=50,
             flush=flush,
             discard=discard,
         )
         self.refusal: Exception | None = None
+        self.is_silent = False
+        """Abortions are not answered either."""
         self.asked = asyncio.Event()
         self.said: list[bool] = []
 
@@ -47,7 +50,7 @@ class Managed(TransactionManager):
         if path == paths.END_TRANSACTION:
             self.said.append(body.committed)
             self.asked.set()
-            if body.committed:
+            if body.committed or self.is_silent:
                 await asyncio.Event().wait()
             if self.refusal is not None:
                 raise self.refusal
@@ -107,3 +110,48 @@ async def test_a_time_out_during_the_commit_tells_of_the_doubt():
     with pytest.raises(TransactionInDoubtError):
         async with asyncio.timeout(0.05):
             await run(manager)
+
+
+async def test_leaving_by_a_cancellation_waits_for_a_silent_coordinator_for_a_short_time(
+    caplog: pytest.LogCaptureFixture,
+):
+    manager = Managed(nothing)
+    manager.is_silent = True
+
+    async def work() -> None:
+        async with manager.transaction():
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(work(), 0.01)
+    assert (manager.said, manager.state) == ([False], "new")
+    assert "could not be aborted within 0.1 s" in caplog.text
+
+
+async def test_a_commit_that_was_cancelled_before_a_silent_coordinator_is_in_doubt():
+    manager = Managed(nothing)
+    manager.is_silent = True
+    task = asyncio.ensure_future(run(manager))
+    await manager.asked.wait()
+    task.cancel()
+
+    async with asyncio.timeout(10):
+        with pytest.raises(TransactionInDoubtError):
+            await task
+    assert (manager.said, manager.state) == ([True, False], "new")
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_an_epoch_that_a_leader_refuses_is_explained_by_the_coordinator(is_replaced: bool):
+    """It refuses the epoch of a transaction that has timed out as well: that producer may go on."""
+    manager = Managed(nothing)
+    refused = FencedError("an older epoch", code=ErrorCode.INVALID_PRODUCER_EPOCH)
+    manager.refusal = FencedError("a newer producer", code=ErrorCode.INVALID_PRODUCER_EPOCH) if is_replaced else None
+
+    with pytest.raises(FencedError) as caught:
+        async with manager.transaction():
+            raise refused
+
+    expected = ErrorCode.PRODUCER_FENCED if is_replaced else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (caught.value.code, manager.state) == (expected, "fenced" if is_replaced else "ready")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,10 +22,11 @@ from raftlog.errors import (
     OffsetOutOfRangeError,
     OverloadedError,
     RaftlogError,
+    RetriableError,
     UnknownOutcomeError,
 )
 from raftlog.model import Address, TopicPartition
-from raftlog.wire.metadata import TopicInfo
+from raftlog.wire.metadata import ClientMetadata, TopicInfo
 
 pytestmark = pytest.mark.cluster
 
@@ -328,3 +330,43 @@ async def test_a_producer_and_a_consumer_go_on_when_a_leader_is_killed(tmp_path,
 
     assert sorted(int(record.value or b"") for record in seen) == list(range(60))
     assert {(m.partition, m.offset) for m in sent} == {(record.partition, record.offset) for record in seen}
+
+
+async def test_a_partition_that_the_broker_has_not_heard_of_is_asked_of_the_controllers(
+    shared_cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Brokers learn of new partitions one after another: one may be late, if the news take long."""
+    async with Admin(shared_cluster.bootstrap) as admin, Producer(shared_cluster.bootstrap) as producer:
+        await admin.create_topic(topic_name, partitions=1)
+        await producer.send(topic_name, b"0", partition=0)
+        late = await producer._connection._newest_metadata(f"/v1/metadata?topic={topic_name}")
+        await admin.alter_topic(topic_name, partitions=3)
+
+        async def newest(_: str) -> ClientMetadata:
+            return late
+
+        monkeypatch.setattr(producer._connection, "_newest_metadata", newest)
+        assert (await producer.send(topic_name, b"2", partition=2)).partition == 2
+        with pytest.raises(InvalidRequestError, match="partitions 0 to 2, received 3"):
+            await producer.send(topic_name, b"3", partition=3)
+
+
+async def test_a_partition_that_nobody_knows_is_refused_soon_while_no_controller_answers(
+    url: str, topic_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Records for partitions that are known wait behind the question."""
+    await create(url, topic_name)
+    async with Producer(url) as producer:
+        await producer.send(topic_name, b"0", partition=0)
+        ask = producer._connection.ask_any
+
+        async def without_controllers(cls: type[Any], method: str, path: str, **request: Any) -> Any:
+            if cls is TopicInfo:
+                raise RetriableError("no controller answers")
+            return await ask(cls, method, path, **request)
+
+        monkeypatch.setattr(producer._connection, "ask_any", without_controllers)
+        async with asyncio.timeout(10):
+            with pytest.raises(InvalidRequestError, match="partitions 0 to 0, received 9"):
+                await producer.send(topic_name, b"9", partition=9)
+            assert (await producer.send(topic_name, b"1", partition=0)).offset == 1

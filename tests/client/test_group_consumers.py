@@ -141,7 +141,7 @@ async def test_explicit_commits(url: str, topic_name: str, group: str):
         second = consumer.commit_nowait({(topic_name, 0): OffsetAndMetadata(offset=4, metadata="mine")})
         await asyncio.gather(first, second)
         assert await consumer.committed() == {
-            TopicPartition(topic_name, 0): OffsetAndMetadata(offset=4, metadata="mine")
+            TopicPartition(topic_name, 0): OffsetAndMetadata(offset=4, metadata="mine", leader_epoch=0)
         }
         with pytest.raises(RaftlogError, match="there is no partition"):
             await consumer.commit({("nowhere", 0): 1})
@@ -314,7 +314,9 @@ async def test_a_commit_whose_answer_was_lost_and_that_is_refused_later_may_coun
         async with Consumer(url, topic_name, **options) as other:
             await until(lambda: bool(other.assignment), other)
             assert zombie.group_metadata.member_epoch > 0
-            assert (await other.committed())[TopicPartition(topic_name, 0)] == OffsetAndMetadata(offset=3)
+            assert (await other.committed())[TopicPartition(topic_name, 0)] == OffsetAndMetadata(
+                offset=3, leader_epoch=0
+            )
             proxy.release.set()
             with pytest.raises(UnknownOutcomeError, match=r"may count or not: it is refused now \(UNKNOWN_MEMBER_ID"):
                 await commit

@@ -73,3 +73,23 @@ async def test_a_commit_says_in_which_epoch_was_read_and_who_goes_on_notices_tha
         assert told.value.details == {"diverging_offset": 5, "leader_epoch": first}
     async with Consumer(url, topic_name, auto_offset_reset="latest", **group) as consumer:  # type: ignore[arg-type]
         assert await read(consumer, 5) == [5, 6, 7, 8, 9]  # Not "latest": only what was cut is read anew.
+
+
+async def test_a_bare_offset_is_committed_with_the_epoch_of_the_record_before_it(url: str, topic_name: str):
+    first, second = await two_epochs(url, topic_name)
+    partition = TopicPartition(topic_name, 0)
+    group = {"group_id": f"of-{topic_name}", "enable_auto_commit": False}
+    async with Consumer(url, topic_name, auto_offset_reset="earliest", **group) as consumer:  # type: ignore[arg-type]
+        await read(consumer, 10)
+        found = {}
+        for offset in (3, 5, 6, 10, 11):
+            await consumer.commit({partition: offset})
+            committed = (await consumer.committed())[partition]
+            assert committed is not None
+            found[offset] = committed.leader_epoch
+        assert found == {3: first, 5: first, 6: second, 10: second, 11: -1}
+
+        async with Producer(url, transactional_id=topic_name) as producer, producer.transaction() as transaction:
+            await producer.send(topic_name, b"made of them")
+            await transaction.send_offsets({partition: 4}, consumer.group_metadata)
+        assert (await consumer.committed())[partition] == OffsetAndMetadata(offset=4, leader_epoch=first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +17,11 @@ from raftlog.model import TopicPartition
 from raftlog.record import NewRecord, build_batch
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
+from raftlog.wire.data import ProducerIdResponse
 
 pytestmark = pytest.mark.cluster
 SOON_MS, LATE_MS = 5_000, 86_400_000
 """The first leaves time to send again what was not answered: a producer that is forgotten before that writes twice."""
-STRANGERS = itertools.count(1_000_000)
-"""Producer ids that the cluster has given to nobody."""
 
 
 @pytest.fixture
@@ -41,7 +39,6 @@ async def leader_of(cluster: LocalCluster, topic: str) -> str:
 
 async def until_forgotten(cluster: LocalCluster, topic: str) -> None:
     """Write as another producer, and wait until the leader takes any sequence of it: it wrote last, so it goes last."""
-    somebody = next(STRANGERS)
 
     async def offer(sequence: int) -> bool:
         batch = build_batch([NewRecord(b"probe")], producer_id=somebody, producer_epoch=0, base_sequence=sequence)
@@ -56,6 +53,9 @@ async def until_forgotten(cluster: LocalCluster, topic: str) -> None:
         return True
 
     async with HttpSession() as session, asyncio.timeout(30):
+        (broker,) = parse_bootstrap(cluster.bootstrap.split(",")[0])
+        given = await session.call(ProducerIdResponse, "POST", broker, paths.PRODUCERS, timeout_ms=5_000)
+        somebody = given.producer_id
         assert await offer(0)
         while not await offer(100):
             await asyncio.sleep(0.1)

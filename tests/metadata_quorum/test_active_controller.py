@@ -12,7 +12,7 @@ from raftlog.config import BrokerConfig, ControllerConfig
 from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.image_codec import image_from_plain
-from raftlog.metadata_quorum.records import Command, CreateTopic, encode_command
+from raftlog.metadata_quorum.records import FEATURE_LEVEL, Command, CreateTopic, encode_command
 from raftlog.model import Address
 from raftlog.wire.admin import AdminResponse
 from raftlog.wire.codec import decode_json, encode_json
@@ -67,6 +67,7 @@ class Bench:
                 incarnation_id=f"i{broker}",
                 public=Address("h", 1),
                 internal=Address("h", 2),
+                max_feature_level=FEATURE_LEVEL,
             )
         )
         await self.beat(broker, registered.broker_epoch)
@@ -177,7 +178,12 @@ async def test_a_second_process_is_refused_even_if_it_comes_while_an_epoch_begin
     bench.quorum.hold = asyncio.Event()
     bench.quorum.elect(101)
     request = RegisterBrokerRequest(
-        cluster_id="c", broker_id=1, incarnation_id="second", public=Address("h", 1), internal=Address("h", 2)
+        cluster_id="c",
+        broker_id=1,
+        incarnation_id="second",
+        public=Address("h", 1),
+        internal=Address("h", 2),
+        max_feature_level=FEATURE_LEVEL,
     )
     second = asyncio.ensure_future(bench.controller.register(request))
     await asyncio.sleep(0)

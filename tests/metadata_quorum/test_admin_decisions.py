@@ -142,6 +142,8 @@ class TestFeatures:
     @pytest.mark.parametrize("level", [0, FEATURE_LEVEL + 1])
     def test_levels_that_nobody_knows_or_that_go_back_are_refused(self, level: int):
         image = replay(cluster(), 9, (SetFeatureLevel(level=FEATURE_LEVEL),))
+        newest = {n: replace(broker, max_feature_level=FEATURE_LEVEL) for n, broker in image.brokers.items()}
+        image = replace(image, brokers=newest)
         assert refused(lambda: decide_features(image, FeaturesBody(feature_level=level))) is (
             ErrorCode.UNSUPPORTED_VERSION
         )

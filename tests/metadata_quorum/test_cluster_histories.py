@@ -161,7 +161,8 @@ class Cluster:
 
     def producer_ids(self, broker: int, extra: int) -> Decision:
         epoch = self.image.brokers[broker].broker_epoch if broker in self.image.brokers else -1
-        return decide_producer_ids(self.image, ProducerIdBlockRequest(broker_id=broker, broker_epoch=epoch))
+        request = ProducerIdBlockRequest(broker_id=broker, broker_epoch=epoch)
+        return decide_producer_ids(self.image, request, draw_key=lambda: "ab" * 16)
 
     def check(self, before: MetadataImage) -> None:
         for topic, partition, state in self.image.partitions():

@@ -15,6 +15,8 @@ from raftlog.metadata_quorum.controller.placement import place
 from raftlog.metadata_quorum.controller.producer_ids import decide_producer_ids
 from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_creation, decide_deletion
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.records import KEYED_PRODUCER_IDS, AllocateProducerIds, SetFeatureLevel
+from raftlog.metadata_quorum.replay import replay
 from raftlog.model import NO_LEADER, Address
 from raftlog.wire.controller import (
     AlterPartition,
@@ -340,10 +342,20 @@ def test_producer_ids_are_given_once():
     blocks = []
     for broker in (1, 2, 1):
         epoch = image.brokers[broker].broker_epoch
-        decision = decide_producer_ids(image, ProducerIdBlockRequest(broker_id=broker, broker_epoch=epoch))
-        blocks.append(decision.response.first)
+        request = ProducerIdBlockRequest(broker_id=broker, broker_epoch=epoch)
+        decision = decide_producer_ids(image, request, draw_key=lambda: "ab" * 16)
+        blocks.append((decision.response.first, decision.response.key))
         image = decided(image, decision)
-    assert blocks == [0, 1_000, 2_000]
+        if image.feature_level < KEYED_PRODUCER_IDS:
+            image = replay(image, image.offset + 1, [SetFeatureLevel(level=KEYED_PRODUCER_IDS)])
+    assert blocks == [(0, ""), (1_000, "ab" * 16), (2_000, "ab" * 16)]
+    assert (image.producer_id_key, image.plain_producer_ids) == ("ab" * 16, 1_000)
+
+
+def test_the_key_of_producer_ids_is_drawn_once():
+    image = replay(cluster(), 99, [AllocateProducerIds(next_producer_id=2_000, key="ab" * 16)])
+    again = replay(image, 100, [AllocateProducerIds(next_producer_id=3_000, key="cd" * 16)])
+    assert (again.producer_id_key, again.next_producer_id, again.plain_producer_ids) == ("ab" * 16, 3_000, 0)
 
 
 def test_a_registration_replaces_the_one_before():

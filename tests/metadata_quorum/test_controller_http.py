@@ -13,6 +13,7 @@ from test_active_controller import Bench
 from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError
 from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.image_codec import image_from_plain
+from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.model import Address
 from raftlog.runtime import Tasks
 from raftlog.transport import HttpSession
@@ -65,7 +66,12 @@ class Listener(Bench):
 
     async def registered(self, broker: int) -> int:
         request = RegisterBrokerRequest(
-            cluster_id="c", broker_id=broker, incarnation_id="i", public=Address("h", 1), internal=Address("h", 2)
+            cluster_id="c",
+            broker_id=broker,
+            incarnation_id="i",
+            public=Address("h", 1),
+            internal=Address("h", 2),
+            max_feature_level=FEATURE_LEVEL,
         )
         answer = await self.post(RegisterBrokerResponse, paths.REGISTER_BROKER, request)
         return answer.broker_epoch

@@ -10,7 +10,7 @@ from test_active_controller import Bench
 
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum import decision_writer
-from raftlog.metadata_quorum.records import BeginEpoch, Command, SetFeatureLevel, encode_command
+from raftlog.metadata_quorum.records import FEATURE_LEVEL, BeginEpoch, Command, SetFeatureLevel, encode_command
 from raftlog.wire import paths
 from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest
@@ -124,7 +124,7 @@ async def test_altering_is_done_by_the_active_controller(bench: Bench):
 
 async def test_a_log_of_another_cluster_or_of_a_newer_version_is_not_acted_on(bench: Bench):
     assert bench.controller.image.cluster_id == "c"
-    assert bench.controller.image.feature_level == 1
+    assert bench.controller.image.feature_level == FEATURE_LEVEL
     other = Bench("another")
     with pytest.raises(RaftlogError, match="is of cluster c, this is another"):
         other.controller.load_snapshot(99, bench.controller.take_snapshot())

@@ -38,6 +38,7 @@ FIRST_RECORDS: tuple[r.Record, ...] = (
 RULE = Acl(principal="ann", operation="read", resource_type="topic", resource_name="t")
 EVERY_RECORD: tuple[r.Record, ...] = (
     *FIRST_RECORDS,
+    r.AllocateProducerIds(next_producer_id=2_000, key="ab" * 16),
     r.IdentifyCluster(cluster_id="c"),
     r.SetFeatureLevel(level=1),
     r.RegisterBroker(
@@ -98,7 +99,7 @@ def test_commands_are_read_for_ever():
 def test_images_are_read_for_ever():
     """`image.json` is of the time when partitions were objects, and is never written again."""
     image = with_partition(cluster(), isr=(1, 2), leader=1)
-    everything = replay(image, 7, EVERY_RECORD[:7] + EVERY_RECORD[9:])
+    everything = replay(image, 7, EVERY_RECORD[:7] + EVERY_RECORD[8:])
     everything = replace(everything, pending=(EVERY_RECORD[1], RULE_RECORD))
 
     assert image_from_plain(orjson.loads((GOLDEN / "image.json").read_bytes())) == image

@@ -8,6 +8,7 @@ from pathlib import Path
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import StorageError
 from raftlog.model import PartitionAssignment, PartitionState
+from raftlog.partition.admission import RequireGiven
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.storage.log import PartitionLog
@@ -33,7 +34,14 @@ class Solo:
     """Broker 1 and its replica of t-<partition>; the replicas are 1, 2 and 3."""
 
     def __init__(
-        self, folder: Path, *, isr: tuple[int, ...] = (1, 2, 3), leader: int = 1, partition: int = 0, **configs: object
+        self,
+        folder: Path,
+        *,
+        isr: tuple[int, ...] = (1, 2, 3),
+        leader: int = 1,
+        partition: int = 0,
+        require_given: RequireGiven | None = None,
+        **configs: object,
     ) -> None:
         self.clock, self.tasks = StillClock(), Tasks("solo")
         self.hints = 0
@@ -59,6 +67,7 @@ class Solo:
             tasks=self.tasks,
             on_isr_hint=self._hint,
             on_disk_failure=self.failures.append,
+            require_given=require_given,
         )
         self.replica.apply(assignment)
 

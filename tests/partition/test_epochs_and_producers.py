@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.errors import ErrorCode, OverloadedError, RaftlogError
 from raftlog.model import MAX_SEQUENCE
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch, truncation_offset
-from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.record import BatchHeader
+from raftlog.record.batch import ATTRIBUTE_COMPACTED
 
 
 @dataclass
@@ -101,8 +102,10 @@ def test_epochs_fence_both_sides():
     assert (behind.value.code, ahead.value.code) == (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-def batch(sequence: int, count: int = 1, *, offset: int = 0, producer: int = 7, epoch: int = 0) -> BatchHeader:
-    return BatchHeader(offset, 72, 0, 0, 1, 0, 0, 0, count, producer, sequence, epoch, 0, 0, count - 1, 0)
+def batch(
+    sequence: int, count: int = 1, *, offset: int = 0, producer: int = 7, epoch: int = 0, crc: int = 0
+) -> BatchHeader:
+    return BatchHeader(offset, 72, 0, 0, 1, 0, 0, crc, count, producer, sequence, epoch, 0, 0, count - 1, 0)
 
 
 def outcome(states: ProducerStates, header: BatchHeader) -> object:
@@ -122,6 +125,45 @@ def test_the_last_five_batches_are_recognised():
     assert outcome(states, batch(12)) == "append"
     assert outcome(states, batch(13)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert outcome(states, batch(10, 1)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_other_records_under_the_same_numbers_are_no_repeat():
+    states = ProducerStates([batch(0, 2, crc=1), batch(2, crc=2)])
+    again = ProducerStates()
+    again.load(states.to_plain())
+
+    for known in (states, again):
+        assert outcome(known, batch(0, 2, crc=1)) == ("duplicate", 0, 1)
+        assert outcome(known, batch(0, 2, crc=2)) == "DUPLICATE_SEQUENCE_NUMBER"
+        assert outcome(known, batch(2, crc=1)) == "DUPLICATE_SEQUENCE_NUMBER"
+
+
+def test_what_was_compacted_or_comes_from_an_old_snapshot_is_known_by_its_numbers():
+    compacted = replace(batch(0, 2, crc=1), attributes=ATTRIBUTE_COMPACTED)
+    plain = ProducerStates([batch(0, 2, crc=1)]).to_plain()
+    plain["producers"][0][3][0].pop()
+    old = ProducerStates()
+    old.load(plain)
+
+    for states in (ProducerStates([compacted]), old):
+        assert outcome(states, batch(0, 2, crc=5)) == ("duplicate", 0, 1)
+
+
+def test_no_producer_is_pushed_out_while_it_may_send_a_batch_again():
+    states = ProducerStates(limits=ProducerLimits(max_producers=2, min_idle_ms=1_000))
+    for producer, now_ms in ((1, 0), (2, 500), (1, 900)):
+        states.on_appended(batch(0 if now_ms < 900 else 1, producer=producer), now_ms)
+
+    def offer(now_ms: int) -> str:
+        try:
+            return "append" if states.check(batch(0, producer=3), now_ms) is None else "duplicate"
+        except OverloadedError as error:
+            return error.code.value
+
+    assert [offer(900), offer(1_499), offer(1_500)] == ["THROTTLING_QUOTA_EXCEEDED"] * 2 + ["append"]
+    states.on_appended(batch(0, producer=3), 1_500)
+    assert outcome(states, batch(1, producer=1))[0] == "duplicate"
+    assert outcome(states, batch(5, producer=2)) == "THROTTLING_QUOTA_EXCEEDED"  # It was forgotten.
 
 
 def test_sequences_wrap():

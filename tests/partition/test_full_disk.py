@@ -11,6 +11,7 @@ from replication_support import World
 
 from raftlog.broker.metrics import Metrics, exposition
 from raftlog.errors import DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
+from raftlog.serving.loop_watch import LoopWatch
 
 
 class FullDisk:
@@ -31,7 +32,7 @@ class FullDisk:
 
 
 def metrics(world: World, broker: int) -> str:
-    return exposition(Metrics(), world.brokers[broker].manager)
+    return exposition(Metrics(), world.brokers[broker].manager, LoopWatch())
 
 
 async def test_a_leader_without_room_appends_nothing_says_so_and_goes_on_when_there_is(

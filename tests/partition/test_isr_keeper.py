@@ -63,7 +63,7 @@ class Desk:
         self.keeper = IsrKeeper(
             broker_id=1,
             broker_epoch=lambda: EPOCHS[1],
-            leaders=lambda: [self.solo.replica] if self.solo.replica.core else [],
+            leaders=lambda: {self.solo.replica.assignment.key: self.solo.replica} if self.solo.replica.core else {},
             brokers=lambda: self.brokers,
             controller=self,
             clock=self.solo.clock,

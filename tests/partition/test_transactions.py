@@ -119,7 +119,7 @@ def test_a_transaction_takes_only_its_own_batches():
 
 
 def test_a_producer_with_a_transaction_under_way_is_never_forgotten():
-    story = Story(ProducerStates(limits=ProducerLimits(expiration_ms=10, max_producers=2)))
+    story = Story(ProducerStates(limits=ProducerLimits(expiration_ms=10, max_producers=2, min_idle_ms=0)))
     story.send(1)
     for producer in (2, 3, 4):
         story.send(producer, transactional=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from raftlog.record import (
     parse_header,
     read_records,
     stamp,
+    structure,
     to_arrow_with_offsets,
     validate_batch,
     verify_payload_crc,
@@ -273,6 +275,75 @@ def test_null_timestamps_are_refused():
 
     with pytest.raises(CorruptBatchError, match="a timestamp, a header or a header's key is null"):
         validate_batch(hostile, max_message_bytes=LIMIT)
+
+
+def test_columns_without_rows_have_nothing_to_point_at():
+    """Arrow's writer cuts a column's bytes at its first offset: what it makes of these, no reader can read."""
+    batch = build_batch([NewRecord(b"hello", None, 1)])
+    assert len(batch) == 616
+    batch[368], batch[600] = 8, 16
+    reseal(batch)
+
+    with pytest.raises(CorruptBatchError, match="a column without rows has offsets"):
+        validate_batch(batch, max_message_bytes=LIMIT)
+    with pytest.raises(CorruptBatchError, match="a column without rows has offsets"):
+        read_records(batch, topic="t", partition=0)
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_readers_unpack_no_more_than_a_batch_may_hold(compression: str):
+    batch = build_batch([NewRecord(b"\x00" * 10_000, timestamp=1)], compression=compression)  # type: ignore[arg-type]
+    declared = struct.pack("<q", 10_000)
+    at = batch.rindex(declared)
+    batch[at : at + 8] = struct.pack("<q", 2 << 30)
+    reseal(batch)
+
+    with pytest.raises(CorruptBatchError, match="would unpack to 21474"):
+        read_records(batch, topic="t", partition=0)
+
+
+def test_layouts_that_are_remembered_are_read_as_those_that_are_not():
+    """The fast way must refuse what the slow one refuses: each number of the metadata is wrong once."""
+    sound = build_batch(RECORDS)
+    (length,) = struct.unpack_from("<i", sound, HEADER_BYTES + 4)
+    metadata = range(HEADER_BYTES + 8, HEADER_BYTES + 8 + length, 4)
+
+    def refusals() -> list[str]:
+        found = []
+        for at in metadata:
+            for value in (0xFFFFFFFF, 0x7FFFFFF8, 8):
+                batch = bytearray(sound)
+                struct.pack_into("<I", batch, at, value)
+                if forget:
+                    structure._layouts.clear()
+                try:
+                    found.append(str(structure.check_structure(parse_header(batch), batch)))
+                except CorruptBatchError as error:
+                    found.append(error.message)
+        return found
+
+    forget = True
+    slow = refusals()
+    forget = False
+    structure._layouts.clear()
+    structure.check_structure(parse_header(sound), sound)
+    assert structure._layouts
+    assert refusals() == slow
+    assert len(set(slow)) > 10
+
+
+def test_no_more_layouts_are_remembered_than_a_few():
+    structure._layouts.clear()
+    for padding in range(200):
+        batch = build_batch([NewRecord(b"x", timestamp=1)])
+        (length,) = struct.unpack_from("<i", batch, HEADER_BYTES + 4)
+        batch[HEADER_BYTES + 8 + length : HEADER_BYTES + 8 + length] = bytes(8 * padding)
+        struct.pack_into("<i", batch, HEADER_BYTES + 4, length + 8 * padding)
+        structure.check_structure(
+            replace(parse_header(build_batch([NewRecord(b"x", timestamp=1)])), batch_length=len(batch)), batch
+        )
+
+    assert sum(map(len, structure._layouts.values())) <= structure._MAX_LAYOUTS
 
 
 def test_walking_over_torn_bytes():

@@ -7,13 +7,13 @@ from typing import Any
 
 from mutating import mutant, told_by
 
-from raftlog.broker import metadata_listener
+from raftlog.broker import metadata_listener, producer_ids
 from raftlog.client import fetching, group_session, producer, transactions
 from raftlog.client.core import delivery_errors
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
 from raftlog.metadata_quorum import replay as replaying
-from raftlog.partition import readable, replica_manager
+from raftlog.partition import admission, readable, replica_manager
 from raftlog.partition.core import producers
 from raftlog.partition.replica import Replica
 
@@ -22,7 +22,32 @@ from raftlog.partition.replica import Replica
 
 @mutant
 def repeats_are_appended(patch: Any) -> None:
-    patch(producers.ProducerStates, "check", lambda self, header: None)
+    patch(producers.ProducerStates, "check", lambda self, header, now_ms: None)
+
+
+@mutant
+@told_by("tests/partition/test_epochs_and_producers.py")
+def a_repeat_is_known_by_its_numbers_alone(patch: Any) -> None:
+    known = producers.AppendedBatch.is_repeated_by
+    patch(producers.AppendedBatch, "is_repeated_by", lambda self, header: known(replace(self, payload_crc=-1), header))
+
+
+@mutant
+@told_by("tests/partition/test_epochs_and_producers.py")
+def newcomers_push_out_who_may_send_again(patch: Any) -> None:
+    patch(producers.ProducerStates, "_require_room", lambda self, producer_id, now_ms: None)
+
+
+@mutant
+@told_by("tests/broker/test_producer_ids.py")
+def any_producer_id_was_given(patch: Any) -> None:
+    patch(producer_ids, "numbers_ahead", lambda image, producer_id: -1)
+
+
+@mutant
+@told_by("tests/partition/test_ids_at_leaders.py")
+def anybody_writes_under_a_coordinators_id(patch: Any) -> None:
+    patch(admission, "is_of_transactions", lambda producer_id: False)
 
 
 @mutant

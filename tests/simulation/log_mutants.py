@@ -11,11 +11,21 @@ from mutating import mutant, told_by
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller
 from raftlog.metadata_quorum.controller import brokers
-from raftlog.partition import fetcher, following, record_deletion, replica_manager, replica_serving
-from raftlog.partition.core import leader
+from raftlog.partition import admission, fetcher, following, record_deletion, replica_manager, replica_serving
+from raftlog.partition.core import ages, leader
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage import data_dir, epochs, files, log, log_cuts, log_files, log_segments, recovery, sync
+from raftlog.partition.storage import (
+    data_dir,
+    epochs,
+    files,
+    log,
+    log_cuts,
+    log_files,
+    log_segments,
+    recovery,
+    sync,
+)
 from raftlog.partition.storage.segment import Segment
 
 # Histories.
@@ -66,6 +76,18 @@ def a_restarted_follower_cuts_to_its_high_watermark(patch: Any) -> None:
 @told_by("tests/partition/test_replication.py::test_a_fetch_of_an_earlier_epoch_counts_for_nothing")
 def requests_of_any_leader_epoch_are_served(patch: Any) -> None:
     patch(replica_serving, "require_same_epoch", lambda mine, theirs, partition: None)
+
+
+@mutant
+@told_by("tests/partition/test_times.py")
+def records_of_any_time_are_appended(patch: Any) -> None:
+    patch(admission, "require_timely", lambda header, batch, **limits: None)
+
+
+@mutant
+@told_by("tests/storage/test_retention.py")
+def retention_believes_every_time(patch: Any) -> None:
+    patch(ages, "believed_us", lambda timestamp_us, segment, now_us, config: timestamp_us)
 
 
 @mutant

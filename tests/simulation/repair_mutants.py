@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mutating import mutant, told_by
 
 from raftlog.partition import repair
 from raftlog.partition.core import repair as core_repair
-from raftlog.partition.storage import repair_source
+from raftlog.partition.storage import repair_source, scanning
 from raftlog.partition.storage.repair import ClosedLog
 
 
@@ -36,3 +37,10 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
 def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
     """The recovery point is not moved above the place before it is written."""
     patch(ClosedLog, "_cover", lambda self, end: None)
+
+
+@told_by("tests/storage/test_scanning.py")
+@mutant
+def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
+    """Headers are looked for by matches that consume what they match: a byte like the magic hides the one after it."""
+    patch(scanning, "_MAYBE_HEADER", re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL))

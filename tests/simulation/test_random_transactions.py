@@ -10,8 +10,8 @@ from transaction_mutants import play_seed_with_undecided_records_shown
 
 from simulation.cluster import simulate
 
-SEEDS = (13, 10)
-"""In the second one, one life of a producer asked for its epoch before another, and was answered after it."""
+SEEDS = (13, 44)
+"""The second one has 78 faults and 12 kills, and nine transactions that got through."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

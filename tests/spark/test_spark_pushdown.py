@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -80,7 +81,7 @@ def test_times_are_instants():
 
 
 def test_every_filter_goes_back_to_spark():
-    given = {"bootstrap": "h:1", "subscribe": "t"}
+    given = {"bootstrap": "h:1", "subscribe": "t", "pushDownPredicate": "true"}
     reader = RaftlogReader(parse_options(given).for_batch(), source_schema(include_headers=False))
     filters = [EqualTo(("offset",), 12), EqualTo(("key",), b"k")]
 
@@ -92,7 +93,7 @@ def test_every_filter_goes_back_to_spark():
 
 def test_spark_takes_the_reader_for_one_without_pushdown():
     """Else it refuses the reader while pushdown is off. This is how it looks; the tests below go through Spark."""
-    given = {"bootstrap": "h:1", "subscribe": "t"}
+    given = {"bootstrap": "h:1", "subscribe": "t", "pushDownPredicate": "true"}
     reader = RaftlogReader(parse_options(given).for_batch(), source_schema(include_headers=False))
 
     assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
@@ -120,18 +121,57 @@ QUERIES = {
 }
 
 
+@pytest.fixture(params=[("false", "false"), ("true", "false"), ("true", "true")], ids=["off", "Spark's alone", "on"])
+def pushdown(spark, request) -> Iterator[str]:
+    """Set Spark's option; return ours."""
+    spark.conf.set(PUSHDOWN, request.param[0])
+    yield request.param[1]
+    spark.conf.unset(PUSHDOWN)
+
+
+def frame(spark, log, pushdown="false"):
+    given = {"bootstrap": log.url, "subscribe": "flights,other", "pushDownPredicate": pushdown}
+    return spark.read.format("raftlog").options(**given).load()
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same_rows_with_pushdown_and_without(spark, flights, pushdown):
+    found = {name: frame(spark, flights, pushdown).where(text).count() for name, (text, _) in QUERIES.items()}
+
+    assert found == {name: count for name, (_, count) in QUERIES.items()}
+    first = datetime.fromtimestamp(FIRST_TIMESTAMP_MS / 1000, UTC)
+    source = frame(spark, flights, pushdown)
+    between = source["timestamp"].between(first + timedelta(seconds=20), first + timedelta(seconds=29))
+    assert source.where(between).count() == 40
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("enabled", ["true", "false"])
-def test_spark_finds_the_same_rows_with_pushdown_and_without(spark, flights, enabled):
+def test_a_frame_may_be_used_again_and_again(spark, flights, enabled):
+    """Spark keeps one plan for each frame, and what filters it pushed down last stays in it."""
     spark.conf.set(PUSHDOWN, enabled)
     try:
-        source = spark.read.format("raftlog").options(bootstrap=flights.url, subscribe="flights,other").load()
-        assert {name: source.where(text).count() for name, (text, _) in QUERIES.items()} == {
-            name: count for name, (_, count) in QUERIES.items()
-        }
-        first = datetime.fromtimestamp(FIRST_TIMESTAMP_MS / 1000, UTC)
-        between = source["timestamp"].between(first + timedelta(seconds=20), first + timedelta(seconds=29))
-        assert source.where(between).count() == 40
+        again = frame(spark, flights)
+        assert [again.where("partition = 0").count(), again.count()] == [200, 400]
+        assert [again.where("offset < 5").count(), again.where("offset < 50").count()] == [20, 200]
+        one, other = again.where("topic = 'other'"), again.where("topic = 'flights' and partition = 1")
+        assert one.union(other).count() == 300
+        assert one.join(other, "offset", "left_anti").count() == 0
+        assert (
+            again.alias("a").join(one.where("offset < 10").alias("b"), ["partition", "offset"], "left_anti").count()
+            == 360
+        )
+        kept = again.where("partition = 1").cache()
+        assert [kept.count(), again.count(), kept.count()] == [200, 400, 200]
+        kept.unpersist()
+        again.createOrReplaceTempView("again")
+        counts = spark.sql(
+            "select (select count(*) from again where partition = 0), (select count(*) from again where offset < 10), "
+            "(select count(*) from again)"
+        )
+        assert tuple(counts.first()) == (200, 40, 400)
+        within = spark.sql("select count(*) from again where offset in (select offset from again where offset < 3)")
+        assert within.first()[0] == 12
     finally:
         spark.conf.unset(PUSHDOWN)
 
@@ -140,12 +180,10 @@ def test_spark_finds_the_same_rows_with_pushdown_and_without(spark, flights, ena
 def test_what_cannot_pass_is_not_fetched(spark, flights):
     spark.conf.set(PUSHDOWN, "true")
     try:
-        source = spark.read.format("raftlog").options(bootstrap=flights.url, subscribe="flights,other").load()
-        one = source.where("topic = 'other' and partition = 1 and offset >= 95")
+        one = frame(spark, flights, "true").where("topic = 'other' and partition = 1 and offset >= 95")
         assert one.rdd.getNumPartitions() == 1
         flights.requests.clear()
         assert one.count() == 5
     finally:
         spark.conf.unset(PUSHDOWN)
     assert flights.requests.count(paths.FETCH) == 1
-    assert not [path for path in flights.requests if "/flights/" in path]

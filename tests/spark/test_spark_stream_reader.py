@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fake_log import FakeLog
@@ -12,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_raftlog import stream
 from pyspark_raftlog.background import close_background
+from pyspark_raftlog.offsets import TOPIC_IDS
 from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.schema import source_schema
 from pyspark_raftlog.stream import RaftlogStreamReader
@@ -45,10 +47,14 @@ def at(*offsets: int) -> dict[str, dict[str, int]]:
     return {"t": {str(partition): offset for partition, offset in enumerate(offsets)}}
 
 
+def offsets(position: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {topic: by_partition for topic, by_partition in position.items() if topic != TOPIC_IDS}
+
+
 def test_a_stream_begins_where_it_is_told(topic):
-    assert reader(topic).initialOffset() == at(0, 0)
-    assert reader(topic, startingOffsets="latest").initialOffset() == at(30, 10)
-    assert reader(topic, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset() == at(7, 10)
+    assert offsets(reader(topic).initialOffset()) == at(0, 0)
+    assert offsets(reader(topic, startingOffsets="latest").initialOffset()) == at(30, 10)
+    assert offsets(reader(topic, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset()) == at(7, 10)
     with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 31"):
         reader(topic, startingOffsets='{"t": {"0": 31, "1": -1}}').initialOffset()
 
@@ -58,8 +64,8 @@ def test_the_engine_may_lift_the_limit(topic):
 
     assert limited.getDefaultReadLimit() == ReadMaxRows(8)
     assert reader(topic).getDefaultReadLimit() == ALL
-    assert limited.latestOffset(at(0, 0), ReadMaxRows(8)) == at(6, 2)
-    assert limited.latestOffset(at(0, 0), ALL) == at(30, 10)
+    assert offsets(limited.latestOffset(at(0, 0), ReadMaxRows(8))) == at(6, 2)
+    assert offsets(limited.latestOffset(at(0, 0), ALL)) == at(30, 10)
     assert limited.reportLatestOffset() == at(30, 10)
 
 
@@ -69,38 +75,38 @@ def test_an_idle_stream_waits_for_a_record_and_no_longer(topic, monkeypatch):
     threading.Timer(0.1, topic.append, ("t", [b"news"], 1)).start()
     begun = time.monotonic()
 
-    assert idle.latestOffset(at(30, 10), ALL) == at(30, 11)
+    assert offsets(idle.latestOffset(at(30, 10), ALL)) == at(30, 11)
     assert time.monotonic() - begun < 20
 
 
 def test_an_idle_stream_comes_back_unchanged(topic, monkeypatch):
     monkeypatch.setattr(stream, "IDLE_WAIT_MS", 50)
 
-    assert reader(topic).latestOffset(at(30, 10), ALL) == at(30, 10)
+    assert offsets(reader(topic).latestOffset(at(30, 10), ALL)) == at(30, 10)
 
 
 def test_a_pattern_may_match_nothing_yet(topic, monkeypatch):
     monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
     waiting = reader(topic, subscribePattern="u.*")
-    assert waiting.initialOffset() == {}
-    assert waiting.latestOffset({}, ALL) == {}
+    assert offsets(waiting.initialOffset()) == {}
+    assert offsets(waiting.latestOffset({}, ALL)) == {}
 
     topic.create("u1")
     topic.append("u1", [b"x"] * 3)
-    assert waiting.latestOffset({}, ALL) == {"u1": {"0": 3}}
+    assert offsets(waiting.latestOffset({}, ALL)) == {"u1": {"0": 3}}
 
 
 def test_available_now_ends_where_the_log_ended_when_it_began(topic):
     bounded = reader(topic, maxOffsetsPerTrigger="20")
     bounded.prepareForTriggerAvailableNow()
 
-    assert bounded.latestOffset(at(0, 0), ReadMaxRows(20)) == at(15, 5)
+    assert offsets(bounded.latestOffset(at(0, 0), ReadMaxRows(20))) == at(15, 5)
     topic.append("t", [b"late"] * 100, 0)
     topic.add_partition("t")
     topic.append("t", [b"late"] * 100, 2)
 
-    assert bounded.latestOffset(at(15, 5), ReadMaxRows(20)) == at(30, 10)
-    assert bounded.latestOffset(at(30, 10), ReadMaxRows(20)) == at(30, 10)
+    assert offsets(bounded.latestOffset(at(15, 5), ReadMaxRows(20))) == at(30, 10)
+    assert offsets(bounded.latestOffset(at(30, 10), ReadMaxRows(20))) == at(30, 10)
 
 
 def test_planning_the_same_positions_again_asks_nobody(topic):
@@ -128,21 +134,21 @@ def test_a_leader_that_is_behind_for_a_moment_is_no_loss(topic):
     timer = threading.Timer(0.3, setattr, (partition, "high_watermark", 30))
     timer.start()
 
-    assert reader(topic).latestOffset(at(29, 10), ALL) == at(30, 10)
+    assert offsets(reader(topic).latestOffset(at(29, 10), ALL)) == at(30, 10)
 
 
 def test_a_log_that_stays_shorter_is_a_loss(topic):
     with pytest.raises(OffsetOutOfRangeError, match="t-0: the stream is at offset 99, the log ends at 30"):
         reader(topic, timeoutMs="200").latestOffset(at(99, 10), ALL)
 
-    assert reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(99, 10), ALL) == at(30, 10)
+    assert offsets(reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(99, 10), ALL)) == at(30, 10)
 
 
 def test_a_partition_that_went_away_is_a_loss(topic):
     with pytest.raises(OffsetOutOfRangeError, match="t-2: the partition does not exist any more"):
         reader(topic, timeoutMs="200").latestOffset(at(0, 0, 5), ALL)
 
-    assert reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(0, 0, 5), ALL) == at(30, 10)
+    assert offsets(reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(0, 0, 5), ALL)) == at(30, 10)
 
 
 def test_a_stream_stops_before_an_open_transaction_and_waits_for_its_end(topic, monkeypatch):
@@ -150,24 +156,24 @@ def test_a_stream_stops_before_an_open_transaction_and_waits_for_its_end(topic, 
     topic.topics["t"][0].open_from = 20
     committed = reader(topic)
 
-    assert reader(topic, isolation="read_uncommitted").latestOffset(at(0, 0), ALL) == at(30, 10)
-    assert committed.latestOffset(at(0, 0), ALL) == at(20, 10)
+    assert offsets(reader(topic, isolation="read_uncommitted").latestOffset(at(0, 0), ALL)) == at(30, 10)
+    assert offsets(committed.latestOffset(at(0, 0), ALL)) == at(20, 10)
     topic.requests.clear()
     begun = time.monotonic()
-    assert committed.latestOffset(at(20, 10), ALL) == at(20, 10)
+    assert offsets(committed.latestOffset(at(20, 10), ALL)) == at(20, 10)
     assert time.monotonic() - begun >= 0.2, "records that nobody may read must not end the wait"
     assert len(topic.requests) < 12
 
     topic.topics["t"][0].open_from = None
-    assert committed.latestOffset(at(20, 10), ALL) == at(30, 10)
+    assert offsets(committed.latestOffset(at(20, 10), ALL)) == at(30, 10)
 
 
 def test_a_stream_that_has_read_what_is_undecided_is_not_at_a_loss(topic, monkeypatch):
     monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
     topic.topics["t"][0].open_from = 20
 
-    assert reader(topic).latestOffset(at(25, 9), ALL) == at(25, 10)
-    assert reader(topic, startingOffsets='{"t": {"0": 25, "1": 0}}').initialOffset() == at(25, 0)
+    assert offsets(reader(topic).latestOffset(at(25, 9), ALL)) == at(25, 10)
+    assert offsets(reader(topic, startingOffsets='{"t": {"0": 25, "1": 0}}').initialOffset()) == at(25, 0)
     with pytest.raises(OffsetOutOfRangeError, match="t-0: the stream is at offset 31, the log ends at 20"):
         reader(topic, timeoutMs="200").latestOffset(at(31, 9), ALL)
 
@@ -176,13 +182,13 @@ def test_a_batch_that_would_be_too_small_is_held_back(topic, monkeypatch):
     monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
     patient = reader(topic, minOffsetsPerTrigger="10", maxTriggerDelay="1h")
     limit = patient.getDefaultReadLimit()
-    assert patient.latestOffset(at(0, 0), limit) == at(30, 10)
+    assert offsets(patient.latestOffset(at(0, 0), limit)) == at(30, 10)
 
     topic.append("t", [b"x"] * 9, 1)
-    assert patient.latestOffset(at(30, 10), limit) == at(30, 10)
-    assert patient.latestOffset(at(30, 10), ALL) == at(30, 19), "the engine may lift the limit"
+    assert offsets(patient.latestOffset(at(30, 10), limit)) == at(30, 10)
+    assert offsets(patient.latestOffset(at(30, 10), ALL)) == at(30, 19), "the engine may lift the limit"
     topic.append("t", [b"x"], 0)
-    assert patient.latestOffset(at(30, 10), limit) == at(31, 19)
+    assert offsets(patient.latestOffset(at(30, 10), limit)) == at(31, 19)
 
 
 def test_a_held_back_batch_goes_as_soon_as_it_is_large_enough(topic, monkeypatch):
@@ -194,7 +200,7 @@ def test_a_held_back_batch_goes_as_soon_as_it_is_large_enough(topic, monkeypatch
     threading.Timer(0.1, topic.append, ("t", [b"x"] * 5, 1)).start()
     begun = time.monotonic()
 
-    assert patient.latestOffset(at(30, 10), limit) == at(30, 20)
+    assert offsets(patient.latestOffset(at(30, 10), limit)) == at(30, 20)
     assert time.monotonic() - begun < 20
 
 
@@ -202,7 +208,7 @@ def test_an_available_now_run_holds_nothing_back(topic):
     patient = reader(topic, minOffsetsPerTrigger="1000", maxTriggerDelay="1h")
     patient.prepareForTriggerAvailableNow()
 
-    assert patient.latestOffset(at(30, 9), patient.getDefaultReadLimit()) == at(30, 10)
+    assert offsets(patient.latestOffset(at(30, 9), patient.getDefaultReadLimit())) == at(30, 10)
 
 
 def test_bytes_are_limited_by_what_the_backlog_begins_with(topic):
@@ -216,6 +222,60 @@ def test_bytes_are_limited_by_what_the_backlog_begins_with(topic):
 
     assert 45 <= end <= 51
     assert limited.latestOffset({"big": {"0": end}}, limit)["big"]["0"] == 2 * end
-    assert reader(topic, subscribe="big", maxBytesPerTrigger="1").latestOffset({"big": {"0": 7}}, limit) == {
+    assert offsets(reader(topic, subscribe="big", maxBytesPerTrigger="1").latestOffset({"big": {"0": 7}}, limit)) == {
         "big": {"0": 8}
     }
+
+
+def test_a_topic_that_was_recreated_is_a_loss_between_runs_and_while_running(topic):
+    position = reader(topic).latestOffset(reader(topic).initialOffset(), ALL)
+    running = reader(topic, timeoutMs="200")
+    assert running.latestOffset(position, ALL) == position
+    topic.create("t", partitions=2)
+    topic.append("t", [b"new"] * 40, 0)  # More than there were: by offsets alone nothing is wrong.
+    topic.append("t", [b"new"] * 12, 1)
+
+    for again in (running, reader(topic, timeoutMs="200")):
+        with pytest.raises(OffsetOutOfRangeError, match="t-0: the topic was deleted and recreated; the stream was at"):
+            again.latestOffset(position, ALL)
+
+    tolerant = reader(topic, timeoutMs="200", failOnDataLoss="false")
+    end = tolerant.latestOffset(position, ALL)
+    assert offsets(end) == at(40, 12)
+    tasks = tolerant.partitions(position, end)
+    assert [(item.partition, item.start, item.end) for task in tasks for item in task.ranges] == [
+        (0, 0, 40),
+        (1, 0, 12),
+    ]
+    assert tolerant.latestOffset(end, ALL) == end
+
+
+def test_a_batch_that_is_planned_again_is_of_the_topic_it_was_planned_for(topic):
+    begin = reader(topic).initialOffset()
+    end = reader(topic).latestOffset(begin, ALL)
+    topic.create("t", partitions=2)
+    topic.append("t", [b"new"] * 40, 0)
+
+    (first, _) = reader(topic).partitions(begin, end)
+
+    with pytest.raises(OffsetOutOfRangeError, match="t-0"):
+        list(reader(topic, timeoutMs="300").read(first))
+
+
+def test_checkpoints_without_ids_of_topics_go_on(topic):
+    end = reader(topic).latestOffset(at(5, 5), ALL)
+
+    assert offsets(end) == at(30, 10)
+    assert [part.ranges[0].start for part in reader(topic).partitions(at(5, 5), end)] == [5, 5]
+    assert [part.topic_ids["t"] for part in reader(topic).partitions(at(5, 5), at(30, 10))] == ["", ""]
+
+
+def test_a_broker_that_names_an_older_topic_for_a_moment_is_no_loss(topic):
+    older = dict(topic.topic_ids)
+    topic.create("t", partitions=2)
+    topic.append("t", [b"new"] * 5, 0)
+    position = reader(topic).latestOffset(reader(topic).initialOffset(), ALL)
+    newer, topic.topic_ids = dict(topic.topic_ids), older
+    threading.Timer(0.3, setattr, (topic, "topic_ids", newer)).start()
+
+    assert reader(topic).latestOffset(position, ALL) == position

@@ -70,6 +70,16 @@ def test_what_is_active_or_above_the_high_watermark_or_too_young_stays(tmp_path:
     assert state.cleaned_below == 8
 
 
+def test_compaction_makes_no_segment_newer(tmp_path: Path):
+    log = open_compacted(tmp_path / "p")
+    for number in range(3):
+        append(log, ("a", "x"), ("a", "y"))
+        closed(log)
+        os.utime(log.segments[number].path, ns=(1_000_000 * (number + 1),) * 2)
+    clean(log)
+    assert [segment.written_us() for segment in log.segments[:-1]] == [3_000]
+
+
 def test_removed_batches_become_one_filler_of_each_epoch_and_small_segments_one(tmp_path: Path):
     log = open_compacted(tmp_path / "p")
     for epoch in (1, 1, 1, 2, 2, 4):

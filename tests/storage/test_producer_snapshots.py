@@ -11,6 +11,7 @@ from raftlog.errors import InvalidRequestError
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import (
+    encode_producers,
     recover_producers,
     save_producers,
     snapshot_offsets,
@@ -46,6 +47,21 @@ def test_a_snapshot_and_the_headers_after_it_give_what_the_whole_log_gives(tmp_p
     snapshot_path(log.folder, 10).unlink()
     assert recovered(log) == states.to_plain()
     assert [batch[0] for batch in states.to_plain()["producers"][0][3]] == [3, 4, 5, 6, 7]
+
+
+def test_a_snapshot_of_an_earlier_version_is_read(tmp_path: Path):
+    log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
+    for sequence in range(2):
+        produce(log, states, 7, sequence)
+    plain = states.to_plain()
+    for batch in plain["producers"][0][3]:
+        batch.pop()  # There were no checksums of payloads.
+    content = encode_producers(2, plain)
+    snapshot_path(log.folder, 2).write_bytes(b"RLPRD002" + content[8:])
+
+    (producer,) = recovered(log)["producers"]
+    assert [batch[-1] for batch in producer[3]] == [-1, -1]
+    assert snapshot_path(log.folder, 2).exists()
 
 
 def test_only_headers_after_the_snapshot_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -117,7 +133,7 @@ def test_the_producer_that_wrote_longest_ago_makes_room_on_leader_and_follower_a
     assert [producer for producer, *_ in states.to_plain()["producers"]] == [1, 4, 5]
     assert recovered(log) == states.to_plain()
     built = build_batch([NewRecord(b"x", timestamp=1)], producer_id=2, producer_epoch=0, base_sequence=9)
-    assert states.check(parse_header(built)) is None  # Forgotten: any sequence may come next.
+    assert states.check(parse_header(built), LIMITS.min_idle_ms) is None  # Forgotten: any sequence may come next.
     built = build_batch([NewRecord(b"x", timestamp=1)], producer_id=4, producer_epoch=0, base_sequence=9)
     with pytest.raises(InvalidRequestError, match="expected sequence 1"):
         states.check(parse_header(built))

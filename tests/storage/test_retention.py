@@ -13,6 +13,7 @@ from raftlog.config import TopicConfig
 from raftlog.errors import OffsetOutOfRangeError, StorageError
 from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.files import read_json
+from raftlog.partition.storage.log import PartitionLog
 
 HOUR_US = 3_600_000_000
 
@@ -85,6 +86,52 @@ def test_the_largest_timestamp_counts_not_the_last(tmp_path: Path):
 
     assert log.apply_retention(now_us=11 * HOUR_US, high_watermark=2) == 0
     assert log.apply_retention(now_us=11 * HOUR_US + 1, high_watermark=2) == 1
+
+
+def test_a_time_that_no_clock_reaches_counts_as_the_time_of_its_writing(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_ms=3_600_000)
+    log.append(batch(0, "never", timestamp=2**62))
+    fill(log, 40, size=200)
+    written_us = written(log, 10 * HOUR_US)
+
+    assert log.apply_retention(now_us=written_us + HOUR_US, high_watermark=41) == 0
+    assert log.apply_retention(now_us=written_us + HOUR_US + 1, high_watermark=41) > 1
+    assert log.log_start_offset == 41
+
+
+@pytest.mark.parametrize("ahead_max_ms", [-1, 3_600_000])
+def test_a_time_that_the_topic_accepts_counts_as_it_is(tmp_path: Path, ahead_max_ms: int):
+    log = open_log(tmp_path / "p", retention_ms=1_000, message_timestamp_after_max_ms=ahead_max_ms)
+    log.append(batch(0, "soon", timestamp=11 * HOUR_US))
+    written(log, HOUR_US)
+
+    assert log.apply_retention(now_us=10 * HOUR_US, high_watermark=1) == 0
+    assert log.apply_retention(now_us=11 * HOUR_US + 1_000_001, high_watermark=1) == 1
+
+
+def test_a_topic_can_go_by_when_its_records_were_written(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_ms=3_600_000, retention_by="append_time")
+    fill(log, 40, size=200)  # Of 1970.
+    written_us = written(log, 1_000 * HOUR_US)
+    os.utime(log.segments[0].path, ns=(0, 0))
+
+    assert log.apply_retention(now_us=written_us + HOUR_US, high_watermark=40) == 1
+    log.fsync()
+    write = log.plan_checkpoint(40, closing=True)
+    assert write is not None
+    write()
+    log.close()
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_ms=3_600_000, retention_by="append_time")
+    assert log.apply_retention(now_us=written_us + HOUR_US, high_watermark=40) == 0
+    assert log.apply_retention(now_us=written_us + HOUR_US + 1, high_watermark=40) > 1
+    assert log.log_start_offset == 40
+
+
+def written(log: PartitionLog, at_us: int) -> int:
+    """Have every segment count as written at a time."""
+    for segment in log.segments:
+        os.utime(segment.path, ns=(at_us * 1_000, at_us * 1_000))
+    return at_us
 
 
 def test_a_topic_that_is_only_compacted_keeps_what_is_old_or_too_much(tmp_path: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import secrets
@@ -18,6 +17,7 @@ from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
 from raftlog.model import BrokerId, UserCredential
 from raftlog.schema import from_plain
+from raftlog.serving.workers import derive_key
 from raftlog.wire import paths
 from raftlog.wire.admin import (
     AclFilter,
@@ -113,7 +113,7 @@ class AdminRoutes:
             raise InvalidRequestError(
                 f"password: expected at least {MIN_PASSWORD_LENGTH} characters, received {len(password)}"
             )
-        credential = await asyncio.to_thread(scram_credential, request.match_info["user"], password)
+        credential = await derive_key(scram_credential, request.match_info["user"], password)
         await administer(self._context, paths.PUT_USER, PutUserRequest(credential=credential), request)
         return json_response(UserInfo(user=credential.user, mechanism=credential.mechanism))
 

@@ -50,7 +50,7 @@ class ClusterRoutes:
         return json_response({"status": "ready", "broker_id": self._context.config.node_id})
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = exposition(self._context.metrics, self._context.replicas)
+        text = exposition(self._context.metrics, self._context.replicas, self._context.watch)
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def cluster(self, request: web.Request) -> web.Response:

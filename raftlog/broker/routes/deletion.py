@@ -26,7 +26,7 @@ class DeletionRoutes:
         """Register every path."""
         app.router.add_post(paths.DELETE_RECORDS, self.delete_records)
 
-    async def delete_records(self, request: web.Request) -> web.Response:
+    async def delete_records(self, request: web.Request) -> web.StreamResponse:
         """Move a partition's log start; answer once no in-sync replica has a record below. Others redirect."""
         check_query(request)
         topic, partition = path_partition(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import cast, get_args
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from raftlog.broker.http import (
     path_partition,
     query_number,
 )
+from raftlog.broker.json_records import MAX_TIMESTAMP_MS
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
@@ -25,9 +27,13 @@ from raftlog.model import Isolation, Offset
 from raftlog.partition.readable import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
+from raftlog.serving.workers import INLINE_BYTES, aside
 from raftlog.wire import media, paths
-from raftlog.wire.codec import decode_json, encode_frame
+from raftlog.wire.codec import Buffer, decode_json, encode_frame
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse, OffsetResponse
+
+MAX_GET_BYTES = 1 << 20
+"""One answer of `GET .../records`, which is rendered in memory. It is no error to ask for more."""
 
 
 class FetchRoutes:
@@ -45,7 +51,7 @@ class FetchRoutes:
             route.add_to(app)
         app.router.add_get(paths.OFFSETS, self.offsets)
 
-    async def records(self, request: web.Request) -> web.Response:
+    async def records(self, request: web.Request) -> web.StreamResponse:
         """Read one partition from an offset; another broker redirects to the leader, unless any replica will do."""
         check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation", "replica")
         topic, partition = path_partition(request)
@@ -58,6 +64,7 @@ class FetchRoutes:
         find = self._context.replica if any_replica else self._context.leader
         offset = self._offset(request, find(topic, partition), isolation)
         max_bytes = query_number(request, "max_bytes", 1 << 20, at_least=1, at_most=config.fetch_max_bytes)
+        max_bytes = min(max_bytes, MAX_GET_BYTES)
         part = FetchPartition(
             topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, any_replica=any_replica
         )
@@ -85,24 +92,27 @@ class FetchRoutes:
             last_stable_offset=result.last_stable_offset,
             aborted=result.aborted,
         )
-        body = render(form, read, topic=topic, partition=partition, offset=offset)
+        work = partial(render, form, read, topic=topic, partition=partition, offset=offset)
+        # A small batch may unpack to a large one: whatever has records to render is done aside.
+        body = work() if form == media.BATCHES or not data else await aside(work)
         return web.Response(body=body, headers={"Content-Type": form, **_marks(read, next_offset(data, offset))})
 
     async def fetch(self, request: RawRequest) -> RawReply:
         """Read several partitions that this broker leads, or follows; the answer is a frame of raw batches."""
         check_query(request)
-        asked = decode_json(FetchRequest, request.body)
-        self._check_limits(asked)
+        small = len(request.body) <= INLINE_BYTES
+        asked = self._decode(request.body) if small else await aside(self._decode, request.body)
         wait_ms = min(asked.max_wait_ms, deadline_ms(request, asked.max_wait_ms))
         prefer = self._context.replicas.preferred
         with self._parked.waiting(wait_ms):
             pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
-        parts = [*encode_frame(head), *(data for _, data in pairs if data)]
+        frame = encode_frame(head) if small else await aside(encode_frame, head)
+        parts = [*frame, *(data for _, data in pairs if data)]
         return RawReply(parts=parts, content_type=media.FRAME)
 
-    async def offsets(self, request: web.Request) -> web.Response:
+    async def offsets(self, request: web.Request) -> web.StreamResponse:
         """Translate earliest, latest or a time (ms since 1970) into an offset."""
         check_query(request, "at", "isolation")
         isolation = _isolation(request)
@@ -111,7 +121,7 @@ class FetchRoutes:
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         replica = self._context.leader(topic, partition)
-        if at not in ("earliest", "latest") and parse_integer(at) is None:
+        if at not in ("earliest", "latest") and not _is_time(at):
             raise InvalidRequestError(
                 f"at: expected earliest, latest or milliseconds since 1970, received {at!r:.80}",
                 code=ErrorCode.INVALID_TIMESTAMP,
@@ -134,12 +144,19 @@ class FetchRoutes:
             return _offset_at(replica, text, isolation)
         return query_number(request, "offset", 0)
 
+    def _decode(self, body: Buffer) -> FetchRequest:
+        asked = decode_json(FetchRequest, body)
+        self._check_limits(asked)
+        return asked
+
     def _check_limits(self, asked: FetchRequest) -> None:
         config = self._context.config.broker
         if len(asked.partitions) > MAX_REQUEST_PARTITIONS:
             raise InvalidRequestError(
                 f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(asked.partitions)}"
             )
+        if len({(part.topic, part.partition) for part in asked.partitions}) < len(asked.partitions):
+            raise InvalidRequestError("partitions: expected each partition once, received one of them several times")
         limits = [
             ("max_wait_ms", asked.max_wait_ms, 0, config.fetch_max_wait_ms),
             ("max_bytes", asked.max_bytes, 1, config.fetch_max_bytes),
@@ -164,6 +181,11 @@ def _isolation(request: web.Request) -> Isolation:
         if text == known:
             return cast("Isolation", known)
     raise InvalidRequestError(f"isolation: expected {' or '.join(get_args(Isolation))}, received {text!r:.80}")
+
+
+def _is_time(text: str) -> bool:
+    number = parse_integer(text)
+    return number is not None and 0 <= number <= MAX_TIMESTAMP_MS
 
 
 def _offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:

@@ -9,9 +9,9 @@ from raftlog.broker.raw import RawReply
 from raftlog.errors import StaleRouteError
 
 
-def redirect_to_leader(context: BrokerContext, request: web.Request, topic: str, partition: int) -> web.Response:
+def redirect_to_leader(context: BrokerContext, request: web.Request, topic: str, partition: int) -> web.StreamResponse:
     """Answer aiohttp's request as `leader_elsewhere` says."""
-    return leader_elsewhere(context, request.rel_url.raw_path_qs, topic, partition).to_response()
+    return leader_elsewhere(context, request.rel_url.raw_path_qs, topic, partition).to_response(request)
 
 
 def leader_elsewhere(context: BrokerContext, target: str, topic: str, partition: int) -> RawReply:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import Asked, check_query, deadline_ms, json_response, path_partition, query_number, read_json
+from raftlog.broker.http import Asked, check_query, deadline_ms, path_partition, query_number, read_json
 from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
@@ -20,8 +20,9 @@ from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import Buffer
 from raftlog.record.partitioner import partition_for_key
+from raftlog.serving.workers import aside
 from raftlog.wire import media, paths
-from raftlog.wire.codec import decode_frame, encode_frame, split_parts
+from raftlog.wire.codec import decode_frame, encode_frame, encode_json, split_parts
 from raftlog.wire.data import (
     MAX_REQUEST_PARTITIONS,
     JsonProduceRequest,
@@ -34,6 +35,10 @@ from raftlog.wire.errors import WireError
 from raftlog.wire.transactions import TransactionPartition
 
 FORWARD_RETRY_MS = 50
+MAX_JSON_RECORDS = 20_000
+"""In one request of JSON; raw batches hold any number."""
+FEW_RECORDS = 200
+"""As many are turned into batches in less than a thread's turn."""
 _ACKS: dict[str, Acks] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0}
 
 
@@ -94,20 +99,32 @@ class ProduceRoutes:
         command = await read_json(request, JsonProduceRequest)
         if not command.records:
             raise InvalidRequestError("records: expected at least one record, received none")
-        chosen = self._choose(topic, command, partitions)
+        if len(command.records) > MAX_JSON_RECORDS:
+            raise InvalidRequestError(
+                f"records: expected at most {MAX_JSON_RECORDS} records, received {len(command.records)}"
+            )
+        few = len(command.records) <= FEW_RECORDS
+        if few:
+            chosen, batches = self._build(topic, command, partitions)
+        else:
+            chosen, batches = await aside(self._build, topic, command, partitions)
+        forwarded = await asyncio.gather(
+            *(self._forward(topic, partition, batch, acks, timeout_ms) for partition, batch in batches.items())
+        )
+        results = dict(zip(batches, forwarded, strict=True))
+        status, answer = _answer_of(chosen, results) if few else await aside(_answer_of, chosen, results)
+        return web.Response(body=answer, status=status, content_type=media.JSON)
+
+    def _build(
+        self, topic: str, command: JsonProduceRequest, partitions: int
+    ) -> tuple[list[int], dict[int, bytearray]]:
+        """Return the partition of each record, and each partition's batch."""
         grouped: dict[int, list[NewRecord]] = defaultdict(list)
+        chosen = self._choose(topic, command, partitions)
         for partition, record in chosen:
             grouped[partition].append(record)
-        results = dict(
-            zip(
-                grouped,
-                await asyncio.gather(
-                    *(self._forward(topic, p, build_batch(records), acks, timeout_ms) for p, records in grouped.items())
-                ),
-                strict=True,
-            )
-        )
-        return _records_response([partition for partition, _ in chosen], results)
+        batches = {partition: build_batch(records) for partition, records in grouped.items()}
+        return [partition for partition, _ in chosen], batches
 
     def _choose(self, topic: str, command: JsonProduceRequest, partitions: int) -> list[tuple[int, NewRecord]]:
         now_us, unkeyed = self._context.clock.wall_us(), random.randrange(partitions)  # noqa: S311  (spreads load, hides nothing)
@@ -204,6 +221,7 @@ class ProduceRoutes:
             last_offset=done.last_offset,
             duplicate=done.duplicate,
             leader_epoch=done.leader_epoch,
+            outlived_retention_ms=done.outlived_retention_ms,
         )
         return replace(result, base_offset=-1, last_offset=-1) if acks == 0 else result
 
@@ -220,8 +238,8 @@ class ProduceRoutes:
         return query_number(request, "timeout_ms", deadline_ms(request, limit), at_least=1, at_most=limit)
 
 
-def _records_response(partitions: list[int], results: dict[int, ProduceResult]) -> web.Response:
-    """Answer one entry for each record, in order; the status is that of the first error, if any."""
+def _answer_of(partitions: list[int], results: dict[int, ProduceResult]) -> tuple[int, bytes]:
+    """Return status and body: one entry for each record, in order; the status is that of the first error, if any."""
     next_offsets = {partition: result.base_offset for partition, result in results.items()}
     offsets: list[dict[str, object]] = []
     first: RaftlogError | None = None
@@ -234,5 +252,5 @@ def _records_response(partitions: list[int], results: dict[int, ProduceResult]) 
         offsets.append({"partition": partition, "offset": next_offsets[partition]})
         next_offsets[partition] += next_offsets[partition] >= 0
     if first is None:
-        return json_response({"offsets": offsets})
-    return json_response({"error": first.to_wire(), "offsets": offsets}, status=first.http_status)
+        return 200, encode_json({"offsets": offsets})
+    return first.http_status, encode_json({"error": first.to_wire(), "offsets": offsets})

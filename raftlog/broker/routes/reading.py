@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import deadline_ms
-from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError
+from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Offset
 from raftlog.wire.admin import AdminResponse
@@ -38,11 +40,20 @@ async def administer(context: BrokerContext, path: str, command: object, request
     """Have the active controller do something; return its answer once this broker has applied it.
 
     Raises:
+        OverloadedError: the same client asks for too much at once; nothing was done.
         RetriableError: QUORUM_NOT_AVAILABLE, nothing was done.
         UnknownOutcomeError: it may be done later.
     """
     timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
-    answer = await context.channel.administer(path, command, timeout_ms=timeout_ms)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_ms / 1000
+    try:
+        async with asyncio.timeout_at(deadline) as waiting, context.admin_gate.turn(request.remote or ""):
+            waiting.reschedule(None)  # From here on the outcome would be unknown: each step has its own limit.
+            left_ms = max(1, int((deadline - loop.time()) * 1000))
+            answer = await context.channel.administer(path, command, timeout_ms=left_ms)
+    except TimeoutError:
+        raise OverloadedError(f"other changes of this client took {timeout_ms} ms; nothing was done") from None
     await until_known(context, answer.metadata_offset, timeout_ms=timeout_ms)
     return answer
 

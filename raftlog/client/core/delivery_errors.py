@@ -17,9 +17,8 @@ from raftlog.errors import (
 from raftlog.model import TopicId
 
 _SILENCE = (UnreachableError, UnknownOutcomeError)
-_LOST_SEQUENCE = frozenset(
-    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
-)
+_LOST_IDENTITY = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
+_LOST_SEQUENCE = _LOST_IDENTITY | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
 
 
 class Attempted(Protocol):
@@ -40,6 +39,16 @@ def is_ambiguous(error: RaftlogError) -> bool:
 def is_lost_sequence(error: RaftlogError) -> bool:
     """Tell whether the leader expects another sequence or epoch: it, or this side, does not know of some batch."""
     return error.code in _LOST_SEQUENCE
+
+
+def is_lost_identity(error: RaftlogError) -> bool:
+    """Tell whether no epoch of the producer's id that this side could begin is taken: somebody else uses it."""
+    return error.code in _LOST_IDENTITY
+
+
+def is_certainly_not_appended(error: RaftlogError) -> bool:
+    """Tell whether no attempt has appended the batch, whatever the outcomes before: its place has other records."""
+    return error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
 def is_too_large(error: RaftlogError) -> bool:

@@ -9,9 +9,10 @@ application asks for records: it gives up first, says so, and takes what it is g
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.groups import (
@@ -29,6 +30,8 @@ from raftlog.wire.groups import (
 Phase: TypeAlias = Literal["joining", "member", "lost", "failed"]
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 FIRST_INTERVAL_MS = 1_000
+SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS = 50, 3_600_000
+"""Whatever a coordinator says: more often, heartbeats would keep the processor busy, and no clock waits for ever."""
 """Until the coordinator says how often it wants to hear of a member."""
 
 
@@ -53,6 +56,8 @@ class GroupMetadata:
     group_id: str
     member_id: str = ""
     member_epoch: int = NO_MEMBER_EPOCH
+    epochs_read: EpochsRead = field(default_factory=EpochsRead, repr=False, compare=False)
+    """In which leader epochs this member has read the records before the offsets that it may send."""
 
 
 @dataclass(slots=True)
@@ -129,7 +134,7 @@ class Membership:
         target = flat(response.assignment)
         news = self.phase == "joining" or response.member_epoch != self.epoch or target != self.target
         self.phase, self.epoch, self.target = "member", response.member_epoch, target
-        self.interval_ms = max(1, response.heartbeat_interval_ms)
+        self.interval_ms = min(max(SHORTEST_INTERVAL_MS, response.heartbeat_interval_ms), LONGEST_INTERVAL_MS)
         return news
 
     def on_refusal(self, error: RaftlogError) -> None:

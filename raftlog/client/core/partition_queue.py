@@ -12,6 +12,8 @@ only the next sequence of a producer and knows its last five batches again. What
 - A batch that is given up leaves a hole in the sequence, which is never papered over. When no answer is awaited any
   more, what follows goes on in a new epoch (KIP-360), which also shuts out late copies of the old one. Only batches of
   which every attempt was refused are sent anew; the outcome of the others is unknown.
+- Where somebody else has written in a later epoch, what follows goes on under a new id, likewise: that epoch shuts out
+  late copies. Where somebody else's batch has a batch's numbers, that batch is certainly not in the log.
 """
 
 from __future__ import annotations
@@ -135,6 +137,8 @@ class PartitionQueue(Generic[H]):
         """Only the first batch may go."""
         self._draining = False
         """There is a hole in the sequence: nothing goes until every answer has come."""
+        self._disowned = False
+        """The producer's next epoch would be refused, too: what follows goes under another id."""
         self._not_before_ms = 0
         self._acknowledged_ms = 0
 
@@ -232,7 +236,9 @@ class PartitionQueue(Generic[H]):
     def on_refused(self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
         """Learn that an attempt has failed; return the batches that fail for good."""
         batch.in_flight, self._alone = False, True
-        batch.may_be_appended = batch.may_be_appended or delivery_errors.is_ambiguous(error)
+        batch.may_be_appended = not delivery_errors.is_certainly_not_appended(error) and (
+            batch.may_be_appended or delivery_errors.is_ambiguous(error)
+        )
         batch.cause = delivery_errors.cause(batch.cause, error)
         return self._after_draining() if self._draining else self._judge(batch, error, now_ms, jitter=jitter)
 
@@ -277,6 +283,7 @@ class PartitionQueue(Generic[H]):
         in_time = now_ms - batch.created_ms < self._delivery_timeout_ms
         if lost and in_time and self._may_begin_anew(batch):
             self._draining = True
+            self._disowned = self._disowned or delivery_errors.is_lost_identity(error)
         elif not isinstance(error, RetriableError):
             return self._give_up(batch, delivery_errors.refused(batch, error))
         elif not in_time:
@@ -348,7 +355,8 @@ class PartitionQueue(Generic[H]):
             return
         self.epoch_bumps += 1
         producer_id, epoch = self.identity.producer_id, self.identity.producer_epoch
-        self.identity = ProducerIdentity(producer_id, epoch + 1) if epoch < MAX_PRODUCER_EPOCH else None
+        another = self._disowned or epoch == MAX_PRODUCER_EPOCH
+        self.identity, self._disowned = None if another else ProducerIdentity(producer_id, epoch + 1), False
         self._next_sequence = 0
 
     def _split(self, batch: PendingBatch[H]) -> None:

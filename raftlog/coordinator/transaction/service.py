@@ -15,7 +15,8 @@ from raftlog.coordinator.transaction.transitions import NeedsProducerIdError
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import TRANSACTION_STATE, Address, BrokerId, ProducerEpoch, ProducerId
-from raftlog.partition.replica import Admit, Replica
+from raftlog.partition.admission import Admit
+from raftlog.partition.replica import Replica
 from raftlog.runtime import Clock
 from raftlog.transport import HttpSession
 from raftlog.wire import paths

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from raftlog.config import TopicConfig
 from raftlog.model import LeaderEpoch, Offset, ProducerId
+from raftlog.partition.core.ages import Written, believed_us
 from raftlog.record.arrow import COMPACTED_SCHEMA, SCHEMA, to_arrow
 from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.compacted import MAX_OFFSET_DELTA, build_filler, is_filler, keep_header, keep_marker, keep_rows
@@ -34,7 +35,7 @@ KEY_OVERHEAD_BYTES = 150
 _KEY, _VALUE, _DELTA = SCHEMA.get_field_index("key"), SCHEMA.get_field_index("value"), len(SCHEMA)
 
 
-class SegmentInfo(Protocol):
+class SegmentInfo(Written, Protocol):
     """What is decided by."""
 
     base_offset: Offset
@@ -49,7 +50,8 @@ def cleanable_end(segments: Sequence[SegmentInfo], limit_offset: Offset, now_us:
     youngest = now_us - config.min_compaction_lag_ms * 1000
     end = segments[0].base_offset
     for segment in segments[:-1]:
-        too_young = config.min_compaction_lag_ms > 0 and segment.max_timestamp > youngest
+        lags = config.min_compaction_lag_ms > 0
+        too_young = lags and believed_us(segment.max_timestamp, segment, now_us, config) > youngest
         if segment.next_offset > limit_offset or too_young:
             break
         end = segment.next_offset
@@ -60,7 +62,8 @@ def has_waited_too_long(segment: SegmentInfo, now_us: int, config: TopicConfig) 
     """Tell whether a dirty segment must be compacted now, whatever the ratio."""
     if config.max_compaction_lag_ms < 0 or segment.first_timestamp is None:
         return False
-    return segment.first_timestamp < now_us - config.max_compaction_lag_ms * 1000
+    first_us = believed_us(segment.first_timestamp, segment, now_us, config)
+    return first_us < now_us - config.max_compaction_lag_ms * 1000
 
 
 @dataclass(frozen=True, slots=True)

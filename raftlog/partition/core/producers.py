@@ -1,13 +1,15 @@
 """Idempotent producers: no batch twice, none out of order (KIP-98).
 
-The leader remembers each producer's last five batches. An exact repeat is answered with the offsets it got then; the
-next batch must continue the sequence. State is derived from batch headers, so every replica can keep it and a new
-leader has it; only leaders check.
+The leader remembers each producer's last five batches. An exact repeat is answered with the offsets it got then: the
+same numbers and the same payload, by its checksum. Another payload under the same numbers is somebody else's, and an
+error. The next batch must continue the sequence. State is derived from batch headers, so every replica can keep it and
+a new leader has it; only leaders check.
 
 What is remembered is bounded. By count, the producer that wrote longest ago goes: that order is the log's, so leader
-and followers forget the same one. By time, as in Kafka, each replica judges by its own clock: a replica that forgets
-sooner accepts any next sequence of that producer, as it does from one that it never saw. A producer whose transaction
-is under way is never forgotten: the last stable offset depends on it.
+and followers forget the same one. The leader refuses a new producer rather than forget one that may still repeat a
+batch, so nobody is pushed out by others. By time, as in Kafka, each replica judges by its own clock: a replica that
+forgets sooner accepts any next sequence of that producer, as it does from one that it never saw. A producer whose
+transaction is under way is never forgotten: the last stable offset depends on it.
 
 A transaction's marker carries the epoch after the transaction's own (KIP-890), from which the producer goes on. So a
 batch that comes late, after the end of its transaction, is of an old epoch; and so is a marker that comes late, when
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RetriableError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, OverloadedError, RetriableError
 from raftlog.model import MAX_SEQUENCE, NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId
 from raftlog.partition.core.transactions import Transactions
 from raftlog.record.batch import BatchHeader
@@ -28,6 +30,7 @@ from raftlog.record.control import Marker
 
 REMEMBERED_BATCHES = 5
 _NO_MARKER = -1
+_UNKNOWN_PAYLOAD = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class ProducerLimits:
 
     expiration_ms: int = 86_400_000
     max_producers: int = 10_000
+    min_idle_ms: int = 180_000
+    """A producer that has written since is not forgotten for want of room: it may send a batch again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,26 @@ class AppendedBatch:
     last_sequence: int
     base_offset: Offset
     last_offset: Offset
+    payload_crc: int = _UNKNOWN_PAYLOAD
+    """Of what was sent; unknown of a batch that was compacted since, or is known from an earlier version's snapshot."""
+
+    def is_repeated_by(self, header: BatchHeader) -> bool:
+        """Tell whether a batch has the numbers of this one.
+
+        Raises:
+            InvalidRequestError: DUPLICATE_SEQUENCE_NUMBER, it has another payload.
+        """
+        if (self.base_sequence, self.last_sequence) != (header.base_sequence, header.last_sequence):
+            return False
+        if self.payload_crc not in (_UNKNOWN_PAYLOAD, header.payload_crc32c):
+            raise InvalidRequestError(
+                f"producer {header.producer_id}: sequences {self.base_sequence} to {self.last_sequence} of epoch "
+                f"{header.producer_epoch} are in the log, at offset {self.base_offset}, with other records: another "
+                "process uses this producer id; this batch was not appended: send it under a new producer id",
+                code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                details={"base_offset": self.base_offset},
+            )
+        return True
 
 
 @dataclass(slots=True)
@@ -80,14 +105,19 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def check(self, header: BatchHeader) -> AppendedBatch | None:
+    def knows(self, producer_id: ProducerId) -> bool:
+        """Tell whether a producer has written here, and is not forgotten."""
+        return producer_id in self._producers
+
+    def check(self, header: BatchHeader, now_ms: int = 0) -> AppendedBatch | None:
         """Judge a batch before it is appended: return the earlier one that it repeats, or None to append it.
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH, a newer process of this producer has written.
-            InvalidRequestError: OUT_OF_ORDER_SEQUENCE_NUMBER; INVALID_TXN_STATE, it does not belong to the transaction
-                that the producer has under way.
+            InvalidRequestError: OUT_OF_ORDER_SEQUENCE_NUMBER; DUPLICATE_SEQUENCE_NUMBER, others were sent under its
+                numbers; INVALID_TXN_STATE, it does not belong to the transaction that the producer has under way.
             RetriableError: CONCURRENT_TRANSACTIONS, the producer's last transaction has not ended here yet.
+            OverloadedError: the producer is new here, and nobody may be forgotten for it.
         """
         if header.producer_id == NO_PRODUCER_ID:
             return None
@@ -98,6 +128,7 @@ class ProducerStates:
             )
         known = self._producers.get(header.producer_id)
         if known is None:
+            self._require_room(header.producer_id, now_ms)
             return None  # Its earlier batches, if any, are forgotten: any sequence may come next (KIP-360).
         if header.producer_epoch < known.epoch:
             raise FencedError(
@@ -109,7 +140,7 @@ class ProducerStates:
             self._require_next(header, expected=0)
             return None
         for batch in known.batches:
-            if (batch.base_sequence, batch.last_sequence) == (header.base_sequence, header.last_sequence):
+            if batch.is_repeated_by(header):
                 return batch
         expected = (known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1) if known.batches else 0
         self._require_next(header, expected=expected)
@@ -167,12 +198,14 @@ class ProducerStates:
             known.coordinator_epoch, known.marker_offset = marker.coordinator_epoch, header.base_offset
             self.transactions.on_marker(header.producer_id, header.base_offset)
         else:
-            appended = AppendedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
+            crc = _UNKNOWN_PAYLOAD if header.is_compacted else header.payload_crc32c
+            sequences = header.base_sequence, header.last_sequence
+            appended = AppendedBatch(*sequences, header.base_offset, header.last_offset, crc)
             known.batches = (*known.batches[1 - REMEMBERED_BATCHES :], appended)
             if header.is_transactional:
                 self.transactions.on_batch(header)
-        if len(self._producers) > self.limits.max_producers:
-            self._forget_one()
+        if len(self._producers) > self.limits.max_producers and (oldest := self._oldest()) is not None:
+            del self._producers[oldest]
 
     def expire(self, now_ms: int) -> int:
         """Forget producers that have not written for long; return how many."""
@@ -193,7 +226,7 @@ class ProducerStates:
         return {"producers": [_to_plain(*item) for item in self._producers.items()]} | self.transactions.to_plain()
 
     def load(self, plain: Mapping[str, Any]) -> None:
-        """Take in what `to_plain` returned.
+        """Take in what `to_plain` returned; that of earlier versions has no checksums of payloads.
 
         Raises:
             ValueError, TypeError, KeyError: it is something else.
@@ -230,12 +263,25 @@ class ProducerStates:
             code=ErrorCode.INVALID_TXN_STATE,
         )
 
-    def _forget_one(self) -> None:
-        """Forget who wrote longest ago, unless a transaction is under way."""
-        for producer in self._producers:
-            if producer not in self.transactions:
-                del self._producers[producer]
-                return
+    def _oldest(self) -> ProducerId | None:
+        """Return who wrote longest ago and has no transaction under way: the first that is forgotten."""
+        return next((producer for producer in self._producers if producer not in self.transactions), None)
+
+    def _require_room(self, producer_id: ProducerId, now_ms: int) -> None:
+        """Require that a new producer pushes out nobody who may send a batch again.
+
+        Raises:
+            OverloadedError: it does.
+        """
+        if len(self._producers) < self.limits.max_producers:
+            return
+        oldest = self._oldest()
+        if oldest is None or self._producers[oldest].seen_ms > now_ms - self.limits.min_idle_ms:
+            raise OverloadedError(
+                f"producer {producer_id} is new here, and {len(self._producers)} others have written to this partition "
+                f"within {self.limits.min_idle_ms} ms (broker.max_producer_ids, broker.producer_id_min_idle_ms): try "
+                "again later; use one producer for many records"
+            )
 
     @staticmethod
     def _require_next(header: BatchHeader, *, expected: int) -> None:
@@ -250,6 +296,7 @@ class ProducerStates:
 
 def _to_plain(producer_id: ProducerId, known: _Producer) -> list[Any]:
     batches = [
-        [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset] for batch in known.batches
+        [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.payload_crc]
+        for batch in known.batches
     ]
     return [producer_id, known.epoch, known.seen_ms, batches, known.coordinator_epoch, known.marker_offset]

@@ -51,19 +51,21 @@ class FileRange:
     def __len__(self) -> int:
         return self._length
 
-    def read(self) -> bytes:
-        """Return the bytes.
+    def read(self, start: int = 0, count: int | None = None) -> bytes:
+        """Return `count` bytes from `start` on, fewer at the end; all that follow if None.
 
         Raises:
             OSError: they cannot be read any more.
         """
         self._require_there()
+        left = max(0, self._length - start)
+        wanted = left if count is None else min(count, left)
         try:
-            data = self._segment.file.pread(self._length, self._position)
+            data = self._segment.file.pread(wanted, self._position + start)
         except OSError as error:
             self._note(error)
             raise
-        if len(data) != self._length:
+        if len(data) != wanted:
             raise self._short()
         return data
 

@@ -171,7 +171,7 @@ class CleaningPass:
         if len(group) == 1 and not changed:
             output.abandon()
             return
-        output.finish()
+        output.finish(written_us=max(segment.written_us() for segment in group))
         yield Rewritten(tuple(group), open_cleaned(output.path, group[0].base_offset, group[0].file.pool))
 
 
@@ -191,9 +191,14 @@ class _Output:
         if len(self._buffer) >= _CHUNK_BYTES:
             self._flush()
 
-    def finish(self) -> None:
-        """Make it durable; from here on it is whoever's takes it."""
+    def finish(self, *, written_us: int) -> None:
+        """Make it durable; from here on it is whoever's takes it.
+
+        Args:
+            written_us: when what it replaces was last written to: compaction makes no record newer.
+        """
         self._flush()
+        os.utime(self._descriptor, ns=(written_us * 1_000, written_us * 1_000))
         sync_file(self._descriptor)
         self._close()
 

@@ -15,7 +15,8 @@ import orjson
 from raftlog.checksum import crc32c
 from raftlog.errors import DamagedDataError, DiskFullError, StorageError
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE}
+"""Nothing was written, and it can be tried again: no room on the disk, or no descriptor for one more file."""
 _UNREADABLE = {errno.EIO, errno.ENODATA, errno.EUCLEAN, errno.EBADMSG}
 """What devices and file systems say of a place that they cannot read, or whose checksum is wrong."""
 _CHECKSUM = "crc32c"

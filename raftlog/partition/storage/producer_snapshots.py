@@ -23,7 +23,9 @@ from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
 
 _log = logging.getLogger(__name__)
 _KEPT = 2
-_MAGIC = b"RLPRD002"
+_MAGIC = b"RLPRD003"
+_READ = (b"RLPRD002", _MAGIC)
+"""Without and with checksums of payloads."""
 _HEAD = struct.Struct("<8sI")
 
 
@@ -44,7 +46,7 @@ def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> 
         return False
     magic, crc = _HEAD.unpack_from(content)
     body = content[_HEAD.size :]
-    if magic != _MAGIC or crc32c(body) != crc:
+    if magic not in _READ or crc32c(body) != crc:
         return False
     document = orjson.loads(body)
     if document["offset"] != offset:

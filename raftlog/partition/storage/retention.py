@@ -8,6 +8,7 @@ from pathlib import Path
 
 from raftlog.config import TopicConfig
 from raftlog.model import Offset
+from raftlog.partition.core.ages import too_old
 from raftlog.partition.storage.files import list_names, unlink_quietly
 from raftlog.partition.storage.segment import Segment
 
@@ -29,7 +30,9 @@ def expired_segments(
     for segment in segments[:-1]:
         too_much = config.deletes and config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
         gone = segment.next_offset <= log_start_offset
-        if segment.next_offset > high_watermark or not (gone or too_much or _too_old(segment, config, now_us)):
+        if segment.next_offset > high_watermark or not (
+            gone or too_much or too_old(segment.max_timestamp, segment, now_us, config)
+        ):
             break
         total, count = total - segment.size, count + 1
     return count
@@ -41,11 +44,7 @@ def active_has_expired(
     """Tell whether the active segment must be closed so that retention can drop it: nothing newer may ever come."""
     if active.size == 0 or active.next_offset > high_watermark:
         return False
-    return active.next_offset <= log_start_offset or _too_old(active, config, now_us)
-
-
-def _too_old(segment: Segment, config: TopicConfig, now_us: int) -> bool:
-    return config.deletes and config.retention_ms >= 0 and segment.max_timestamp < now_us - config.retention_ms * 1000
+    return active.next_offset <= log_start_offset or too_old(active.max_timestamp, active, now_us, config)
 
 
 class DelayedDeletes:

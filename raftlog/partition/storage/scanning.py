@@ -18,8 +18,8 @@ _SECTOR_BYTES = 512
 _NEVER_ZERO_BYTES = 8
 """A header's first bytes: the base offset, which is 0 only where the log begins."""
 _MAGIC_AT = 20
-_MAYBE_HEADER = re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL)
-"""Magic, attributes and flags of a batch header."""
+_MAYBE_HEADER = re.compile(rb"\x01(?=[\x00-\x1f]\x00\x00)", re.DOTALL)
+"""Magic, attributes and flags of a batch header. Only the magic is consumed: the byte before it may look the same."""
 
 
 def scan_batches(read: Read, position: int, end: int, *, verify: bool, name: str) -> Iterator[tuple[int, BatchHeader]]:

@@ -115,6 +115,14 @@ class Segment:
         with self.file.use() as descriptor:
             return os.fstat(descriptor).st_size
 
+    def written_us(self) -> int:
+        """Return when the file was last written to, in us since 1970.
+
+        Raises:
+            OSError: from the system.
+        """
+        return os.stat(self.path).st_mtime_ns // 1_000
+
     def trust(
         self, facts: SegmentFacts, index: SparseIndex | None = None, aborted: list[AbortedEntry] | None = None
     ) -> None:

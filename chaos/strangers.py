@@ -1,0 +1,115 @@
+"""Strangers attack every listener beside the usual load and faults: nothing is lost, and honest clients are served."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import orjson
+
+from chaos.failover import p99
+from chaos.run import Run
+from chaos.site import BrokenPromiseError
+from raftlog.errors import RaftlogError
+from raftlog.transport import HttpSession
+from raftlog.wire import paths
+from raftlog.wire.metadata import BrokersResponse
+
+QUIET_S = 12.0
+ATTACK_S = 30.0
+SLOWER = 5
+"""How many times its own p99 an honest client may wait while strangers attack."""
+POLL_S = 0.5
+
+
+async def strangers(run: Run) -> None:
+    """Measure honest clients without strangers, then with them; then kill a broker and the controller amid attacks."""
+    await run.warm_up()
+    quiet = await _latency_p99(run, QUIET_S)
+    async with _attacks(run, ATTACK_S + 5):
+        with run.fault("strangers", "all", *run.brokers):
+            async with _none_fenced(run):
+                attacked = await _latency_p99(run, ATTACK_S)
+    run.figures["p99_quiet_us"], run.figures["p99_attacked_us"] = quiet, attacked
+    if attacked > SLOWER * quiet:
+        raise BrokenPromiseError(f"p99 of sends: {attacked} us under attack, {quiet} us without, more than {SLOWER} x")
+
+    async with _attacks(run, 60):
+        for victim in (run.brokers[0], run.watch.active_controller or run.cluster.nodes.controllers[0]):
+            with run.fault("strangers", "all", *run.brokers), run.fault("SIGKILL", "minority", victim):
+                await run.cluster.kill(victim)
+                await run.until_acknowledged(f"after_{victim}_ms")
+                await run.cluster.restart(victim)
+            await run.load(100)
+    await run.site.until_in_sync()
+
+
+async def _latency_p99(run: Run, seconds: float) -> int:
+    """Return how long sends took that were begun within the next `seconds`, in us."""
+    begun_ns = time.monotonic_ns()
+    await asyncio.sleep(seconds)
+    took = [
+        (send.completed_ns - send.invoked_ns) // 1_000
+        for send in run.history.sends
+        if send.durable and send.invoked_ns >= begun_ns
+    ]
+    if len(took) < 100:
+        raise BrokenPromiseError(f"only {len(took)} records were acknowledged within {seconds:g} s")
+    return p99(took)
+
+
+@asynccontextmanager
+async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
+    """Have a process of its own attack all brokers, past the proxies, until the block ends."""
+    nodes = [run.cluster.nodes.node(name) for name in run.brokers]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "chaos.stranger",
+        str(seconds),
+        str(run.dice.randrange(2**32)),
+        ",".join(str(node.public) for node in nodes),
+        ",".join(str(node.internal) for node in nodes),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield
+        if process.returncode is not None:
+            raise BrokenPromiseError(f"the strangers ended before their time, with {process.returncode}")
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+        said, _ = await process.communicate()
+        if said:
+            run.figures["attacks"] = sum(orjson.loads(said).values())
+
+
+@asynccontextmanager
+async def _none_fenced(run: Run) -> AsyncIterator[None]:
+    """Look all the while whether a broker is fenced, or has lost its place in the cluster."""
+    seen: list[str] = []
+
+    async def look(session: HttpSession) -> None:
+        address = run.cluster.nodes.node(run.brokers[0]).public
+        assert address is not None
+        while True:
+            with suppress(RaftlogError):
+                answer = await session.call(
+                    BrokersResponse, "GET", address, f"{paths.BROKERS}?consistency=local", timeout_ms=2_000
+                )
+                seen.extend(f"broker {broker.broker_id} was fenced" for broker in answer.brokers if broker.fenced)
+            await asyncio.sleep(POLL_S)
+
+    async with HttpSession(dial=run.cluster.dial) as session:
+        looking = asyncio.create_task(look(session))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+    if seen:
+        raise BrokenPromiseError(f"{seen[0]} while strangers attacked ({len(seen)} looks)")

@@ -1,0 +1,98 @@
+"""One controller and one broker, which the targets share, and what must stay true of them whatever they are sent."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from fuzz.honest import SERVED
+from fuzz.target import Finding
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.model import Address
+from raftlog.serving.loop_watch import STALL_FILE
+
+ADDRESS_SPACE_BYTES = 8 << 30
+"""Of each node, by RLIMIT_AS: threads and arenas take gigabytes of it that nobody touches."""
+RESIDENT_BYTES = 700 << 20
+STALL_MS = 100
+"""The nodes, the fuzzer and its child share the machine's cores: a request may take 50 ms when it is alone."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class FuzzedCluster:
+    """Runs the nodes, and an honest client in a thread of its own. A context manager."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self.resident_bytes = 0
+        """The most that a node was seen to have."""
+
+    def __enter__(self) -> Self:
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="raftlog-fuzz-")))
+        self._stalls = folder / "stalls.txt"
+        self._stalls.touch()
+        os.environ[STALL_FILE] = str(self._stalls)
+        self._stack.callback(os.environ.pop, STALL_FILE, None)
+        self.nodes = self._stack.enter_context(LocalCluster(folder / "data", controllers=1, brokers=1, port=0))
+        for name in self.nodes.names:
+            pid = self.nodes.pid(name)
+            assert pid is not None
+            resource.prlimit(pid, resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+        self._seen = 0
+        self._diary = folder / "honest.txt"
+        self._diary.touch()
+        self._honest = self._stack.enter_context(
+            subprocess.Popen([sys.executable, "-m", "fuzz.honest", self.nodes.bootstrap, str(self._diary)])
+        )
+        self._stack.callback(self._honest.kill)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.__exit__(None, None, None)
+
+    @property
+    def listeners(self) -> dict[str, Address]:
+        """Every place that answers HTTP."""
+        broker, controller = self.nodes.node("broker-1"), self.nodes.node("controller-101")
+        assert broker.public is not None
+        return {"public": broker.public, "internal": broker.internal, "controller": controller.internal}
+
+    def require_sound(self) -> None:
+        """Check everything that no input may change.
+
+        Raises:
+            Finding: a node has ended, stood still or grown, or the honest client was not served.
+        """
+        for name in self.nodes.names:
+            pid = self.nodes.pid(name)
+            if pid is None:
+                raise Finding(f"{name} has ended:\n{self.nodes.log_tail(name, 30)}")
+            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+            self.resident_bytes = max(self.resident_bytes, resident)
+            if resident > RESIDENT_BYTES:
+                raise Finding(f"{name} takes {resident >> 20} MiB")
+        self._require_no_stall()
+        rounds = self._diary.read_text().splitlines()
+        if bad := next((line for line in rounds if line != SERVED), None):
+            raise Finding(f"the honest client was not served: {bad}")
+
+    @property
+    def rounds(self) -> int:
+        """How often the honest client was served."""
+        return len(self._diary.read_text().splitlines())
+
+    def _require_no_stall(self) -> None:
+        if self._stalls.stat().st_size == self._seen:
+            return
+        said = self._stalls.read_text()[self._seen :]
+        self._seen += len(said.encode())
+        stalls = [float(length) for length in re.findall(r"^(\d+) ms, process", said, re.MULTILINE)]
+        if stalls and max(stalls) > STALL_MS:
+            raise Finding(f"an event loop stood still for {max(stalls):.0f} ms:\n{said[-5_000:]}")

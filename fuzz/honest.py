@@ -1,0 +1,47 @@
+"""An honest client, in a process of its own: `python -m fuzz.honest BOOTSTRAP DIARY` goes on until it is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from pathlib import Path
+
+from raftlog.client import Admin, Consumer, Producer
+from raftlog.errors import RaftlogError
+
+SERVED = "served"
+PATIENCE_S = 10.0
+"""Within which a record is written and read, whatever else the cluster is sent."""
+PAUSE_S = 0.2
+
+
+async def main(bootstrap: str, diary: Path) -> None:
+    """Write a line after each round: `SERVED`, or what was wrong."""
+    while True:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                said = await _round(bootstrap)
+        except TimeoutError:
+            said = f"no record was written and read within {PATIENCE_S:.0f} s"
+        except RaftlogError as error:
+            said = f"{error.code}: {error.message}"
+        with diary.open("a") as file:
+            file.write(said.replace("\n", " ") + "\n")
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _round(bootstrap: str) -> str:
+    """Write a record and read it, in a topic whose name nobody can know."""
+    topic = f"honest-{uuid.uuid4().hex}"
+    async with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
+        await admin.create_topic(topic, partitions=1, replication_factor=1)
+        await producer.send(topic, b"value")
+        async with Consumer(bootstrap, topic, start="earliest") as consumer:
+            record = await anext(consumer)
+        await admin.delete_topic(topic)
+    return SERVED if record.value == b"value" else f"read {record.value!r:.50}"
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,37 @@
+"""What others wrote, shown on a terminal: control characters, which could move the cursor or hide text, are escaped.
+
+In a pipe everything is as it was written: programs read it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\udc80-\udcff]")
+"""All of C0 and C1 but tab and line feed, what changes the direction of text, and bytes that are not UTF-8."""
+
+
+def escaped(text: str) -> str:
+    """Return `text` with each control character as a backslash, an x (or u) and its number."""
+    return _CONTROL.sub(lambda found: _name(found[0]), text)
+
+
+def on_terminal(text: str) -> str:
+    """Return `text` as it may be printed on standard output: escaped, if that is a terminal."""
+    return escaped(text) if sys.stdout.isatty() else text
+
+
+def bytes_on_terminal(content: bytes, *, json: bool) -> bytes:
+    """Return what may be written to a terminal in place of `content`; JSON stays JSON."""
+    text = content.decode("utf-8", "surrogateescape")
+    shown = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if json else escaped(text)
+    return shown.encode()
+
+
+def _name(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00  # A byte that was no UTF-8, as `surrogateescape` keeps it.
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,55 @@
+"""In which leader epochs records were written that were read: who commits an offset says which record came before it.
+
+Whoever goes on from there later is told if that record was cut away by an unclean election (KIP-320). No IO.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Self
+
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+
+KEPT = 64
+"""Of a partition: leaders change rarely, and offsets that are committed are mostly the latest."""
+
+
+@dataclass(slots=True)
+class EpochsRead:
+    """The epochs of the records that were read last, by partition."""
+
+    _starts: dict[TopicPartition, list[tuple[Offset, LeaderEpoch]]] = field(default_factory=dict)
+    """From which offset on records are of which epoch."""
+    _ends: dict[TopicPartition, Offset] = field(default_factory=dict)
+
+    def begin(self, partition: TopicPartition, offset: Offset, epoch: LeaderEpoch) -> None:
+        """Learn where reading begins, and in which epoch the record before was written (-1: not known)."""
+        self._starts[partition] = [(offset - 1, epoch)]
+        self._ends[partition] = offset
+
+    def read(self, partition: TopicPartition, end: Offset, epoch: LeaderEpoch) -> None:
+        """Learn that the records up to `end` (exclusive), after those before, are of an epoch."""
+        starts = self._starts.setdefault(partition, [])
+        if not starts or starts[-1][1] != epoch:
+            starts.append((self._ends.get(partition, end - 1), epoch))
+            del starts[:-KEPT]
+        self._ends[partition] = end
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop what is known of a partition."""
+        self._starts.pop(partition, None)
+        self._ends.pop(partition, None)
+
+    def before(self, partition: TopicPartition, offset: Offset) -> LeaderEpoch:
+        """Return the epoch of the record before an offset; -1: not known."""
+        starts = self._starts.get(partition, [])
+        at = bisect_right(starts, offset - 1, key=itemgetter(0))
+        if not at or offset > self._ends[partition]:
+            return NO_LEADER_EPOCH
+        return starts[at - 1][1]
+
+    def copy(self) -> Self:
+        """Return what is known now."""
+        return type(self)({key: list(starts) for key, starts in self._starts.items()}, dict(self._ends))

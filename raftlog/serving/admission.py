@@ -1,0 +1,154 @@
+"""How aiohttp's path receives requests and answers them: in bounded time, holding bounded memory.
+
+aiohttp itself waits for ever for a body that does not come, and for a peer that reads nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Collection
+
+from aiohttp import web
+
+from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.serving.answers import PIECE_BYTES, PartsResponse
+from raftlog.serving.connections import AiohttpConnection
+from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.turnstile import Turnstile
+from raftlog.wire import media, paths
+from raftlog.wire.codec import encode_json
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
+"""Answered under any load: a supervisor must not end a broker because it is busy."""
+_BODY = web.RequestKey("raftlog_body", bytes)
+
+
+class Admission:
+    """Receives each body, counts the request while it is handled, and sends its answer.
+
+    Args:
+        batches: the paths (as registered) whose bodies are batches; all other bodies are JSON.
+    """
+
+    def __init__(self, inflight: InflightLimits, limits: RequestLimits, *, batches: Collection[str] = ()) -> None:
+        self._inflight = inflight
+        self._limits = limits
+        self._batches = frozenset(batches)
+        self._turnstile = Turnstile()
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Handle one request, within the limits."""
+        transport = request.transport
+        connection = transport.get_protocol() if transport is not None else None
+        if not isinstance(connection, AiohttpConnection):
+            return await self._admit(request, handler)
+        connection.began()
+        try:
+            return await self._admit(request, handler)
+        finally:
+            connection.ended()
+
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in UNLIMITED:
+            return await handler(request)
+        body = _Body(request, self._inflight, self._limits, json=self._is_json(request))
+        try:
+            if request.can_read_body:
+                request[_BODY] = await body.receive()
+            await self._turnstile.enter(request.remote or "")
+            self._inflight.enter()
+            try:
+                response = await handler(request)
+            finally:
+                self._inflight.leave()
+        except _TooSlowError as late:
+            return _refuse_late(late)
+        finally:
+            body.release()
+        return self._bounded(request, response)
+
+    def _is_json(self, request: web.Request) -> bool:
+        resource = request.match_info.route.resource
+        return resource is None or resource.canonical not in self._batches
+
+    def _bounded(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+        """Have a large answer sent in pieces, and count it until then."""
+        if isinstance(response, web.Response):
+            content = response.body
+            if not isinstance(content, bytes) or len(content) <= PIECE_BYTES:
+                return response
+            response = PartsResponse(
+                request, [content], status=response.status, headers=response.headers, write_s=self._limits.write_s
+            )
+        if isinstance(response, PartsResponse) and (size := response.memory_bytes) > PIECE_BYTES:
+            self._inflight.hold_answer(size)
+            # One that aiohttp never comes to send, because its peer has gone, is not counted for ever.
+            ended = weakref.finalize(response, self._inflight.release_answer, size)
+            ended.atexit = False
+            response.when_ended(lambda: ended() and None)
+        return response
+
+
+class _TooSlowError(InvalidRequestError):
+    """A body has not come to its end in time."""
+
+
+class _Body:
+    """One request's body, while it arrives and until it is released."""
+
+    def __init__(self, request: web.Request, inflight: InflightLimits, limits: RequestLimits, *, json: bool) -> None:
+        self._request = request
+        self._inflight = inflight
+        self._limits = limits
+        self._json = json
+        self._held = 0
+
+    async def receive(self) -> bytes:
+        """Return all of it.
+
+        Raises:
+            InvalidRequestError: MESSAGE_TOO_LARGE; or it takes too long.
+            OverloadedError: bodies of other requests hold too much memory.
+        """
+        announced = self._request.content_length or 0
+        self._limits.require_size(announced, json=self._json)
+        loop = asyncio.get_running_loop()
+        began, content, chunks = loop.time(), self._request.content, []
+        while not content.at_eof():
+            allowed_s = self._limits.body_time_s(max(announced, self._held))
+            try:
+                async with asyncio.timeout_at(began + allowed_s):
+                    chunk = await content.readany()
+            except TimeoutError:
+                raise _TooSlowError(
+                    f"the request took too long to arrive: {self._held} bytes of its body are here after "
+                    f"{allowed_s:.0f} s; nothing was done"
+                ) from None
+            self._inflight.hold(len(chunk))
+            self._held += len(chunk)
+            self._limits.require_size(self._held, json=self._json)
+            chunks.append(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def release(self) -> None:
+        self._inflight.release(self._held)
+        self._held = 0
+
+
+async def read_received(request: web.Request) -> bytes:
+    """Return a request's body, whoever has received it. It is given out once, so that nobody keeps it in vain."""
+    if _BODY in request:
+        body = request[_BODY]
+        del request[_BODY]
+        return body
+    return await request.read()
+
+
+def _refuse_late(error: RaftlogError) -> web.Response:
+    body = encode_json({"error": error.to_wire()})
+    response = web.Response(body=body, status=408, content_type=media.JSON)
+    response.force_close()
+    return response

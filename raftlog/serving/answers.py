@@ -1,0 +1,80 @@
+"""Answers through aiohttp that may be large: sent piece by piece, and never to a peer that takes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from aiohttp import web
+
+from raftlog.transport.writing import Part, pieces_of
+from raftlog.wire.codec import Buffer
+
+PIECE_BYTES = 64 << 10
+"""What a connection holds of an answer besides the answer itself."""
+
+
+class PartsResponse(web.StreamResponse):
+    """An answer whose parts are written one after another, as the peer takes them.
+
+    Args:
+        write_s: how long the peer may take no byte of it; then the connection is closed.
+        on_end: called once, when it was sent or never will be.
+    """
+
+    def __init__(
+        self,
+        request: web.Request,
+        parts: Sequence[Part],
+        *,
+        status: int,
+        headers: Mapping[str, str],
+        write_s: float,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(status=status, headers=headers)
+        self.content_length = sum(map(len, parts))
+        self._request = request
+        self._parts: Sequence[Part] = parts
+        self._write_s = write_s
+        self._on_end = on_end
+
+    @property
+    def memory_bytes(self) -> int:
+        """How many bytes it keeps in memory; parts that lie in files need none."""
+        return sum(len(part) for part in self._parts if isinstance(part, bytes | bytearray | memoryview))
+
+    def when_ended(self, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Send what was not sent yet, and end.
+
+        Raises:
+            ConnectionError: the connection is lost, or the peer takes nothing any more.
+        """
+        parts, self._parts = self._parts, ()
+        try:
+            if self._request.method != "HEAD":
+                for part in parts:
+                    for piece in pieces_of(part, PIECE_BYTES):
+                        await self._write(piece)
+            await super().write_eof(data)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Forget what was not sent."""
+        self._parts = ()
+        ended, self._on_end = self._on_end, None
+        if ended is not None:
+            ended()
+
+    async def _write(self, piece: Buffer) -> None:
+        try:
+            async with asyncio.timeout(self._write_s):
+                await self.write(piece)
+        except TimeoutError:
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise ConnectionAbortedError(f"the peer has taken nothing for {self._write_s} s") from None

@@ -1,0 +1,116 @@
+"""Listeners that aiohttp serves, with limits of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+
+from aiohttp import web
+
+from raftlog.errors import OverloadedError
+from raftlog.model import Address
+from raftlog.serving.connections import AiohttpConnection, AiohttpHandler, ConnectionLimits, refusal_bytes
+from raftlog.serving.limits import RequestLimits
+
+BACKLOG = 1_024
+"""Connections that wait to be accepted."""
+_AT_ONCE = 32
+"""Connections that are accepted in one turn of the loop: asyncio takes as many as its backlog."""
+
+
+async def listen(make: Callable[[], asyncio.BaseProtocol], address: Address) -> asyncio.Server:
+    """Accept connections at `address`, a few in each turn of the loop.
+
+    Raises:
+        OSError: the port cannot be had.
+    """
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(make, address.host, address.port, reuse_address=True, backlog=_AT_ONCE)
+    for listening in server.sockets:
+        with socket.socket(fileno=os.dup(listening.fileno())) as same:
+            same.listen(BACKLOG)
+    return server
+
+
+class AiohttpServer:
+    """Serves an application on connections that somebody else accepts.
+
+    Args:
+        app: cancels a handler whose caller has hung up.
+        drain_s: how long requests under way may take when it closes.
+    """
+
+    def __init__(
+        self, app: web.Application, *, limits: RequestLimits, connections: ConnectionLimits, drain_s: float
+    ) -> None:
+        self._runner = web.AppRunner(app, shutdown_timeout=drain_s, handler_cancellation=True)
+        self._limits = limits
+        self._connections = connections
+
+    async def start(self) -> None:
+        await self._runner.setup()
+
+    async def close(self) -> None:
+        """Let requests under way come to their end for a moment, and close every connection."""
+        await self._runner.cleanup()
+
+    def protocol(self, address: str) -> AiohttpConnection:
+        """Return what goes on with a connection of `address`, which counts already."""
+        assert self._runner.server is not None
+        handler = AiohttpHandler(
+            self._runner.server,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=self._limits.idle_s,
+            access_log=None,  # type: ignore[arg-type]  # None, as AppRunner passes it
+            auto_decompress=False,
+            lingering_time=self._limits.linger_s,
+        )
+        return AiohttpConnection(handler, self._connections, address, head_s=self._limits.head_s)
+
+
+class AiohttpListener:
+    """Accepts connections, and serves them all by aiohttp."""
+
+    def __init__(
+        self, app: web.Application, *, limits: RequestLimits, connections: ConnectionLimits, drain_s: float
+    ) -> None:
+        self._server = AiohttpServer(app, limits=limits, connections=connections, drain_s=drain_s)
+        self._connections = connections
+        self._listening: asyncio.Server | None = None
+
+    async def start(self, address: Address) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the port cannot be had.
+        """
+        await self._server.start()
+        self._listening = await listen(lambda: _Entrance(self._server, self._connections), address)
+
+    async def close(self) -> None:
+        """Accept nothing more, and close every connection."""
+        if self._listening is not None:
+            self._listening.close()
+        await self._server.close()
+
+
+class _Entrance(asyncio.Protocol):
+    """A connection that has just been accepted: refused, or handed to aiohttp."""
+
+    def __init__(self, server: AiohttpServer, connections: ConnectionLimits) -> None:
+        self._server = server
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        address = str((transport.get_extra_info("peername") or ("unknown",))[0])
+        try:
+            self._connections.enter(address)
+        except OverloadedError as error:
+            transport.write(refusal_bytes(error))  # type: ignore[attr-defined]
+            transport.close()
+            return
+        protocol = self._server.protocol(address)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)

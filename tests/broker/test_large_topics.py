@@ -1,0 +1,33 @@
+"""Topics of as many partitions as there may be: no event loop stands still (`event_loops_keep_turning`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raftlog import Admin, Producer
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.metadata_quorum.controller.topics import MAX_PARTITIONS
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, stall_file: Path) -> Iterator[LocalCluster]:
+    assert stall_file.exists()
+    with LocalCluster(tmp_path / "c", controllers=1, brokers=1, port=0) as cluster:
+        yield cluster
+
+
+async def test_a_topic_of_10_000_partitions_is_created_written_changed_and_deleted(cluster: LocalCluster):
+    async with Admin(cluster.bootstrap, timeout_ms=60_000) as admin, Producer(cluster.bootstrap) as producer:
+        await admin.create_topic("large", partitions=MAX_PARTITIONS, replication_factor=1)
+        for partition in (0, MAX_PARTITIONS - 1):
+            assert (await producer.send("large", b"x", partition=partition)).offset == 0
+        await admin.create_topic("small", partitions=1, replication_factor=1)
+        await admin.alter_topic("large", configs={"retention_ms": 1_000_000})
+        await producer.send("small", b"x", partition=0)
+        await admin.delete_topic("large")
+        await producer.send("small", b"x", partition=0)

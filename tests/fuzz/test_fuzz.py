@@ -1,0 +1,68 @@
+"""The fuzzer, briefly: what it once found stays found, it finds what it is for, and a short run is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fuzz.batches import Batches, seeds
+from fuzz.brokers import Brokers
+from fuzz.clients import Clients
+from fuzz.cluster import FuzzedCluster
+from fuzz.requests import BODIES, PATHS, listener_of
+from fuzz.run import CORPUS, explore_count, replay
+from fuzz.target import Finding, Target
+from raftlog.record import arrow, parse_header, validate_batch
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[FuzzedCluster]:
+    with FuzzedCluster() as cluster:
+        yield cluster
+
+
+def test_batches_are_read_or_refused(tmp_path: Path):
+    with Batches() as target:
+        assert replay(target) == []
+        assert explore_count(target, 1, 600, tmp_path) is None
+
+
+def test_readers_that_trust_what_they_are_sent_are_found_and_the_input_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(arrow, "check_structure", lambda *_: 0)
+    with Batches() as target:
+        found = explore_count(target, 1, 600, tmp_path)
+
+        assert found is not None
+        with pytest.raises(Finding):
+            target.judge(found.path.read_bytes())
+    monkeypatch.undo()
+    with Batches() as target:
+        target.judge(found.path.read_bytes())
+
+
+def test_seeds_are_sound_batches():
+    for batch in seeds():
+        if not parse_header(batch).is_compacted:
+            validate_batch(batch, max_message_bytes=len(batch) + 10_000)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("make", "count"), [(Brokers, 60), (Clients, 15)])
+def test_nodes_and_clients_survive_what_they_are_sent(
+    make: Callable[[FuzzedCluster], Target], count: int, cluster: FuzzedCluster, tmp_path: Path
+):
+    with make(cluster) as target:
+        assert replay(target) == []
+        assert explore_count(target, 1, count, tmp_path) is None
+        assert target.finish()
+
+
+def test_every_route_is_asked():
+    assert {"/v1/produce", "/internal/v1/fetch", "/internal/v1/brokers/register"} <= set(PATHS)
+    assert set(BODIES) <= set(PATHS)
+    assert {listener_of(path) for path in PATHS} == {"public", "internal", "controller"}
+    assert CORPUS.is_dir()
