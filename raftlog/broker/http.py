@@ -95,7 +95,7 @@ async def decode_body(cls: type[T], body: Buffer) -> T:
     return await aside(decode_json, cls, body)
 
 
-async def read_body(request: web.Request, form: str) -> bytes:
+async def read_body(request: web.Request, form: str) -> bytearray:
     """Return the body, if it is of media type `form` or of those that HTTP clients name when told nothing.
 
     Raises:

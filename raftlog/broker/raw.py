@@ -89,7 +89,7 @@ class RawRoute:
     def _through_aiohttp(self) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             # A copy: aiohttp gives bytes, which nobody may change.
-            body = memoryview(bytearray(await read_body(request, self.form)))
+            body = memoryview(await read_body(request, self.form))
             raw = RawRequest(
                 target=request.rel_url.raw_path_qs,
                 match_info=request.match_info,

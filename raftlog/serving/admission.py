@@ -22,7 +22,7 @@ from raftlog.wire.codec import encode_json
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
 """Answered under any load: a supervisor must not end a broker because it is busy."""
-_BODY = web.RequestKey("raftlog_body", bytes)
+_BODY = web.RequestKey("raftlog_body", bytearray)
 
 
 class Admission:
@@ -106,8 +106,8 @@ class _Body:
         self._json = json
         self._held = 0
 
-    async def receive(self) -> bytes:
-        """Return all of it.
+    async def receive(self) -> bytearray:
+        """Return all of it, in memory of its own.
 
         Raises:
             InvalidRequestError: MESSAGE_TOO_LARGE; or it takes too long.
@@ -115,36 +115,43 @@ class _Body:
         """
         announced = self._request.content_length or 0
         self._limits.require_size(announced, json=self._json)
-        loop = asyncio.get_running_loop()
-        began, content, chunks = loop.time(), self._request.content, []
-        while not content.at_eof():
-            allowed_s = self._limits.body_time_s(max(announced, self._held))
-            try:
-                async with asyncio.timeout_at(began + allowed_s):
-                    chunk = await content.readany()
-            except TimeoutError:
-                raise _TooSlowError(
-                    f"the request took too long to arrive: {self._held} bytes of its body are here after "
-                    f"{allowed_s:.0f} s; nothing was done"
-                ) from None
-            self._inflight.hold(len(chunk))
-            self._held += len(chunk)
-            self._limits.require_size(self._held, json=self._json)
-            chunks.append(chunk)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        content, body = self._request.content, bytearray()
+        if content.is_eof():  # It came with its head.
+            self._take(content.read_nowait(), body)
+            return body
+        began, allowed_s = asyncio.get_running_loop().time(), self._limits.body_time_s(announced)
+        try:
+            async with asyncio.timeout_at(began + allowed_s) as limit:
+                while not content.at_eof():
+                    self._take(await content.readany(), body)
+                    if self._held > announced:  # It announces nothing: what has come already gives it time.
+                        allowed_s = self._limits.body_time_s(self._held)
+                        limit.reschedule(began + allowed_s)
+        except TimeoutError:
+            raise _TooSlowError(
+                f"the request took too long to arrive: {self._held} bytes of its body are here after "
+                f"{allowed_s:.0f} s; nothing was done"
+            ) from None
+        return body
+
+    def _take(self, chunk: bytes, body: bytearray) -> None:
+        self._inflight.hold(len(chunk))
+        self._held += len(chunk)
+        self._limits.require_size(self._held, json=self._json)
+        body += chunk
 
     def release(self) -> None:
         self._inflight.release(self._held)
         self._held = 0
 
 
-async def read_received(request: web.Request) -> bytes:
+async def read_received(request: web.Request) -> bytearray:
     """Return a request's body, whoever has received it. It is given out once, so that nobody keeps it in vain."""
     if _BODY in request:
         body = request[_BODY]
         del request[_BODY]
         return body
-    return await request.read()
+    return bytearray(await request.read())
 
 
 def _refuse_late(error: RaftlogError) -> web.Response:
