@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +112,56 @@ def test_large_groups_are_assigned_in_time(name: str):
     before = ASSIGNORS[name](group[:1], {"t": 1_000}, {})
     after = ASSIGNORS[name](group, {"t": 1_000}, before)
     assert {len(partitions) for partitions in after.values()} == {10}
+
+
+@given(group=members(), history=st.lists(members(), max_size=2), topics=TOPICS, later=TOPICS)
+def test_sticky_moves_as_its_plain_description_does(group, history, topics, later):
+    before: Assignment = {}
+    for past in history:
+        before = ASSIGNORS["uniform"](past, topics, before)
+    assert ASSIGNORS["sticky"](group, later, before) == _sticky_in_plain_words(group, later, before)
+
+
+def _sticky_in_plain_words(group: list[Subscriber], topics: dict[str, int], before: Assignment) -> Assignment:
+    reads = {member.member_id: member.topics & set(topics) for member in group}
+    given_: dict[str, set[TopicPartition]] = {member: set() for member in reads}
+    everything = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+    taken = set()
+    for member in sorted(reads):
+        given_[member] = {p for p in before.get(member, ()) if p in everything and p.topic in reads[member]} - taken
+        taken |= given_[member]
+    readers = {topic: [member for member in reads if topic in reads[member]] for topic in topics}
+    for partition in sorted(set(everything) - taken, key=lambda p: (len(readers[p.topic]), p)):
+        if readers[partition.topic]:
+            given_[min(readers[partition.topic], key=lambda member: (len(given_[member]), member))].add(partition)
+    while moves := [
+        (len(given_[poor]), poor, -len(given_[rich]), rich)
+        for poor in reads
+        for rich in reads
+        if len(given_[rich]) > len(given_[poor]) + 1 and any(p.topic in reads[poor] for p in given_[rich])
+    ]:
+        _, poor, _, rich = min(moves)
+        partition = max(p for p in given_[rich] if p.topic in reads[poor])
+        given_[rich].remove(partition)
+        given_[poor].add(partition)
+    return {member: frozenset(partitions) for member, partitions in given_.items()}
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_a_second_reader_of_ten_thousand_partitions_is_given_half_of_them_in_time(name: str):
+    group = [Subscriber(f"m{number}", frozenset("t"), str(number)) for number in range(2)]
+    before = ASSIGNORS[name](group[:1], {"t": 10_000}, {})
+    began = time.process_time()
+    after = ASSIGNORS[name](group, {"t": 10_000}, before)
+    assert time.process_time() - began < 1  # Some 0.03 s; with a look at every partition for each move, 5 s.
+    assert {len(partitions) for partitions in after.values()} == {5_000}
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_ten_thousand_topics_of_one_partition_are_assigned_in_time(name: str):
+    topics = {f"t{number}": 1 for number in range(10_000)}
+    group = [Subscriber(f"m{number}", frozenset(topics), str(number)) for number in range(10)]
+    before = ASSIGNORS[name](group[:1], topics, {})
+    began = time.process_time()
+    ASSIGNORS[name](group, topics, before)
+    assert time.process_time() - began < 2  # Some 0.1 s; with a look at what each member has for each topic, 20 s.
