@@ -45,12 +45,17 @@ $(TOXIPROXY): scripts/install-toxiproxy.sh
 	@scripts/install-java.sh
 	@touch $@
 
+.tools/browser: scripts/install-browser.sh
+	@mkdir -p .tools
+	@scripts/install-browser.sh
+	@touch $@
+
 install: $(PYTHON_STAMP) $(TOXIPROXY) .tools/java ## Install everything into .venv/ and .tools/.
 
 demo: install ## Start a cluster, load 336,776 flights while nodes are killed, read them back, run Spark; one JSON line at the end.
 	@$(BIN)/python -m demo
 
-test: install ## Run all tests.
+test: install .tools/browser ## Run all tests.
 	@$(BIN)/python -m pytest $(PYTEST)
 
 check: $(PYTHON_STAMP) ## Check format, lint, types, layers, and that pytest can collect every test.
