@@ -63,9 +63,15 @@ async def _latency_p99(run: Run, seconds: float) -> int:
 
 @asynccontextmanager
 async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
-    """Have a process of its own attack all brokers, past the proxies, until the block ends."""
+    """Have a process of its own attack all brokers, past the proxies, until the block ends.
+
+    It has the lowest priority: strangers bring machines of their own, and take no processor from the cluster's.
+    """
     nodes = [run.cluster.nodes.node(name) for name in run.brokers]
     process = await asyncio.create_subprocess_exec(
+        "nice",
+        "-n",
+        "19",
         sys.executable,
         "-m",
         "chaos.stranger",

@@ -239,7 +239,7 @@ def _dataclass_reader(cls: Any, ignore_unknown: bool) -> _Reader:
     ]
 
     def read(data: Any) -> Any:
-        if not isinstance(data, Mapping):
+        if type(data) is not dict and not isinstance(data, Mapping):  # The former is looked at in no time.
             raise _mismatch("an object", data)
         values, name = {}, ""
         try:

@@ -228,6 +228,7 @@ class BrokerNode:
         await self.transactions.close()
         if await self.replicas.close():
             self._data_dir.mark_clean()
+        await self.context.channel.close()
         await self._session.close()
         await self._vital_session.close()
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
+from raftlog.broker.shared_read import SharedRead
 from raftlog.errors import (
     ErrorCode,
     RaftlogError,
@@ -62,6 +63,11 @@ class ControllerChannel:
         self._silent: Address | None = None
         """The one that has last left a request without an answer: maybe paused, which takes long to find out again."""
         self._next = 0
+        self._reads = SharedRead(self._read)
+
+    async def close(self) -> None:
+        """End reads that are under way. The sessions are their owner's to close."""
+        await self._reads.close()
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
         return await self._call(
@@ -85,10 +91,14 @@ class ControllerChannel:
         return await self._call(AdminResponse, path, request, timeout_ms=timeout_ms)
 
     async def read(self, *, timeout_ms: int) -> Offset:
-        """Return the metadata offset that a linearizable read must have applied."""
-        return (
-            await self._call(AdminResponse, paths.READ, ReadRequest(), timeout_ms=timeout_ms, repeatable=True)
-        ).metadata_offset
+        """Return the metadata offset that a linearizable read must have applied; see `SharedRead`."""
+        return await self._reads.read(timeout_ms=timeout_ms)
+
+    async def _read(self) -> Offset:
+        answer = await self._call(
+            AdminResponse, paths.READ, ReadRequest(), timeout_ms=NO_CONTROLLER_MS, repeatable=True
+        )
+        return answer.metadata_offset
 
     async def describe_quorum(self, *, timeout_ms: int) -> QuorumResponse:
         """Return the state of every voter, as the active controller sees it."""

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from raftlog.metadata_quorum.controller_node import ControllerNode
 
 
-_SWITCH_S = 0.001
-"""How long a thread that decodes or renders may keep the interpreter from the event loop; Python's default is 5 ms."""
+_SWITCH_S = 0.0002
+"""How long a thread that decodes or renders may keep the interpreter from the event loop; Python's default is 5 ms.
+
+The loop waits so long after each system call that it makes meanwhile, and a request makes many.
+"""
 
 
 class _NotHere:

@@ -145,8 +145,13 @@ class Controller:
         return self._writer.leader
 
     async def read(self) -> Offset:
-        """Return the offset that a linearizable read must have applied; see `DecisionWriter.read`."""
-        return await self._writer.read()
+        """Return the offset that a linearizable read must have applied.
+
+        Raises:
+            RetriableError: this controller is not in charge, or its commit fails; see `DecisionWriter.read`.
+        """
+        await self._writer.read()
+        return self.publisher.newest
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
         """Register a broker process."""
@@ -160,7 +165,7 @@ class Controller:
         broker_epoch = offset if epoch is None else epoch
         self._sessions.heard(request.broker_id, self._clock.monotonic_ms())
         _log.info("broker %d registered in epoch %d", request.broker_id, broker_epoch)
-        return RegisterBrokerResponse(broker_epoch=broker_epoch, metadata_offset=self.image.offset)
+        return RegisterBrokerResponse(broker_epoch=broker_epoch, metadata_offset=self.publisher.newest)
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """Keep a broker's session."""
@@ -194,7 +199,7 @@ class Controller:
 
     async def _administer(self, decide: Callable[[MetadataImage], Decision[Any]]) -> AdminResponse:
         result, _ = await self._writer.decide(decide, confirm=True)
-        return AdminResponse(metadata_offset=self.image.offset, result=result)
+        return AdminResponse(metadata_offset=self.publisher.newest, result=result)
 
     # Sessions.
 

@@ -145,7 +145,7 @@ class DecisionWriter:
         return offset
 
     async def read(self) -> Offset:
-        """Return the offset that a linearizable read must have applied: one commit for all who ask meanwhile."""
+        """Prove that this controller is in charge: one commit, whose offset is returned, for all who ask meanwhile."""
         if self._next_read is None:
             self._next_read = self._tasks.spawn(self._confirm(), name="read", awaited=True)
         return await asyncio.shield(self._next_read)

@@ -39,14 +39,21 @@ class Publisher:
         if not records:
             return
         encoded = encode_json([record_to_plain(record) for record in records])
-        previous = self._entries[-1][0] if self._entries else self._complete_after
-        entry = MetadataEntry(offset=image.offset, previous_offset=previous, records=Fragment(encoded))
+        entry = MetadataEntry(offset=image.offset, previous_offset=self.newest, records=Fragment(encoded))
         self._entries.append((image.offset, entry, len(encoded)))
         self._bytes += len(encoded)
         while len(self._entries) > MAX_KEPT_ENTRIES or (self._bytes > MAX_KEPT_BYTES and len(self._entries) > 1):
             self._complete_after, _, size = self._entries.popleft()
             self._bytes -= size
         self._wake()
+
+    @property
+    def newest(self) -> Offset:
+        """Return the offset of the last entry with an effect: who has applied that knows all there is to know.
+
+        The image's own offset may be above it, which nobody is told: commits that only confirm leadership move it.
+        """
+        return self._entries[-1][0] if self._entries else self._complete_after
 
     def restart_from(self, image: MetadataImage) -> None:
         """Take in a loaded snapshot: what led to it is not known."""
@@ -72,7 +79,7 @@ class Publisher:
     def _has_news(self, after_offset: Offset) -> bool:
         if after_offset < self._complete_after or after_offset < 0 <= self._image.offset:
             return True
-        return bool(self._entries) and self._entries[-1][0] > after_offset
+        return self.newest > after_offset
 
     def _update(self, after_offset: Offset) -> MetadataUpdate:
         image = self._image

@@ -20,7 +20,7 @@ Served = tuple[FetchResult, bytes | FileRange]
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Which follower should be read instead, from the leader's replica, the consumer's rack and its offset."""
 
-_TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
+_TURN_PARTITIONS, _TURN_BYTES = 32, 8 << 20
 
 
 def _nobody(_: Replica, __: str, ___: Offset) -> None:

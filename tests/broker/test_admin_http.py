@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from broker_support import Http, http_to
 
+from raftlog.broker.controller_channel import WATCH_WAIT_MS
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
 
@@ -219,3 +220,13 @@ async def test_a_broker_knows_its_own_folders_and_others_send_to_it(http: Http, 
         refused = await http("GET", f"/v1/brokers/{unknown}/log-dirs")
         assert (refused.status, refused.code) == (404, "NOT_FOUND")
     assert (await http("GET", "/v1/brokers/1/log-dirs?topic=t")).status == 400
+
+
+async def test_reads_of_metadata_do_not_wait_for_the_next_change(http: Http):
+    """What a read commits changes nothing, so nobody hears of it: who waited for that waited for a whole long poll."""
+    loop, took = asyncio.get_running_loop(), list[float]()
+    for _ in range(9):
+        begun = loop.time()
+        assert (await http("GET", "/v1/topics")).status == 200
+        took.append(loop.time() - begun)
+    assert sorted(took)[4] < WATCH_WAIT_MS / 4_000, took

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from raftlog.broker.controller_channel import ControllerChannel
-from raftlog.errors import RaftlogError, RetriableError, UnknownOutcomeError, UnreachableError
+from raftlog.broker.shared_read import SharedRead
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.wire.admin import AdminResponse
 from raftlog.wire.controller import MetadataUpdate
@@ -77,3 +80,46 @@ async def test_the_only_controller_is_asked_again(session: Session):
     session.failing.clear()
 
     assert await channel.read(timeout_ms=1_000) == 7
+
+
+async def test_those_who_read_at_the_same_time_share_one_question_that_began_after_all_of_them():
+    begun: list[asyncio.Future[int]] = []
+
+    async def ask() -> int:
+        begun.append(asyncio.get_running_loop().create_future())
+        return await begun[-1]
+
+    shared = SharedRead(ask)
+    first = asyncio.create_task(shared.read(timeout_ms=10_000))
+    await _until(lambda: len(begun) == 1)
+    later = [asyncio.create_task(shared.read(timeout_ms=10_000)) for _ in range(100)]
+    hurried = asyncio.create_task(shared.read(timeout_ms=1))
+    with pytest.raises(RetriableError) as late:
+        await hurried
+    assert late.value.code is ErrorCode.QUORUM_NOT_AVAILABLE
+    later[0].cancel()
+    assert len(begun) == 1, "what was asked before they came tells them nothing"
+
+    begun[0].set_result(3)
+    assert await first == 3
+    await _until(lambda: len(begun) == 2)
+    begun[1].set_result(4)
+    assert await asyncio.gather(*later[1:]) == [4] * 99
+    assert len(begun) == 2
+
+    again = asyncio.create_task(shared.read(timeout_ms=10_000))
+    await _until(lambda: len(begun) == 3)
+    begun[2].set_exception(RetriableError("no controller"))
+    with pytest.raises(RetriableError, match="no controller"):
+        await again
+    ended = asyncio.create_task(shared.read(timeout_ms=10_000))
+    await _until(lambda: len(begun) == 4)
+    await shared.close()
+    with pytest.raises(asyncio.CancelledError):
+        await ended
+
+
+async def _until(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not reached():
+            await asyncio.sleep(0)

@@ -27,9 +27,10 @@ from raftlog.model import Isolation, Offset
 from raftlog.partition.readable import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
+from raftlog.schema import from_plain
 from raftlog.serving.workers import INLINE_BYTES, aside
 from raftlog.wire import media, paths
-from raftlog.wire.codec import Buffer, decode_json, encode_frame
+from raftlog.wire.codec import Buffer, decode_plain, encode_frame
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse, OffsetResponse
 
 MAX_GET_BYTES = 1 << 20
@@ -145,16 +146,16 @@ class FetchRoutes:
         return query_number(request, "offset", 0)
 
     def _decode(self, body: Buffer) -> FetchRequest:
-        asked = decode_json(FetchRequest, body)
+        plain = decode_plain(body)
+        named = plain.get("partitions") if isinstance(plain, dict) else None
+        if isinstance(named, list) and len(named) > MAX_REQUEST_PARTITIONS:  # Before objects are made of them.
+            raise InvalidRequestError(f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(named)}")
+        asked = from_plain(FetchRequest, plain)
         self._check_limits(asked)
         return asked
 
     def _check_limits(self, asked: FetchRequest) -> None:
         config = self._context.config.broker
-        if len(asked.partitions) > MAX_REQUEST_PARTITIONS:
-            raise InvalidRequestError(
-                f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(asked.partitions)}"
-            )
         if len({(part.topic, part.partition) for part in asked.partitions}) < len(asked.partitions):
             raise InvalidRequestError("partitions: expected each partition once, received one of them several times")
         limits = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from aiohttp import web
 
@@ -13,8 +14,9 @@ from raftlog.broker.reassignments import moving
 from raftlog.broker.routes.reading import CONSISTENCY, administer, read_image
 from raftlog.broker.views import topic_info
 from raftlog.errors import RaftlogError, UnknownOutcomeError
-from raftlog.model import Address, Offset
-from raftlog.wire import paths
+from raftlog.metadata_quorum.image import TopicImage
+from raftlog.model import Address, Offset, TopicId
+from raftlog.wire import media, paths
 from raftlog.wire.admin import (
     AdminResponse,
     AlterTopicBody,
@@ -23,6 +25,7 @@ from raftlog.wire.admin import (
     ReassignmentRequest,
     ReassignmentsResponse,
 )
+from raftlog.wire.codec import encode_json
 from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
 
 KNOWN_EVERYWHERE_S = 1.0
@@ -33,6 +36,9 @@ class TopicRoutes:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
+        self._listed: Mapping[TopicId, TopicImage] | None = None
+        self._listing = b""
+        """The answer that lists the topics of `_listed`, rendered once for all who ask."""
 
     def add_to(self, app: web.Application) -> None:
         """Register every path."""
@@ -48,8 +54,11 @@ class TopicRoutes:
     async def topics(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
         image = await read_image(self._context, request)
-        topics = sorted(image.topics.values(), key=lambda topic: topic.topic)
-        return json_response(TopicsResponse(topics=tuple(topic_info(topic) for topic in topics)))
+        if image.topics is not self._listed:
+            topics = sorted(image.topics.values(), key=lambda topic: topic.topic)
+            self._listing = encode_json(TopicsResponse(topics=tuple(topic_info(topic) for topic in topics)))
+            self._listed = image.topics
+        return web.Response(body=self._listing, content_type=media.JSON)
 
     async def topic(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
