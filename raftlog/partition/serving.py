@@ -20,7 +20,7 @@ Served = tuple[FetchResult, bytes | FileRange]
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Which follower should be read instead, from the leader's replica, the consumer's rack and its offset."""
 
-_TURN_PARTITIONS, _TURN_BYTES = 32, 8 << 20
+_TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
 
 
 def _nobody(_: Replica, __: str, ___: Offset) -> None:
@@ -34,21 +34,22 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
         find: from topic, partition and topic id to this broker's replica, whatever its role.
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
-    pulses = []
+    pulses, waits = [], True
     for number, asked in enumerate(request.partitions, 1):
         if number % _TURN_PARTITIONS == 0:
             await asyncio.sleep(0)
         try:
             pulses.append(find(asked.topic, asked.partition, asked.topic_id).visible_pulse)
         except RaftlogError:
-            continue  # `_read` says so, in the partition's own result.
+            waits = False  # `_read` says so, in the partition's own result, and that is answered at once.
+            break
     with listening(pulses) as event:
         while True:
             event.clear()
             results = await _read_all(find, request, prefer)
             enough = sum(len(data) for _, data in results) >= request.min_bytes
             said = any(_says_something(result) for result, _ in results)
-            if enough or said or not await wait_until(event, deadline):
+            if enough or said or not waits or not await wait_until(event, deadline):
                 return results
 
 

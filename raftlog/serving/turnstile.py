@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-PER_TURN = 1
+PER_TURN = 4
 """Requests that begin in one turn of the loop: each computes for up to a millisecond before it first waits."""
 
 

@@ -29,12 +29,23 @@ def encode_json(value: object) -> bytes:
     return orjson.dumps(value, default=to_plain)
 
 
-def decode_plain(body: Buffer, *, error: type[RaftlogError] = InvalidRequestError) -> Any:
+def decode_plain(
+    body: Buffer, *, error: type[RaftlogError] = InvalidRequestError, max_values: int | None = None
+) -> Any:
     """Decode JSON to plain data.
 
+    Args:
+        max_values: how many values a body may hold, for those whose strings have no brackets and commas. They are
+            counted before any of them is made: a million empty lists are 3 MB and 100 ms.
+
     Raises:
-        error: the body is not JSON; the message says where.
+        error: the body is not JSON; the message says where. Or it holds too much.
     """
+    if max_values is not None and len(body) > max_values:
+        text = bytes(body)
+        count = sum(text.count(mark) for mark in (b"[", b"{", b","))
+        if count > max_values:
+            raise error(f"the body holds some {count} values, at most {max_values} are allowed")
     # Its collector would look at a million new lists again and again: four times as long.
     collects = len(body) > _LARGE_BYTES and gc.isenabled()
     if collects:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.model import PartitionState, TopicIdPartition
 from raftlog.wire import paths
-from raftlog.wire.codec import decode_frame, decode_json, encode_frame, encode_json, split_parts
+from raftlog.wire.codec import decode_frame, decode_json, decode_plain, encode_frame, encode_json, split_parts
 from raftlog.wire.controller import AlterPartitionResult, RegisterBrokerRequest
 from raftlog.wire.data import FetchRequest, ProducePartition, ProduceRequest
 from raftlog.wire.errors import WireError
@@ -75,3 +75,12 @@ def test_malformed_json_says_where_and_what():
 
 def test_path_variables_are_quoted():
     assert paths.fill(paths.RECORDS, topic="a/b c", partition=0) == "/v1/topics/a%2Fb%20c/partitions/0/records"
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" + b"[]," * 500 + b"0]", b"[" + b"{}," * 500 + b"0]", b"[" + b"1," * 1_001 + b"1]"]
+)
+def test_too_many_values_are_refused_before_they_are_made(body: bytes):
+    with pytest.raises(InvalidRequestError, match=r"holds some \d+ values, at most 1000"):
+        decode_plain(body, max_values=1_000)
+    assert decode_plain(body, max_values=1_100 + len(body))

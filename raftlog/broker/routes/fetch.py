@@ -35,6 +35,8 @@ from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchReque
 
 MAX_GET_BYTES = 1 << 20
 """One answer of `GET .../records`, which is rendered in memory. It is no error to ask for more."""
+_MAX_VALUES = 25 * MAX_REQUEST_PARTITIONS
+"""In the body of one fetch: a partition has nine fields at most."""
 
 
 class FetchRoutes:
@@ -146,7 +148,7 @@ class FetchRoutes:
         return query_number(request, "offset", 0)
 
     def _decode(self, body: Buffer) -> FetchRequest:
-        plain = decode_plain(body)
+        plain = decode_plain(body, max_values=_MAX_VALUES)
         named = plain.get("partitions") if isinstance(plain, dict) else None
         if isinstance(named, list) and len(named) > MAX_REQUEST_PARTITIONS:  # Before objects are made of them.
             raise InvalidRequestError(f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(named)}")
