@@ -58,7 +58,11 @@ class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark is untyped h
 
 
 def batch_work(transactional_id: str | None) -> Work:
-    """Return what a batch query commits. Called once for each query, on the driver."""
+    """Return what a batch query commits. Called once for each query, on the driver.
+
+    Args:
+        transactional_id: the user's, and where the rows go; see `SinkOptions.batch_id`.
+    """
     name = uuid4().hex
     return Work(transactional_id or f"spark-{name}", run=name, number=0, passing=transactional_id is None)
 

@@ -29,6 +29,8 @@ SINK_OPTIONS = (
     "transactionTimeoutMs",
     "timeoutMs",
 )
+_MAX_ID_BYTES = 220
+"""A broker takes 249, of which the names of tasks' attempts need some."""
 Guarantee: TypeAlias = Literal["exactly-once", "at-least-once"]
 SINK_COLUMNS = {
     "key": ("binary", "string"),
@@ -52,6 +54,11 @@ class SinkOptions(ConnectionOptions):
     transaction_timeout_ms: int = 600_000
     """How long a job may take from its first row to its commit."""
 
+    @property
+    def batch_id(self) -> str | None:
+        """Under which name a batch write commits: writes to several topics in one micro-batch are different ones."""
+        return None if self.transactional_id is None else f"{self.transactional_id}/{self.topic or '*'}"
+
 
 def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
     """Check every option of a write.
@@ -68,7 +75,7 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
             raise ConfigError(
                 f"option {name!r} has no meaning with guarantee 'at-least-once', which has no transactions"
             )
-    return SinkOptions(
+    options = SinkOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
         topic=given.take("topic", str, None),
@@ -77,6 +84,12 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
         transaction_timeout_ms=given.take("transactionTimeoutMs", parse_count, 600_000),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
     )
+    if len((options.batch_id or "").encode()) > _MAX_ID_BYTES:
+        raise ConfigError(
+            f"option 'transactionalId': expected at most {_MAX_ID_BYTES} bytes together with the topic's name, "
+            f"received {options.transactional_id!r:.80}"
+        )
+    return options
 
 
 def _guarantee(text: str) -> Guarantee:

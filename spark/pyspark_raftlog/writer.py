@@ -36,12 +36,12 @@ class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is u
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._columns = sink_columns(schema, options)
-        self._work = batch_work(options.transactional_id) if options.guarantee == "exactly-once" else None
+        self._work = batch_work(options.batch_id) if options.guarantee == "exactly-once" else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         work = self._work
-        if work is not None and self._options.transactional_id is not None:
-            work = micro_batch_work(self._options.transactional_id) or work
+        if work is not None and self._options.batch_id is not None:
+            work = micro_batch_work(self._options.batch_id) or work
         return write_rows(self._options, self._columns, iterator, work, this_attempt())
 
     def commit(self, messages: Sequence[Written | None]) -> None:

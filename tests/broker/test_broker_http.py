@@ -162,7 +162,7 @@ async def test_the_cluster_describes_itself(http: Http, shared_cluster: LocalClu
     assert [broker["broker_id"] for broker in cluster["brokers"]] == [1, 2, 3]
     assert cluster["controller"]["controller_id"] in (101, 102, 103)
     controller = (await http("GET", "/v1/controller")).json
-    assert controller.pop("metadata_offset") > cluster["controller"].pop("metadata_offset")  # Each read commits.
+    assert controller.pop("metadata_offset") >= cluster["controller"].pop("metadata_offset")
     assert controller == cluster["controller"]
     assert (await http("GET", "/v1/brokers")).json["brokers"] == cluster["brokers"]
     assert (await http("GET", "/livez")).status == 200

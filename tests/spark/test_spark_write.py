@@ -70,6 +70,28 @@ def test_a_write_in_foreach_batch_is_one_with_its_micro_batch(spark, log, tmp_pa
     assert [record.value for record in log.records("out")] == [b"%d" % n for n in range(30)]
 
 
+def test_writes_to_two_topics_in_foreach_batch_may_have_one_transactional_id(spark, log, tmp_path):
+    """Each micro-batch is done twice, as after a driver's death; the second topic had nothing, without a word."""
+    log.create("in")
+    log.append("in", [b"%d" % n for n in range(30)])
+    for topic in ("left", "right"):
+        log.create(topic)
+    source = spark.readStream.format("raftlog").options(
+        bootstrap=log.url, subscribe="in", startingOffsets="earliest", maxOffsetsPerTrigger=10
+    )
+
+    def both(frame, _):
+        for topic in ("left", "right") * 2:
+            sink = frame.select("value").write.format("raftlog").options(bootstrap=log.url, topic=topic)
+            sink.option("transactionalId", "mine").mode("append").save()
+
+    query = source.load().writeStream.foreachBatch(both).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+    for topic in ("left", "right"):
+        assert [record.value for record in log.records(topic)] == [b"%d" % n for n in range(30)]
+
+
 def test_mistakes_say_what_to_do(spark, log):
     log.create("out")
     writer = spark.range(1).selectExpr("cast(id as string) value").write.format("raftlog").option("bootstrap", log.url)
