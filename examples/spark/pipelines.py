@@ -120,8 +120,13 @@ def files_to_topic(
     spark: SparkSession, path: Path | str, bootstrap: str, topic: str, checkpoint: Path, *, schema: str, key: str,
     options: Mapping[str, str] | None = None,
 ) -> StreamingQuery:  # fmt: skip
-    """Copy the rows of CSV files to a topic as JSON: files that are there, and in later runs those that are new."""
-    rows = spark.readStream.schema(schema).options(**{"header": "true"} | dict(options or {})).csv(str(path))
+    """Copy the rows of CSV files to a topic as JSON: files that are there, and in later runs those that are new.
+
+    Fields may be quoted as RFC 4180 has it: a quote within is doubled, and lines may end within. Spark's own default is
+    a backslash before a quote, and one line for each row.
+    """
+    standard = {"header": "true", "escape": '"', "multiLine": "true"}
+    rows = spark.readStream.schema(schema).options(**standard | dict(options or {})).csv(str(path))
     return write_topic(to_json(rows, key=key), bootstrap, topic, checkpoint)
 
 

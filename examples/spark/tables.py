@@ -1,6 +1,7 @@
 """Copy a database's tables to topics and topics to tables: any DB-API 2.0 database (here SQLite).
 
     python examples/spark/tables.py shop.db orders --mode incrementing --column id
+    python examples/spark/tables.py shop.db orders --mode timestamp+incrementing --column changed --column id
 
 Each run copies what is new since the run before, and ends; run it from cron or a loop. Rows and the position that they
 were read up to go into one transaction, so a run that is killed anywhere leaves each row once; read the topic with
@@ -23,7 +24,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from raftlog.blocking import Admin, Consumer, Producer
 
@@ -174,23 +175,31 @@ class TableSink:
             connection.close()
 
 
-def main() -> None:
-    """Run once."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run once, with the command line's arguments if none are given."""
     parser = argparse.ArgumentParser(description="Copy what is new in a SQLite table to a topic of the same name.")
     parser.add_argument("database")
     parser.add_argument("table")
-    parser.add_argument("--mode", default="incrementing", choices=("bulk", "incrementing", "timestamp"))
-    parser.add_argument("--column", default="id")
-    parser.add_argument("--bootstrap", default="http://127.0.0.1:9400")
-    given = parser.parse_args()
-    source = TableSource(
-        name=f"{given.database}/{given.table}",
-        connect=lambda: sqlite3.connect(given.database),
-        query=given.table,
-        mode=given.mode,
-        columns=(given.column,),
-        key=None if given.mode == "bulk" else given.column,
+    parser.add_argument("--mode", default="incrementing", choices=get_args(Mode))
+    parser.add_argument(
+        "--column",
+        action="append",
+        help="what tells new rows (id); twice for timestamp+incrementing, the time first. The last one is the key",
     )
+    parser.add_argument("--bootstrap", default="http://127.0.0.1:9400")
+    given = parser.parse_args(arguments)
+    columns = given.column or ["id"]
+    try:
+        source = TableSource(
+            name=f"{given.database}/{given.table}",
+            connect=lambda: sqlite3.connect(given.database),
+            query=given.table,
+            mode=given.mode,
+            columns=columns,
+            key=None if given.mode == "bulk" else columns[-1],
+        )
+    except ValueError as error:
+        parser.error(str(error))
     print(f"copied {copy_new_rows(given.bootstrap, source, given.table)} rows")
 
 

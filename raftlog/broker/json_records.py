@@ -80,7 +80,8 @@ def _timestamp_us(value: int | str, where: str) -> int:
     if isinstance(value, int):
         if not 0 <= value <= MAX_TIMESTAMP_MS:
             raise InvalidRequestError(
-                f"{where}: expected milliseconds since 1970, up to {MAX_TIMESTAMP_MS}, received {value}",
+                f"{where}: expected milliseconds since 1970, 0 to {MAX_TIMESTAMP_MS}, received {value}; a time before "
+                "1970 belongs into the value or a header",
                 code=ErrorCode.INVALID_TIMESTAMP,
             )
         return value * 1_000
@@ -94,7 +95,9 @@ def _timestamp_us(value: int | str, where: str) -> int:
     moment_us = (moment - _EPOCH) // timedelta(microseconds=1)
     if not 0 <= moment_us <= MAX_TIMESTAMP_MS * 1_000 + 999:
         raise InvalidRequestError(
-            f"{where}: expected a time from 1970 to 9999, received {value!r}", code=ErrorCode.INVALID_TIMESTAMP
+            f"{where}: expected a time from 1970 to 9999, received {value!r}; an earlier one belongs into the value or "
+            "a header",
+            code=ErrorCode.INVALID_TIMESTAMP,
         )
     return moment_us
 

@@ -180,11 +180,11 @@ def test_new_files_go_to_a_topic(spark, bootstrap, tmp_path):
             spark, folder, bootstrap, "from-files", tmp_path / "checkpoint",
             schema="carrier string, name string", key="carrier",
         ).awaitTermination()  # fmt: skip
-        (folder / "2.csv").write_text("carrier,name\nZZ,New Air\n")
+        (folder / "2.csv").write_text('carrier,name\nZZ,"New ""Air"", Inc.\nof Delaware"\n')
 
     names = [row["name"] for row in read_topic(bootstrap, "from-files", at_least=17)]
     assert len(names) == 17
-    assert names[-1] == "New Air"
+    assert names[-1] == 'New "Air", Inc.\nof Delaware'
 
 
 def test_a_table_is_rebuilt_from_its_topic(spark, bootstrap, flights, tmp_path):

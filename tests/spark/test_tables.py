@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from topic_rows import read_topic
 
-from examples.spark.tables import TableSource, copy_new_rows, read_position
+from examples.spark.tables import TableSource, copy_new_rows, main, read_position
 from raftlog.blocking import Admin, Producer
 from raftlog.cli.local_cluster import LocalCluster
 
@@ -88,3 +88,20 @@ def test_a_run_that_fails_in_the_middle_leaves_nothing_twice(bootstrap, shop, to
     assert copy_new_rows(bootstrap, source, topic_name) == 15
 
     assert [row["id"] for row in read_topic(bootstrap, topic_name, at_least=25)] == list(range(25))
+
+
+def test_the_command_line_knows_every_mode(
+    shop: sqlite3.Connection, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    order(shop, 2, "later", "2026-01-02")
+    order(shop, 9, "first", "2026-01-01")
+    base = [str(tmp_path / "shop.db"), "orders", "--bootstrap", bootstrap]
+    with Admin(bootstrap) as admin:
+        admin.create_topic("orders", if_not_exists=True)
+    both = ["--mode", "timestamp+incrementing", "--column", "changed", "--column", "id"]
+    main([*base, *both])
+    main([*base, *both])
+    assert capsys.readouterr().out == "copied 2 rows\ncopied 0 rows\n"
+    with pytest.raises(SystemExit):
+        main([*base, "--mode", "timestamp+incrementing", "--column", "changed"])
+    assert "goes by 2 column(s), received ['changed']" in capsys.readouterr().err
