@@ -15,6 +15,8 @@ from raftlog.wire.data import JsonRecord
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 """The end of the year 9999."""
+MIN_TIMESTAMP_MS = -62_135_596_800_000
+"""The beginning of the year 1."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -78,10 +80,10 @@ def _bytes(value: Any, encoding: str, where: str) -> bytes | None:
 
 def _timestamp_us(value: int | str, where: str) -> int:
     if isinstance(value, int):
-        if not 0 <= value <= MAX_TIMESTAMP_MS:
+        if not MIN_TIMESTAMP_MS <= value <= MAX_TIMESTAMP_MS:
             raise InvalidRequestError(
-                f"{where}: expected milliseconds since 1970, 0 to {MAX_TIMESTAMP_MS}, received {value}; a time before "
-                "1970 belongs into the value or a header",
+                f"{where}: expected milliseconds since 1970, {MIN_TIMESTAMP_MS} to {MAX_TIMESTAMP_MS} (the years 1 to "
+                f"9999), received {value}",
                 code=ErrorCode.INVALID_TIMESTAMP,
             )
         return value * 1_000
@@ -93,11 +95,9 @@ def _timestamp_us(value: int | str, where: str) -> int:
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     moment_us = (moment - _EPOCH) // timedelta(microseconds=1)
-    if not 0 <= moment_us <= MAX_TIMESTAMP_MS * 1_000 + 999:
+    if not MIN_TIMESTAMP_MS * 1_000 <= moment_us <= MAX_TIMESTAMP_MS * 1_000 + 999:
         raise InvalidRequestError(
-            f"{where}: expected a time from 1970 to 9999, received {value!r}; an earlier one belongs into the value or "
-            "a header",
-            code=ErrorCode.INVALID_TIMESTAMP,
+            f"{where}: expected a time of the years 1 to 9999 UTC, received {value!r}", code=ErrorCode.INVALID_TIMESTAMP
         )
     return moment_us
 

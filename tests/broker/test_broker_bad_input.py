@@ -104,7 +104,7 @@ async def test_bad_paths_and_queries(
             b'{"records": [{"value": "x", "timestamp": "noon"}]}',
             "records[0].timestamp: expected milliseconds or ISO 8601",
         ),
-        (b'{"records": [{"value": "x", "timestamp": -1}]}', "records[0].timestamp: expected milliseconds"),
+        (b'{"records": [{"value": "x", "timestamp": -62135596800001}]}', "records[0].timestamp: expected milliseconds"),
         (b'{"records": [{"value": "x", "headers": [{"value": "v"}]}]}', 'records[0].headers[0]: expected {"key": ...'),
     ],
 )

@@ -18,7 +18,7 @@ from raftlog.broker.http import (
     path_partition,
     query_number,
 )
-from raftlog.broker.json_records import MAX_TIMESTAMP_MS
+from raftlog.broker.json_records import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.render import negotiate, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
@@ -187,8 +187,9 @@ def _isolation(request: web.Request) -> Isolation:
 
 
 def _is_time(text: str) -> bool:
+    """Tell whether it is a time. -1 and -2 are not: who sends them means Kafka's latest and earliest."""
     number = parse_integer(text)
-    return number is not None and 0 <= number <= MAX_TIMESTAMP_MS
+    return number is not None and MIN_TIMESTAMP_MS <= number <= MAX_TIMESTAMP_MS and number not in (-1, -2)
 
 
 def _offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:
