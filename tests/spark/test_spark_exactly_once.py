@@ -132,6 +132,10 @@ def test_at_least_once_counts_at_once(out):
     [
         ({"guarantee": "twice"}, "'guarantee': expected exactly-once or at-least-once; received 'twice'"),
         ({"transactionalId": "a::b"}, "'transactionalId': expected a name without '::'"),
+        (
+            {"transactionalId": "a" * 217},
+            "'transactionalId': expected at most 220 bytes together with the topic's name",
+        ),
         ({"transactionTimeoutMs": "0"}, "transactionTimeoutMs"),
         ({"guarantee": "at-least-once", "transactionalId": "a"}, "'transactionalId' has no meaning"),
     ],
