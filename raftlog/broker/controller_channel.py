@@ -92,7 +92,7 @@ class ControllerChannel:
 
     async def read(self, *, timeout_ms: int) -> Offset:
         """Return the metadata offset that a linearizable read must have applied; see `SharedRead`."""
-        return await self._reads.read(timeout_ms=timeout_ms)
+        return await self._reads.read(timeout_ms=min(timeout_ms, NO_CONTROLLER_MS))  # Waiting for its round included.
 
     async def _read(self) -> Offset:
         answer = await self._call(

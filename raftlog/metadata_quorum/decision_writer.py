@@ -74,7 +74,7 @@ class DecisionWriter:
         self._writing = Turns(max_waiting=MAX_WAITING)
         self._epoch: int | None = None
         self._sequence = 0
-        self._next_read: asyncio.Task[Offset] | None = None
+        self._next_read: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"decisions of controller {node_id}")
 
     def close(self) -> None:
@@ -125,35 +125,35 @@ class DecisionWriter:
                     for said in unclean:
                         _log.error("%s", said)
                     return decision.response, offset
-        offset = await self._still_in_charge(epoch) if confirm else image.offset
+        if confirm:
+            await self._require_still(epoch)
         if refusal is not None:
             raise refusal
-        return decision.response, offset
+        return decision.response, image.offset
 
-    async def _still_in_charge(self, epoch: int) -> Offset:
-        """Return an offset that was committed after a decision of `epoch` was made, in the same epoch.
+    async def _require_still(self, epoch: int) -> None:
+        """Commit once more after a decision of `epoch` was made, in the same epoch.
 
         Raises:
             RetriableError: another controller may have decided in between; nothing was done.
         """
-        offset = await self.read()
+        await self.read()
         if self._epoch != epoch:
             raise RetriableError(
                 f"controller {self._node_id} was replaced while it decided; nothing was done",
                 code=ErrorCode.QUORUM_NOT_AVAILABLE,
             )
-        return offset
 
-    async def read(self) -> Offset:
-        """Prove that this controller is in charge: one commit, whose offset is returned, for all who ask meanwhile."""
+    async def read(self) -> None:
+        """Prove that this controller is in charge: one commit for all who ask meanwhile."""
         if self._next_read is None:
             self._next_read = self._tasks.spawn(self._confirm(), name="read", awaited=True)
-        return await asyncio.shield(self._next_read)
+        await asyncio.shield(self._next_read)
 
-    async def _confirm(self) -> Offset:
+    async def _confirm(self) -> None:
         async with self._writing.turn(vital=True):
             self._next_read = None  # Who asks from here on must not be told of an earlier commit.
-            return await self._commit(self._require_active(), ())
+            await self._commit(self._require_active(), ())
 
     async def _commit(self, epoch: int, records: tuple[Record, ...]) -> Offset:
         assert self._quorum is not None

@@ -56,8 +56,20 @@ class SinkOptions(ConnectionOptions):
 
     @property
     def batch_id(self) -> str | None:
-        """Under which name a batch write commits: writes to several topics in one micro-batch are different ones."""
-        return None if self.transactional_id is None else f"{self.transactional_id}/{self.topic or '*'}"
+        """Under which name a batch write commits: writes to several topics in one micro-batch are different ones.
+
+        Raises:
+            ConfigError: it is too long.
+        """
+        if self.transactional_id is None:
+            return None
+        name = f"{self.transactional_id}/{self.topic or '*'}"
+        if len(name.encode()) > _MAX_ID_BYTES:
+            raise ConfigError(
+                f"option 'transactionalId': expected at most {_MAX_ID_BYTES} bytes together with the topic's name, "
+                f"received {self.transactional_id!r:.80}"
+            )
+        return name
 
 
 def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
@@ -75,7 +87,7 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
             raise ConfigError(
                 f"option {name!r} has no meaning with guarantee 'at-least-once', which has no transactions"
             )
-    options = SinkOptions(
+    return SinkOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
         topic=given.take("topic", str, None),
@@ -84,12 +96,6 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
         transaction_timeout_ms=given.take("transactionTimeoutMs", parse_count, 600_000),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
     )
-    if len((options.batch_id or "").encode()) > _MAX_ID_BYTES:
-        raise ConfigError(
-            f"option 'transactionalId': expected at most {_MAX_ID_BYTES} bytes together with the topic's name, "
-            f"received {options.transactional_id!r:.80}"
-        )
-    return options
 
 
 def _guarantee(text: str) -> Guarantee:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from raftlog.broker import controller_channel
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.shared_read import SharedRead
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, UnknownOutcomeError, UnreachableError
@@ -80,6 +81,19 @@ async def test_the_only_controller_is_asked_again(session: Session):
     session.failing.clear()
 
     assert await channel.read(timeout_ms=1_000) == 7
+
+
+async def test_a_read_says_in_time_that_nobody_answers_whatever_round_it_waits_for(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(controller_channel, "NO_CONTROLLER_MS", 50)
+    monkeypatch.setattr(session, "call", lambda *_, **__: asyncio.Event().wait())
+    channel = channel_to(session, CONTROLLERS)
+    begun = asyncio.get_running_loop().time()
+    said = await asyncio.gather(*(channel.read(timeout_ms=60_000) for _ in range(3)), return_exceptions=True)
+    assert [getattr(error, "code", None) for error in said] == [ErrorCode.QUORUM_NOT_AVAILABLE] * 3
+    assert asyncio.get_running_loop().time() - begun < 30
+    await channel.close()
 
 
 async def test_those_who_read_at_the_same_time_share_one_question_that_began_after_all_of_them():

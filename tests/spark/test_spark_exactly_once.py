@@ -11,7 +11,7 @@ from fake_log import FakeLog
 
 from pyspark_raftlog.commits import Work, Written, batch_work
 from pyspark_raftlog.sink import SinkOptions, parse_sink_options
-from pyspark_raftlog.writer import RaftlogWriter, _abort, _commit, write_rows
+from pyspark_raftlog.writer import RaftlogStreamWriter, RaftlogWriter, _abort, _commit, write_rows
 from raftlog.errors import ConfigError, FencedError, InvalidRequestError
 
 WORK = Work("sink", run="query", number=0)
@@ -132,10 +132,6 @@ def test_at_least_once_counts_at_once(out):
     [
         ({"guarantee": "twice"}, "'guarantee': expected exactly-once or at-least-once; received 'twice'"),
         ({"transactionalId": "a::b"}, "'transactionalId': expected a name without '::'"),
-        (
-            {"transactionalId": "a" * 217},
-            "'transactionalId': expected at most 220 bytes together with the topic's name",
-        ),
         ({"transactionTimeoutMs": "0"}, "transactionTimeoutMs"),
         ({"guarantee": "at-least-once", "transactionalId": "a"}, "'transactionalId' has no meaning"),
     ],
@@ -143,6 +139,17 @@ def test_at_least_once_counts_at_once(out):
 def test_options_that_do_not_fit_are_refused(out, given, message):
     with pytest.raises(ConfigError, match=message):
         options(out, **given)
+
+
+def test_a_batch_writes_name_and_topic_fit_into_an_id(out):
+    """A stream's sink commits under the name alone."""
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
+
+    schema = StructType([StructField("value", StringType())])
+    RaftlogStreamWriter(options(out, transactionalId="a" * 217), schema)
+    RaftlogWriter(options(out, transactionalId="a" * 216), schema)
+    with pytest.raises(ConfigError, match="'transactionalId': expected at most 220 bytes together with the topic's"):
+        RaftlogWriter(options(out, transactionalId="a" * 217), schema)
 
 
 def test_a_writer_travels_with_its_work(out):
