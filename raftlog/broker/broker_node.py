@@ -50,6 +50,8 @@ from raftlog.serving.admission import Admission, Handler
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.turnstile import Turnstile
+from raftlog.serving.workers import INLINE_BYTES
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
@@ -185,8 +187,9 @@ class BrokerNode:
         assert listeners.public is not None
         assert listeners.internal is not None
         await self._serve(*self._public_application(), listeners.public, "public")
-        inflight = self._inflight()
-        admission = Admission(inflight, self._request_limits(max_json_bytes=MAX_INTERNAL_JSON_BYTES))
+        inflight, turnstile = self._inflight(), Turnstile()
+        limits = self._request_limits(max_json_bytes=MAX_INTERNAL_JSON_BYTES)
+        admission = Admission(inflight, limits, turnstile)
         inner = internal or web.Application(middlewares=[errors, own_pages(self._origins), plain_bodies])
         inner.middlewares.append(admission.middleware)
         replica_fetch = RawRoute(path=paths.REPLICA_FETCH, form=media.JSON, handler=self._replica_fetch)
@@ -196,7 +199,9 @@ class BrokerNode:
         TransactionRoutes(self.context).add_internal_to(inner)
         if internal is None:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
-        lean = LeanRoutes([replica_fetch, repair], inflight=inflight)
+        lean = LeanRoutes(
+            [replica_fetch, repair], inflight=inflight, turnstile=turnstile, max_json_bytes=MAX_INTERNAL_JSON_BYTES
+        )
         await self._serve(inner, lean, listeners.internal, "internal", max_json_bytes=MAX_INTERNAL_JSON_BYTES)
         # Its functions are made when it is imported: 60 ms that no request should wait for.
         await asyncio.to_thread(importlib.import_module, "pyarrow.compute")
@@ -240,17 +245,20 @@ class BrokerNode:
         return RequestLimits(max_body_bytes=self._config.broker.max_request_bytes, max_json_bytes=max_json_bytes)
 
     def _public_application(self) -> tuple[web.Application, LeanRoutes]:
-        inflight = self._inflight()
+        inflight, turnstile = self._inflight(), Turnstile()
         produce, fetch = ProduceRoutes(self.context), FetchRoutes(self.context)
         raw = [*produce.raw, *fetch.raw]
         batches = [route.path for route in raw if route.form != media.JSON]
-        admission = Admission(inflight, self._request_limits(), batches=batches)
+        admission = Admission(inflight, self._request_limits(), turnstile, batches=batches)
         app = web.Application(
             middlewares=[self._count, errors, own_pages(self._origins), plain_bodies, admission.middleware]
         )
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
             routes.add_to(app)
-        return app, LeanRoutes(raw, inflight=inflight, count=self._count_raw)
+        lean = LeanRoutes(
+            raw, inflight=inflight, turnstile=turnstile, max_json_bytes=INLINE_BYTES, count=self._count_raw
+        )
+        return app, lean
 
     async def _serve(
         self,

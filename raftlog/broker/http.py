@@ -64,6 +64,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as answer:
         if answer.status < 400:
             raise
+        answer.__traceback__ = None  # It would keep the request, which keeps it, until a full garbage collection.
         code = _CODE_OF_STATUS.get(answer.status, ErrorCode.INVALID_REQUEST)
         refusal = InvalidRequestError(f"{request.method} {request.path}: {answer.reason}", code=code)
         allow = {"Allow": answer.headers["Allow"]} if "Allow" in answer.headers else {}

@@ -201,7 +201,25 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._held = left
 
     def _give_away(self) -> None:
-        """Hand the connection to aiohttp, with all that was read of a request."""
+        """Hand the connection to aiohttp, with all that was read of a request: at once, or when it is its turn."""
+        assert self._address is not None
+        if self._routes.turnstile.enter_now(self._address):
+            self._hand_over_now()
+            return
+        self._paused, self._deadline = True, None
+        self._transport.pause_reading()
+        self._task = self._loop.create_task(self._routes.turnstile.enter(self._address))
+        self._task.add_done_callback(self._on_turn)
+
+    def _on_turn(self, turn: asyncio.Task[None]) -> None:
+        self._task = None
+        if self._lost or turn.cancelled() or self._ending:
+            self._transport.abort()
+            return
+        self._hand_over_now()
+        self._transport.resume_reading()
+
+    def _hand_over_now(self) -> None:
         self._leave()
         self._out.lost()
         assert self._address is not None
@@ -216,8 +234,9 @@ class LeanConnection(asyncio.BufferedProtocol):
     def _answer_request(self) -> None:
         request, body = self._request, self._body
         assert request is not None
+        assert self._address is not None
         try:
-            self._routes.enter()
+            self._routes.enter(self._address)
         except OverloadedError as error:
             self._refuse(request, error, left=0)
             return

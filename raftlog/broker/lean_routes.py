@@ -13,6 +13,7 @@ from raftlog.broker.http import PLAIN_FORMS
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import RaftlogError
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire import http1, media
 
@@ -46,6 +47,8 @@ class LeanRoutes:
 
     Args:
         inflight: what may be handled at once.
+        turnstile: learns who is being served here; nobody waits at it.
+        max_json_bytes: of bodies that are JSON; the turnstile is not passed by.
         count: called with each route and status that was answered.
     """
 
@@ -54,9 +57,13 @@ class LeanRoutes:
         routes: Iterable[RawRoute],
         *,
         inflight: InflightLimits,
+        turnstile: Turnstile,
+        max_json_bytes: int,
         count: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         self._inflight = inflight
+        self.turnstile = turnstile
+        self._max_json_bytes = max_json_bytes
         self._count = count
         self._buffers = ReceiveBuffers()
         routes = list(routes)
@@ -74,6 +81,8 @@ class LeanRoutes:
         path, _, query = parsed.target.partition("?")
         route, variables = self._find(path)
         if route is None or not _QUERY.fullmatch(query):
+            return None
+        if route.form == media.JSON and length > self._max_json_bytes:
             return None
         form = fields.get("content-type", PLAIN_FORMS[0])
         if form not in (route.form, *PLAIN_FORMS) or fields.get("connection", "keep-alive").lower() != "keep-alive":
@@ -94,13 +103,14 @@ class LeanRoutes:
         limits.require_size(request.length, json=request.route.form == media.JSON)
         return self._buffers.take(request.length)
 
-    def enter(self) -> None:
-        """Count a request that is handled from now on, until it `leave`s.
+    def enter(self, address: str) -> None:
+        """Count a request of `address` that is handled from now on, until it `leave`s.
 
         Raises:
             OverloadedError: too many are being handled.
         """
         self._inflight.enter()
+        self.turnstile.saw(address)
 
     def leave(self) -> None:
         """Count a request no longer."""

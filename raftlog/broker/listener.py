@@ -34,7 +34,9 @@ class Listener:
         clock: Clock,
         drain_s: float,
     ) -> None:
-        self._aiohttp = AiohttpServer(app, limits=limits, connections=connections, drain_s=drain_s)
+        self._aiohttp = AiohttpServer(
+            app, limits=limits, connections=connections, turnstile=lean.turnstile, drain_s=drain_s
+        )
         self.connections = connections
         self._lean = lean
         self._limits = limits

@@ -18,6 +18,7 @@ from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.listener import AiohttpListener
+from raftlog.serving.turnstile import UNPACED, Turnstile
 from raftlog.wire.admin import QuorumResponse, VoterStatus
 
 _log = logging.getLogger(__name__)
@@ -91,9 +92,10 @@ class ControllerNode:
         limits = RequestLimits(max_body_bytes=MAX_INTERNAL_JSON_BYTES, max_json_bytes=MAX_INTERNAL_JSON_BYTES)
         inflight = InflightLimits(max_requests=MAX_REQUESTS, max_bytes=MAX_BODIES_BYTES)
         app = self.routes.application()
-        app.middlewares.append(Admission(inflight, limits).middleware)
+        turnstile = Turnstile(share=UNPACED)
+        app.middlewares.append(Admission(inflight, limits, turnstile).middleware)
         connections = ConnectionLimits("internal", total=MAX_CONNECTIONS, per_address=MAX_CONNECTIONS // 2)
-        return AiohttpListener(app, limits=limits, connections=connections, drain_s=DRAIN_S)
+        return AiohttpListener(app, limits=limits, connections=connections, turnstile=turnstile, drain_s=DRAIN_S)
 
     def _make_quorum(self, data_dir: Path) -> Quorum:
         config = self._config

@@ -15,6 +15,7 @@ from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.serving.answers import PIECE_BYTES, PartsResponse
 from raftlog.serving.connections import AiohttpConnection
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.metered import Metered
 from raftlog.serving.turnstile import Turnstile
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_json
@@ -29,14 +30,22 @@ class Admission:
     """Receives each body, counts the request while it is handled, and sends its answer.
 
     Args:
+        turnstile: lets requests begin, and learns what each took.
         batches: the paths (as registered) whose bodies are batches; all other bodies are JSON.
     """
 
-    def __init__(self, inflight: InflightLimits, limits: RequestLimits, *, batches: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        inflight: InflightLimits,
+        limits: RequestLimits,
+        turnstile: Turnstile,
+        *,
+        batches: Collection[str] = (),
+    ) -> None:
         self._inflight = inflight
         self._limits = limits
         self._batches = frozenset(batches)
-        self._turnstile = Turnstile()
+        self._turnstile = turnstile
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -58,12 +67,15 @@ class Admission:
         try:
             if request.can_read_body:
                 request[_BODY] = await body.receive()
-            await self._turnstile.enter(request.remote or "")
+            address = request.remote or ""
+            await self._turnstile.enter(address)
             self._inflight.enter()
+            work = Metered(handler(request))
             try:
-                response = await handler(request)
+                response = await work
             finally:
                 self._inflight.leave()
+                self._turnstile.took(address, work.seconds)
         except _TooSlowError as late:
             return _refuse_late(late)
         finally:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from typing import cast
 
 from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.serving.turnstile import Turnstile
 from raftlog.wire import http1, media
 from raftlog.wire.codec import encode_json
 
@@ -95,11 +97,14 @@ class AiohttpConnection(asyncio.Protocol):
 
     Args:
         address: of the peer, under which `limits` counts it already.
+        turnstile: learns what reading requests takes.
         head_s: from a request's first byte to the end of its head.
     """
 
-    def __init__(self, inner: asyncio.Protocol, limits: ConnectionLimits, address: str, *, head_s: float) -> None:
-        self._inner, self._limits, self._address = inner, limits, address
+    def __init__(
+        self, inner: asyncio.Protocol, limits: ConnectionLimits, turnstile: Turnstile, address: str, *, head_s: float
+    ) -> None:
+        self._inner, self._limits, self._turnstile, self._address = inner, limits, turnstile, address
         self._head_s = head_s
         self._transport: asyncio.Transport | None = None
         self._under_way = 0
@@ -121,7 +126,9 @@ class AiohttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._under_way and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._head_s, self._give_up)
+        began = time.perf_counter()
         self._inner.data_received(data)
+        self._turnstile.took(self._address, time.perf_counter() - began)
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()

@@ -13,10 +13,11 @@ from raftlog.errors import OverloadedError
 from raftlog.model import Address
 from raftlog.serving.connections import AiohttpConnection, AiohttpHandler, ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
+from raftlog.serving.turnstile import Turnstile
 
 BACKLOG = 1_024
 """Connections that wait to be accepted."""
-_AT_ONCE = 32
+_AT_ONCE = 4
 """Connections that are accepted in one turn of the loop: asyncio takes as many as its backlog."""
 
 
@@ -43,11 +44,18 @@ class AiohttpServer:
     """
 
     def __init__(
-        self, app: web.Application, *, limits: RequestLimits, connections: ConnectionLimits, drain_s: float
+        self,
+        app: web.Application,
+        *,
+        limits: RequestLimits,
+        connections: ConnectionLimits,
+        turnstile: Turnstile,
+        drain_s: float,
     ) -> None:
         self._runner = web.AppRunner(app, shutdown_timeout=drain_s, handler_cancellation=True)
         self._limits = limits
         self._connections = connections
+        self._turnstile = turnstile
 
     async def start(self) -> None:
         await self._runner.setup()
@@ -67,16 +75,22 @@ class AiohttpServer:
             auto_decompress=False,
             lingering_time=self._limits.linger_s,
         )
-        return AiohttpConnection(handler, self._connections, address, head_s=self._limits.head_s)
+        return AiohttpConnection(handler, self._connections, self._turnstile, address, head_s=self._limits.head_s)
 
 
 class AiohttpListener:
     """Accepts connections, and serves them all by aiohttp."""
 
     def __init__(
-        self, app: web.Application, *, limits: RequestLimits, connections: ConnectionLimits, drain_s: float
+        self,
+        app: web.Application,
+        *,
+        limits: RequestLimits,
+        connections: ConnectionLimits,
+        turnstile: Turnstile,
+        drain_s: float,
     ) -> None:
-        self._server = AiohttpServer(app, limits=limits, connections=connections, drain_s=drain_s)
+        self._server = AiohttpServer(app, limits=limits, connections=connections, turnstile=turnstile, drain_s=drain_s)
         self._connections = connections
         self._listening: asyncio.Server | None = None
 

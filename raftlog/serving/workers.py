@@ -6,10 +6,13 @@ They hold Python's global lock for a few milliseconds at a time; what a request 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
+
+from raftlog.serving import metered
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,9 +26,24 @@ _SECRETS = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `work` in a thread that requests share."""
-    return await asyncio.get_running_loop().run_in_executor(_WORKERS, partial(work, *args, **kwargs))
+    return await _run(_WORKERS, partial(work, *args, **kwargs))
 
 
 async def derive_key(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `work` in the one thread that passwords have."""
-    return await asyncio.get_running_loop().run_in_executor(_SECRETS, partial(work, *args, **kwargs))
+    return await _run(_SECRETS, partial(work, *args, **kwargs))
+
+
+async def _run(threads: Executor, work: Callable[[], T]) -> T:
+    """Run `work`, and have the request pay for its time."""
+    loop, meter = asyncio.get_running_loop(), metered.current()
+    if meter is None:
+        return await loop.run_in_executor(threads, work)
+    result, seconds = await loop.run_in_executor(threads, _timed, work)
+    meter.seconds += seconds
+    return result
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    began = time.thread_time()
+    return work(), time.thread_time() - began

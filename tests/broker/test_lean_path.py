@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +22,8 @@ from raftlog.runtime import SystemClock
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.turnstile import Turnstile
+from raftlog.serving.workers import INLINE_BYTES
 from raftlog.wire import media
 
 MAX_BODY = 1 << 20
@@ -38,6 +41,7 @@ class Served:
     release: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    turnstile: Turnstile = field(default_factory=Turnstile)
 
     async def echo(self, request: RawRequest) -> RawReply:
         self.bodies.append(bytes(request.body))
@@ -75,12 +79,19 @@ async def serving(**limits: float) -> AsyncIterator[Served]:
         RawRoute(path="/wait", form=media.FRAME, handler=served.wait),
         RawRoute(path="/fail/{how}", form=media.FRAME, handler=served.fail),
     ]
-    admission = Admission(inflight, settings, batches=[route.path for route in routes])
+    turnstile = served.turnstile
+    admission = Admission(inflight, settings, turnstile, batches=[route.path for route in routes])
     app = web.Application(middlewares=[errors, plain_bodies, admission.middleware])
     app.router.add_get("/hello", hello)
     for route in routes:
         route.add_to(app)
-    lean = LeanRoutes(routes, inflight=inflight, count=lambda *seen: served.counted.append(seen))
+    lean = LeanRoutes(
+        routes,
+        inflight=inflight,
+        turnstile=turnstile,
+        max_json_bytes=INLINE_BYTES,
+        count=lambda *seen: served.counted.append(seen),
+    )
     served.connections = ConnectionLimits("test", total=1_000, per_address=1_000)
     served.listener = Listener(
         app, lean, limits=settings, connections=served.connections, clock=SystemClock(), drain_s=1.0
@@ -374,3 +385,32 @@ async def test_a_listener_that_closes_lets_requests_end():
         await closing
         with pytest.raises(OSError, match="Connect call failed"):
             await asyncio.open_connection(served.address.host, served.address.port)
+
+
+async def test_a_connection_for_aiohttp_waits_for_its_turn_and_may_end_meanwhile():
+    async with serving() as served, connected(served) as (reader, writer), connected(served) as (_, gone):
+        served.turnstile.saw("192.0.2.1")
+        served.turnstile.took("127.0.0.1", 0.25)
+        asked_at = asyncio.get_running_loop().time()
+        for each in (writer, gone):
+            each.write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+        await until(lambda: len(served.turnstile._waiting.get("127.0.0.1", ())) == 2)
+        gone.transport.abort()
+        await until(lambda: served.connections.size == 1)
+        for _ in range(3):
+            assert (await answer(reader)).body == b"hello"
+        assert asyncio.get_running_loop().time() - asked_at > 0.2
+    await until(lambda: served.connections.size == 0)
+
+
+async def test_requests_for_what_is_not_there_leave_nothing_to_the_garbage_collector():
+    async with serving() as served, connected(served) as (reader, writer):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                writer.write(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert (await answer(reader)).status == 404
+            assert sum(isinstance(each, web.Request) for each in gc.get_objects()) <= 1
+        finally:
+            gc.enable()

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
-from raftlog.serving.turnstile import Turnstile
+import pytest
+
+from raftlog.serving import metered
+from raftlog.serving.metered import Metered
+from raftlog.serving.turnstile import BURST_S, MAX_DEBT_S, UNPACED, Turnstile
+from raftlog.serving.workers import aside
 
 
 async def test_few_begin_in_each_turn_and_addresses_take_turns():
@@ -42,3 +48,74 @@ async def test_a_request_that_is_cancelled_while_it_waits_keeps_nobody():
         await turnstile.enter("b")
     assert waiting[2].cancelled()
     assert not turnstile._waiting
+
+
+async def test_who_has_taken_much_waits_while_others_are_served_and_nobody_else_does():
+    loop, turnstile = asyncio.get_running_loop(), Turnstile(share=0.5)
+    turnstile.took("heavy", 0.2)
+    await asyncio.wait_for(turnstile.enter("heavy"), 0.05)  # Nobody else is here.
+
+    turnstile.saw("light")
+    asked_at = loop.time()
+    heavy = [asyncio.create_task(turnstile.enter("heavy")) for _ in range(2)]
+    async with asyncio.timeout(0.05):
+        await asyncio.sleep(0)
+        await turnstile.enter("light")
+    assert not any(task.done() for task in heavy)
+    await asyncio.gather(*heavy)
+    waited = loop.time() - asked_at
+    assert 0.2 / 0.5 - BURST_S / 0.5 - 0.05 < waited < 1, waited
+
+
+async def test_no_debt_is_longer_than_a_second_and_none_is_kept_for_ever():
+    turnstile = Turnstile()
+    turnstile.saw("other")
+    turnstile.took("a", 1_000)
+    assert 0.9 < turnstile._owes("a") <= MAX_DEBT_S
+    for number in range(5_000):
+        turnstile.took(f"10.0.{number // 256}.{number % 256}", 1e-9)
+    assert len(turnstile._free_at) < 1_100
+    assert turnstile._owes("a") > 0.5
+
+    peers = Turnstile(share=UNPACED)
+    peers.saw("other")
+    peers.took("a", 1_000)
+    assert not peers._owes("a")
+
+
+async def test_work_on_the_loop_and_in_threads_is_metered():
+    def compute(seconds: float) -> None:
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+
+    async def request() -> str:
+        compute(0.02)
+        await asyncio.sleep(0.1)
+        await aside(compute, 0.03)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.01)
+        return "done"
+
+    work = Metered(request())
+    assert await work == "done"
+    assert 0.05 <= work.seconds < 0.09
+
+    async def cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            compute(0.02)
+
+    work = Metered(cancelled())
+    task = asyncio.create_task(_await(work))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert work.seconds >= 0.02
+    assert metered.current() is None
+
+
+async def _await(work: Metered[None]) -> None:
+    await work
