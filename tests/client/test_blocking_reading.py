@@ -48,13 +48,15 @@ def committed(url: str, group: str) -> int | None:
 
 @contextmanager
 def ctrl_c(after_s: float) -> Iterator[None]:
-    """Press it during the block."""
+    """Press it during the block, in a program that is not deaf to it: jobs in a shell's background are."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     try:
         yield
     finally:
         timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_loop_that_is_left_commits_what_it_was_handed(url: str, topic_name: str, member: Callable[..., Any]):
