@@ -9,7 +9,7 @@ from raftlog import client
 from raftlog.blocking.facade import Facade
 from raftlog.client.starts import Start
 from raftlog.model import Acl, BrokerId, Offset, Quota, TopicPartition
-from raftlog.wire.admin import ElectedLeader, LogDirsResponse, QuorumResponse, Reassignment, UserInfo
+from raftlog.wire.admin import ElectedLeader, LogDirsResponse, QuorumResponse, Reassignment, ScrubResponse, UserInfo
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 from raftlog.wire.data import OffsetResponse
 from raftlog.wire.groups import GroupDescription, GroupListing
@@ -123,6 +123,14 @@ class Admin(Facade[client.Admin]):
     def log_dirs(self, broker_ids: Sequence[BrokerId] | None = None) -> list[LogDirsResponse]:
         """Return brokers' folders: disk space, and sizes of replicas; see `raftlog.Admin.log_dirs`."""
         return self._run(self._client.log_dirs, broker_ids)
+
+    def scrub(self, broker_ids: Sequence[BrokerId] | None = None, topics: Sequence[str] = ()) -> list[ScrubResponse]:
+        """Have brokers read and check logs now; see `raftlog.Admin.scrub`."""
+        return self._run(self._client.scrub, broker_ids, topics)
+
+    def scrub_progress(self, broker_ids: Sequence[BrokerId] | None = None) -> list[ScrubResponse]:
+        """Return how far brokers' scrubbers are; see `raftlog.Admin.scrub_progress`."""
+        return self._run(self._client.scrub_progress, broker_ids)
 
     def broker_configs(self, broker_id: BrokerId | None = None, *, local: bool = False) -> dict[str, ConfigValue]:
         """Return the dynamic settings of one broker, or (None) those of all."""

@@ -32,6 +32,7 @@ from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.log_dirs import LogDirRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.reading import READ_TIMEOUT_MS, until_known
+from raftlog.broker.routes.scrub import ScrubRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
 from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
@@ -44,6 +45,7 @@ from raftlog.partition.cleaning import CleanerSettings
 from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.core.throttle import UNLIMITED
 from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.partition.scrubber import ScrubSettings
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.serving.admission import Admission, Handler
@@ -70,6 +72,7 @@ _ROUTES = (
     TopicRoutes,
     AdminRoutes,
     LogDirRoutes,
+    ScrubRoutes,
     DeletionRoutes,
     CoordinatorRoutes,
     GroupRoutes,
@@ -123,6 +126,10 @@ class BrokerNode:
                 backoff_ms=config.broker.log_cleaner_backoff_ms,
                 io_max_bytes_per_second=config.broker.log_cleaner_io_max_bytes_per_second,
                 dedupe_buffer_bytes=config.broker.log_cleaner_dedupe_buffer_bytes,
+            ),
+            scrub=ScrubSettings(
+                interval_ms=config.broker.log_scrub_interval_ms,
+                bytes_per_second=config.broker.log_scrub_bytes_per_second,
             ),
             on_disk_failure=self.lifecycle.refuse,
             damage_port=channel,

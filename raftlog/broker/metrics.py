@@ -70,6 +70,24 @@ def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch) -> 
             "Damaged batches here that no replica has whole, as far as is known.",
             [("", replicas.repairs.lost_batches)],
         ),
+        *_metric(
+            "raftlog_scrubbed_bytes_total",
+            "counter",
+            "Bytes that the scrubber has read; a batch counts for 4 KiB at least.",
+            [("", replicas.scrubber.checked_bytes)],
+        ),
+        *_metric(
+            "raftlog_scrub_damage_found_total",
+            "counter",
+            "Damaged places that the scrubber has found.",
+            [("", replicas.scrubber.found)],
+        ),
+        *_metric(
+            "raftlog_scrub_longest_unchecked_seconds",
+            "gauge",
+            "How long ago the replica was checked whose check is the oldest.",
+            [("", replicas.scrubber.longest_unchecked_ms / 1000)],
+        ),
         *_metric("raftlog_asyncio_tasks", "gauge", "Tasks of the event loop.", [("", len(asyncio.all_tasks()))]),
         *_metric(
             "raftlog_event_loop_lag_seconds",

@@ -1,26 +1,35 @@
-"""`raftlog storage`: data folders, while no node uses them."""
+"""`raftlog storage`: data folders, while no node uses them, and what running brokers have on disk."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from raftlog.cli.shared import failure, json_option, plural, print_json, print_table
+from raftlog.cli.remote import admin, bootstrap_option, complete_topics
+from raftlog.cli.shared import failure, json_option, plural, print_json, print_table, run
 from raftlog.cli.storage_check import check_data_folder, total_bytes
+from raftlog.client import Admin
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.partition.storage.check import Finding
 from raftlog.partition.storage.cutting import cut_at_damage
 from raftlog.partition.storage.data_dir import DataDir, in_use
 from raftlog.runtime import new_uuid_hex
+from raftlog.wire.admin import LogDirsResponse, ScrubResponse
+
+_LOOK_S = 0.3
+"""How often brokers are asked how far they are."""
 
 
 @click.group("storage")
 def command() -> None:
-    """Prepare data folders, check them, and give up what is damaged."""
+    """Prepare data folders, check what lies on disk, and give up what is damaged."""
 
 
 @command.command("format")
@@ -77,6 +86,100 @@ def check(context: click.Context, folders: tuple[Path, ...], as_json: bool) -> N
         if damaged:
             click.echo(f"{plural(damaged, 'damage')} found; see 'A damaged log' in docs/operations.md", err=True)
     context.exit(1 if damaged else 0)
+
+
+@command.command("scrub")
+@click.option("--broker", "brokers", type=click.IntRange(min=0), multiple=True, help="Repeatable. Default: all.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Only this topic. Repeatable. Default: all.",
+)
+@click.option("--no-wait", is_flag=True, help="Start it, and leave.")
+@bootstrap_option
+@json_option
+@click.pass_context
+def scrub(
+    context: click.Context,
+    brokers: Sequence[int],
+    topics: Sequence[str],
+    no_wait: bool,
+    bootstrap: list[str],
+    as_json: bool,
+) -> None:
+    """Have running brokers read their logs from disk now and check every batch, as they do by themselves every week.
+
+    What is damaged is repaired from other replicas. It goes on if this command is interrupted; how fast, each broker's
+    log_scrub_bytes_per_second says. Exit code 1 if something damaged is left.
+    """
+
+    async def work() -> _Scrubbed:
+        async with admin(bootstrap) as client:
+            begun = await client.scrub(brokers or None, topics)
+            return _Scrubbed(begun, await client.log_dirs(brokers or None)) if no_wait else await _follow(client, begun)
+
+    done = run(work())
+    damaged = done.damaged(topics)
+    if as_json:
+        print_json({"ok": not damaged, "brokers": [asdict(each) for each in done.progress], "damaged": damaged})
+    elif no_wait:
+        left = sum(each.bytes_left for each in done.progress)
+        click.echo(f"{plural(len(done.progress), 'broker')} checking {left:,} bytes")
+    else:
+        print_table(
+            ("BROKER", "TOPIC", "PARTITION", "WHAT"),
+            [tuple(row.values()) for row in damaged],
+            empty="nothing is damaged" + (f"; {plural(done.found, 'damage')} found and repaired" if done.found else ""),
+        )
+    context.exit(1 if damaged else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scrubbed:
+    """What brokers' scrubbers say at the end, and what is damaged then."""
+
+    progress: list[ScrubResponse]
+    log_dirs: list[LogDirsResponse]
+    found: int = 0
+
+    def damaged(self, topics: Sequence[str]) -> list[dict[str, object]]:
+        rows = list[tuple[int, str, int, str]]()
+        for broker in self.log_dirs:
+            for replica in [replica for folder in broker.log_dirs for replica in folder.replicas]:
+                what = replica.damage or ("batches are lost" if replica.lost_batches else "")
+                if replica.lost_batches:
+                    what += f"; no replica has whole: {', '.join(map(str, replica.lost_batches))}"
+                rows += [(broker.broker_id, replica.topic, replica.partition, what)] if what else []
+            rows += [(broker.broker_id, lost.topic, lost.partition, lost.error) for lost in broker.offline]
+        names = ("broker", "topic", "partition", "what")
+        return [dict(zip(names, row, strict=True)) for row in sorted(rows) if not topics or row[1] in topics]
+
+
+async def _follow(client: Admin, begun: list[ScrubResponse]) -> _Scrubbed:
+    """Wait until everything asked for is checked, and what was found is repaired or known to be lost."""
+    brokers = [each.broker_id for each in begun]
+    now, total = begun, sum(each.bytes_left for each in begun)
+    columns = (TextColumn("scrubbing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    hidden = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=total)
+        while any(each.replicas_left for each in now):
+            await asyncio.sleep(_LOOK_S)
+            now = await client.scrub_progress(brokers)
+            progress.update(task, completed=total - sum(each.bytes_left for each in now))
+    found = sum(each.damage_found for each in now) - sum(each.damage_found for each in begun)
+    log_dirs = await client.log_dirs(brokers)
+    while found and any(_is_under_repair(broker) for broker in log_dirs):
+        await asyncio.sleep(_LOOK_S)
+        log_dirs = await client.log_dirs(brokers)
+    return _Scrubbed(now, log_dirs, found)
+
+
+def _is_under_repair(broker: LogDirsResponse) -> bool:
+    replicas = [replica for folder in broker.log_dirs for replica in folder.replicas]
+    return any(replica.damage and not replica.lost_batches for replica in replicas)
 
 
 @command.command("cut")

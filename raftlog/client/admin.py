@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from raftlog import wire
 from raftlog.client.admin_groups import GroupAdmin
@@ -26,7 +26,9 @@ from raftlog.wire.metadata import (
 )
 
 if TYPE_CHECKING:
-    from raftlog.wire.admin import ElectedLeader, LogDirsResponse, QuorumResponse, Reassignment
+    from raftlog.wire.admin import ElectedLeader, LogDirsResponse, QuorumResponse, Reassignment, ScrubResponse
+
+R = TypeVar("R")
 
 
 class Admin(GroupAdmin):
@@ -214,19 +216,53 @@ class Admin(GroupAdmin):
             NotFoundError: there is no such broker.
             UnreachableError, UnknownOutcomeError: one of them does not answer.
         """
+        return await self._ask_each(wire.admin.LogDirsResponse, "GET", paths.LOG_DIRS, broker_ids)
+
+    async def scrub(
+        self, broker_ids: Sequence[BrokerId] | None = None, topics: Sequence[str] = ()
+    ) -> list[ScrubResponse]:
+        """Have some brokers (None: all that are not fenced) read and check the logs of some topics (none: of all) now.
+
+        It goes on in the background, within `broker.log_scrub_bytes_per_second`; `scrub_progress` says how far it is.
+
+        Raises:
+            NotFoundError: there is no such broker or topic.
+            UnreachableError, UnknownOutcomeError: one of them does not answer.
+        """
+        return await self._ask_each(
+            wire.admin.ScrubResponse, "POST", paths.SCRUB, broker_ids, wire.admin.ScrubBody(topics=tuple(topics))
+        )
+
+    async def scrub_progress(self, broker_ids: Sequence[BrokerId] | None = None) -> list[ScrubResponse]:
+        """Return how far the scrubbers of some brokers (None: of all that are not fenced) are; see `scrub`."""
+        return await self._ask_each(wire.admin.ScrubResponse, "GET", paths.SCRUB, broker_ids)
+
+    async def _ask_each(
+        self,
+        answer: type[R],
+        method: str,
+        path: str,
+        broker_ids: Sequence[BrokerId] | None,
+        message: object | None = None,
+    ) -> list[R]:
+        """Ask some brokers what only they know."""
         known = {broker.broker_id: broker for broker in await self.brokers(local=True)}
         chosen = [b for b in known if not known[b].fenced] if broker_ids is None else list(broker_ids)
         if unknown := [broker for broker in chosen if broker not in known]:
             raise NotFoundError(f"there is no broker {unknown[0]}; there are {sorted(known)}", code=ErrorCode.NOT_FOUND)
-        return list(await asyncio.gather(*(self._log_dirs(known[broker]) for broker in chosen)))
 
-    async def _log_dirs(self, broker: BrokerInfo) -> LogDirsResponse:
-        (address,) = parse_bootstrap(broker.url)
-        path = paths.fill(paths.LOG_DIRS, broker=broker.broker_id)
-        timeout_ms = self._connection.timeout_ms
-        return await self._connection.session.call(
-            wire.admin.LogDirsResponse, "GET", address, path, timeout_ms=timeout_ms
-        )
+        async def ask(broker: BrokerInfo) -> R:
+            (address,) = parse_bootstrap(broker.url)
+            return await self._connection.session.call(
+                answer,
+                method,
+                address,
+                paths.fill(path, broker=broker.broker_id),
+                message=message,
+                timeout_ms=self._connection.timeout_ms,
+            )
+
+        return list(await asyncio.gather(*(ask(known[broker]) for broker in chosen)))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
         """Forget a broker that will not come back.

@@ -79,8 +79,15 @@ class ControllerConfig:
     snapshot_min_entries: int = 20_000
     leader_imbalance_check_interval_ms: int = 30_000
     """How often brokers get leaderships back that they are preferred for, where they lack more than a tenth of them."""
+    log_scrub_interval_ms: int = 3_600_000
+    """How often the quorum's journal and snapshot are read and checked; -1: never."""
 
     def __post_init__(self) -> None:
+        if self.log_scrub_interval_ms != -1 and self.log_scrub_interval_ms < 1_000:
+            raise ConfigError(
+                "controller.log_scrub_interval_ms must be -1 (never), or 1000 (a second) or more, received "
+                f"{self.log_scrub_interval_ms}"
+            )
         if self.broker_session_timeout_ms < 3 * self.session_check_interval_ms:
             raise ConfigError(
                 "controller.broker_session_timeout_ms must be at least three times session_check_interval_ms, "
@@ -127,6 +134,10 @@ class BrokerConfig:
     """Most bytes that the cleaner reads and writes in a second."""
     log_cleaner_dedupe_buffer_bytes: int = 128 << 20
     """Memory for the keys of one log while it is compacted; a log with more takes several passes."""
+    log_scrub_interval_ms: int = 7 * 86_400_000
+    """How often every log is read and checked; -1: only when somebody asks."""
+    log_scrub_bytes_per_second: int = 16 << 20
+    """Most bytes that the scrubber reads in a second."""
     offsets_topic_num_partitions: int = 50
     """Over how many partitions, and so brokers, the groups are spread; counts when their topic is created."""
     offsets_topic_replication_factor: int = 3
@@ -152,6 +163,16 @@ class BrokerConfig:
         if self.log_cleaner_backoff_ms < 1:
             raise ConfigError(
                 f"broker.log_cleaner_backoff_ms must be at least 1, received {self.log_cleaner_backoff_ms}"
+            )
+        if self.log_scrub_interval_ms != -1 and self.log_scrub_interval_ms < 1_000:
+            raise ConfigError(
+                "broker.log_scrub_interval_ms must be -1 (never), or 1000 (a second) or more, received "
+                f"{self.log_scrub_interval_ms}"
+            )
+        if self.log_scrub_bytes_per_second < 65_536:
+            raise ConfigError(
+                "broker.log_scrub_bytes_per_second must be at least 65536 (64 KiB), received "
+                f"{self.log_scrub_bytes_per_second}"
             )
         rate = self.log_cleaner_io_max_bytes_per_second
         if rate != -1 and rate < 1:

@@ -110,6 +110,7 @@ class ControllerNode:
             state_machine=self.controller,
             dial=config.dial,
             snapshot_min_entries=config.controller.snapshot_min_entries,
+            scrub_interval_ms=config.controller.log_scrub_interval_ms,
         )
 
     def _describe_quorum(self, controller_epoch: int) -> QuorumResponse:

@@ -15,6 +15,7 @@ from pysyncobj import FAIL_REASON
 from raftlog.config import VoterConfig
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, RaftEngine
+from raftlog.metadata_quorum.raft.scrub import find_rot
 from raftlog.metadata_quorum.raft.transport import RaftTransport
 from raftlog.metadata_quorum.seam import QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.model import Address, ControllerId
@@ -47,6 +48,7 @@ class PySyncObjQuorum:
         state_machine: StateMachine,
         dial: Mapping[str, str],
         snapshot_min_entries: int = 20_000,
+        scrub_interval_ms: int = -1,
         fatal: Callable[[str], None] = stop_process,
     ) -> None:
         self._node_id = node_id
@@ -66,6 +68,8 @@ class PySyncObjQuorum:
         )
         self._data_dir = data_dir
         self._snapshot_min_entries = snapshot_min_entries
+        self._scrub_interval_ms = scrub_interval_ms
+        self._scrubbing: asyncio.Task[None] | None = None
         self._fatal = fatal
         self._engine: RaftEngine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,15 +107,29 @@ class PySyncObjQuorum:
         )
         await self._wire.start()
         self._on_timer()
+        if self._scrub_interval_ms >= 0:
+            self._scrubbing = self._loop.create_task(self._scrub(), name="quorum scrubber")
 
     async def close(self) -> None:
         """Stop taking part; proposals under way become unknown."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._scrubbing is not None:
+            self._scrubbing.cancel()
         engine, self._engine = self._engine, None
         await self._wire.close()
         if engine is not None:
             engine.stop()
+
+    async def _scrub(self) -> None:
+        """Check this voter's files from time to time, for ever; what has rotted is written anew from memory."""
+        while True:
+            await asyncio.sleep(self._scrub_interval_ms / 1000)
+            if not await asyncio.to_thread(find_rot, self._data_dir) or self._engine is None:
+                continue
+            rot = self._engine.mend()
+            for problem in filter(None, (rot.journal, rot.snapshot)):
+                _log.error("the quorum's files on this disk have rotted, and were written anew: %s", problem)
 
     def status(self) -> QuorumState:
         """See `seam.Quorum.status`."""

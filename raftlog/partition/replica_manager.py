@@ -31,6 +31,7 @@ from raftlog.partition.repair import PATIENCE_S, Repairer
 from raftlog.partition.repairs import Repairs
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.scrubber import Scrubber, ScrubSettings
 from raftlog.partition.serving import Served, serve_fetch
 from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.storage.files import FailedSyncError
@@ -73,6 +74,7 @@ class ReplicaManager:
         producer_limits: ProducerLimits | None = None,
         max_open_segments: int = DEFAULT_LIMIT,
         cleaner: CleanerSettings | None = None,
+        scrub: ScrubSettings | None = None,
         on_disk_failure: Callable[[StorageError], None] = lambda _: None,
         damage_port: DamagePort | None = None,
         repair_patience_s: float = PATIENCE_S,
@@ -115,6 +117,7 @@ class ReplicaManager:
             clock=clock,
             on_disk_failure=on_disk_failure,
         )
+        self.scrubber = Scrubber(scrub or ScrubSettings(), replicas=lambda: list(self._replicas.values()), clock=clock)
         self._upkeep = Upkeep(
             replicas=lambda: list(self._replicas.values()),
             clock=clock,
@@ -171,6 +174,7 @@ class ReplicaManager:
         self._tasks.spawn(self._upkeep.checkpoint_regularly(), name="checkpoints")
         self._tasks.spawn(self._upkeep.retain_regularly(), name="retention")
         self._tasks.spawn(self.damage.run(), name="damage")
+        self._tasks.spawn(self.scrubber.run(), name="scrubber")
         if self._cleaner_settings.enable:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 

@@ -179,6 +179,31 @@ class LogDirsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubBody:
+    """JSON sent to `POST paths.SCRUB`: check the logs of some topics now; none named: of all."""
+
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubResponse:
+    """Answer of `GET` and `POST paths.SCRUB`: how far one broker's scrubber is.
+
+    Args:
+        replicas_left, bytes_left: of what was asked for and is not checked yet.
+        checked_bytes, damage_found: since the broker started; a batch counts for 4 KiB at least.
+        longest_unchecked_ms: since the check of the replica whose check is the oldest.
+    """
+
+    broker_id: BrokerId
+    replicas_left: int
+    bytes_left: int
+    checked_bytes: int
+    damage_found: int
+    longest_unchecked_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBrokerRequest:
     """Forget a broker that will not come back."""
 

@@ -49,6 +49,7 @@ class Cluster:
     """Voters 1..n; each can be closed and started again on its folder."""
 
     def __init__(self, folder: Path, ports: list[int], *, key: bytes = KEY, snapshot_min_entries: int = 20_000) -> None:
+        self.scrub_interval_ms = -1
         self.folder = folder
         self.key = key
         self.snapshot_min_entries = snapshot_min_entries
@@ -72,6 +73,7 @@ class Cluster:
             state_machine=machine,
             dial={},
             snapshot_min_entries=self.snapshot_min_entries,
+            scrub_interval_ms=self.scrub_interval_ms,
             fatal=self.fatal.append,
         )
         await self.quorums[node_id].start()

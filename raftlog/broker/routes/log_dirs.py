@@ -35,7 +35,7 @@ class LogDirRoutes:
         asked = request.match_info["broker"]
         own = self._context.config.node_id
         if parse_integer(asked) != own:
-            return self._redirect(request, parse_integer(asked), asked)
+            return redirect_to_broker(self._context, request)
         found = tuple([await self._log_dir(folder) for folder in _folders(self._context.config)])
         return json_response(LogDirsResponse(broker_id=own, log_dirs=found, offline=self._offline()))
 
@@ -69,17 +69,25 @@ class LogDirRoutes:
             lost_batches=self._context.replicas.repairs.lost(replica.assignment.key),
         )
 
-    def _redirect(self, request: web.Request, broker_id: int | None, asked: str) -> web.Response:
-        broker = self._context.image.brokers.get(-1 if broker_id is None else broker_id)
-        if broker is None:
-            known = ", ".join(map(str, sorted(self._context.image.brokers)))
-            raise NotFoundError(f"there is no broker {asked!r:.80}; there are {known}", code=ErrorCode.NOT_FOUND)
-        url = f"http://{broker.public}"
-        error = StaleRouteError(
-            f"only broker {broker_id} at {url} knows its folders", details={"broker": broker_id, "url": url}
-        )
-        location = {"Location": f"{url}{request.rel_url.raw_path_qs}"}
-        return json_response({"error": error.to_wire()}, status=307, headers=location)
+
+def redirect_to_broker(context: BrokerContext, request: web.Request) -> web.Response:
+    """Send a caller to the broker whose id is in the path: nobody else knows its folders.
+
+    Raises:
+        NotFoundError: there is no such broker.
+    """
+    asked = request.match_info["broker"]
+    broker_id, brokers = parse_integer(asked), context.image.brokers
+    broker = brokers.get(-1 if broker_id is None else broker_id)
+    if broker is None:
+        known = ", ".join(map(str, sorted(brokers)))
+        raise NotFoundError(f"there is no broker {asked!r:.80}; there are {known}", code=ErrorCode.NOT_FOUND)
+    url = f"http://{broker.public}"
+    error = StaleRouteError(
+        f"only broker {broker_id} at {url} knows its folders", details={"broker": broker_id, "url": url}
+    )
+    location = {"Location": f"{url}{request.rel_url.raw_path_qs}"}
+    return json_response({"error": error.to_wire()}, status=307, headers=location)
 
 
 def _folders(config: NodeConfig) -> list[Path]:

@@ -21,6 +21,7 @@ from raftlog.metadata_quorum.raft.codec import MessageFormatError
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder
 from raftlog.metadata_quorum.raft.rejoin import Standing
+from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, Rot, find_rot
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.metadata_quorum.seam import StateMachine
 
@@ -102,7 +103,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._fatal = fatal
         self._now = now
         self._folder = folder
-        self._journal = RaftJournal(folder / "raft.journal")
+        self._journal = RaftJournal(folder / JOURNAL)
         self._wire = wire
         self._guard: Guard | None = None
         self._pre_votes: tuple[int, set[str], float] | None = None
@@ -122,13 +123,13 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             dynamicMembershipChange=False,
             useFork=False,
             journalFile=self._journal,
-            fullDumpFile=str(folder / "snapshot"),
+            fullDumpFile=str(folder / SNAPSHOT),
             logCompactionMinEntries=snapshot_min_entries,
             logCompactionMinTime=10**9,
         )
         super().__init__(Node(name), wire.nodes, conf, transport=guarded, nodeClass=Node)
         self._SyncObj__serializer = Snapshots(
-            folder / "snapshot", machine=state_machine, journal=self._journal, fatal=fatal
+            folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal
         )
         self._deliver = guarded.deliver
         self._guard = guarded.guard = Guard(self, fatal=fatal)
@@ -286,6 +287,20 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         heard = self._SyncObj__lastResponseTime
         for node in heard:
             heard[node] += busy_s
+
+    def mend(self) -> Rot:
+        """Look at the files once more, and write anew what has rotted; return what had."""
+        rot = find_rot(self._folder)
+        if rot.journal:
+            with self._stopping_on_disk_errors():
+                self._journal.write_anew()
+        if rot.snapshot:
+            applied = self._SyncObj__getEntries(self.last_applied - 1, 2)
+            if (
+                len(applied) == 2
+            ):  # As after any snapshot: the core keeps both, and learns of this one in its next tick.
+                self._SyncObj__serializer.serialize((None, applied[1], applied[0], None), applied[0][1])
+        return rot
 
     def stop(self) -> None:
         """Release files; the wire is its owner's."""

@@ -95,6 +95,14 @@ class RaftJournal(Journal):  # type: ignore[misc]
         if at and self._entries[at] == previous and self._entries[at + 1] == last:
             self.deleteEntriesTo(at)
 
+    def write_anew(self) -> None:
+        """Replace the file by what is in memory: the file was found damaged.
+
+        Raises:
+            OSError: it is not known what is on disk; the process must stop.
+        """
+        self.deleteEntriesTo(0)
+
     # PySyncObj's interface.
 
     def add(self, command: bytes, idx: int, term: int) -> None:

@@ -22,6 +22,7 @@ from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX
 from raftlog.partition.storage.producer_snapshots import decode_producers
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.scanning import Read, ends_amid_batch, scan_batches, sound_batch_after
+from raftlog.partition.storage.scrub import STATE_FILE as SCRUB_FILE
 from raftlog.partition.storage.segment import SUFFIX, segment_path
 from raftlog.partition.storage.swap import CLEANED_SUFFIX
 from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
@@ -183,17 +184,19 @@ class _PartitionCheck:
             elif name.endswith(CLEANED_SUFFIX):
                 self.note(path, "is left of a compaction that did not end; the next start removes it")
             elif name == STATE_FILE:
-                self._check_cleaner(path)
+                self._check_json(path, "the whole log is compacted anew")
+            elif name == SCRUB_FILE:
+                self._check_json(path, "the scrubber begins anew")
             elif name.endswith(PRODUCERS_SUFFIX):
                 self._check_producers(path)
             elif name.endswith((INDEX_SUFFIX, ABORTED_SUFFIX)) and path.with_suffix(SUFFIX).name not in names:
                 self.note(path, "belongs to no segment")
 
-    def _check_cleaner(self, path: Path) -> None:
+    def _check_json(self, path: Path, consequence: str) -> None:
         try:
             read_json(path)
         except StorageError as error:
-            self.damage(path, f"{error.message}; the whole log is compacted anew")
+            self.damage(path, f"{error.message}; {consequence}")
 
     def _check_producers(self, path: Path) -> None:
         offset = int(path.stem) if path.stem.isdecimal() else -1

@@ -1,0 +1,186 @@
+"""The broker's scrubber: reads every replica from the disk from time to time, so that rot does not gather unseen.
+
+One log at a time, the one that was checked longest ago first, piece by piece in a worker thread and within a rate. What
+it finds damaged is repaired from other replicas, as what readers find (docs/adr/0017).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from raftlog.errors import RaftlogError
+from raftlog.model import TopicIdPartition
+from raftlog.partition.replica import Replica
+from raftlog.partition.storage.scrub import ScrubState, SegmentScrub
+from raftlog.partition.storage.segment import Segment
+from raftlog.runtime import Clock, in_turns
+
+_log = logging.getLogger(__name__)
+LONGEST_LOOK_S = 60.0
+"""How often the scrubber looks for logs that are due, at least."""
+_LOOKS_PER_INTERVAL = 10
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubSettings:
+    """The broker's settings; see `BrokerConfig`."""
+
+    interval_ms: int = NEVER
+    bytes_per_second: int = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubProgress:
+    """What is left of what was asked for."""
+
+    replicas_left: int
+    bytes_left: int
+
+
+class Scrubber:
+    """Runs until it is cancelled."""
+
+    def __init__(self, settings: ScrubSettings, *, replicas: Callable[[], Iterable[Replica]], clock: Clock) -> None:
+        self._settings = settings
+        self._replicas = replicas
+        self._clock = clock
+        self._states: dict[TopicIdPartition, ScrubState] = {}
+        self._asked: set[TopicIdPartition] = set()
+        """Logs that somebody wants to be checked now."""
+        self._resting: dict[TopicIdPartition, int] = {}
+        """Logs that could not be read, and until when nobody tries again."""
+        self._wanted = asyncio.Event()
+        self._free_at = 0.0
+        self.checked_bytes = 0
+        self.found = 0
+        """Places that this scrubber has found damaged."""
+
+    @property
+    def longest_unchecked_ms(self) -> int:
+        """For how long the log has not been checked that was checked longest ago."""
+        now_ms = self._now_ms()
+        return max((now_ms - state.finished_ms for state in self._states.values()), default=0)
+
+    def ask(self, topics: Collection[str] = ()) -> None:
+        """Have the logs of some topics (none named: of all) checked now, from their beginning."""
+        for replica in self._replicas():
+            key = replica.assignment.key
+            if (not topics or replica.assignment.topic in topics) and key not in self._asked:
+                self._asked.add(key)
+                if (state := self._states.get(key)) is not None:
+                    state.checked_below = 0
+        self._wanted.set()
+
+    def progress(self) -> ScrubProgress:
+        """Return how much of what was asked for is not checked yet."""
+        left = [replica for replica in self._replicas() if replica.assignment.key in self._asked and _is_able(replica)]
+        return ScrubProgress(len(left), sum(self._bytes_left(replica) for replica in left))
+
+    def _bytes_left(self, replica: Replica) -> int:
+        state = self._states.get(replica.assignment.key)
+        below = state.checked_below if state is not None else 0
+        return sum(segment.size for segment in replica.log.segments if segment.next_offset > below)
+
+    async def run(self) -> None:
+        """Check whatever is due, for ever."""
+        interval_s = self._settings.interval_ms / 1000
+        look_s = min(LONGEST_LOOK_S, interval_s / _LOOKS_PER_INTERVAL) if interval_s >= 0 else None
+        while True:
+            self._wanted.clear()
+            if (replica := await self._most_overdue()) is not None:
+                await self._check(replica)
+                continue
+            try:
+                async with asyncio.timeout(look_s):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+
+    async def _most_overdue(self) -> Replica | None:
+        now_ms = self._now_ms()
+        best: tuple[int, Replica] | None = None
+        present = set[TopicIdPartition]()
+        async for replica in in_turns(self._replicas()):
+            key = replica.assignment.key
+            present.add(key)
+            if self._settings.interval_ms == NEVER and key not in self._asked:
+                continue
+            if (state := self._states.get(key)) is None:
+                state = await asyncio.to_thread(ScrubState, replica.log.folder, now_ms=now_ms)
+                self._states[key] = state
+                if key in self._asked:
+                    state.checked_below = 0
+            due_ms = 0 if key in self._asked else state.finished_ms + self._settings.interval_ms
+            if due_ms > now_ms or not _is_able(replica) or self._resting.get(key, 0) > now_ms:
+                continue
+            if best is None or due_ms < best[0]:
+                best = due_ms, replica
+        self._states = {key: state for key, state in self._states.items() if key in present}
+        self._asked &= present
+        self._resting = {key: until for key, until in self._resting.items() if until > now_ms}
+        return best and best[1]
+
+    async def _check(self, replica: Replica) -> None:
+        """Check the rest of a log, as far as it reaches now."""
+        key, state = replica.assignment.key, self._states[replica.assignment.key]
+        end = replica.log.log_end_offset
+        try:
+            while (segment := _segment_after(replica, state)) is not None and segment.base_offset < end:
+                if not await self._check_segment(replica, segment):
+                    return  # The log is closed, or has failed.
+                state.checked_below = segment.next_offset
+                await asyncio.to_thread(state.save)
+        except (RaftlogError, OSError) as error:
+            _log.warning("%s cannot be checked: %s", replica.assignment.topic_partition, error)
+            self._resting[key] = self._now_ms() + int(1000 * LONGEST_LOOK_S)
+            self._asked.discard(key)
+            return
+        self._asked.discard(key)
+        state.checked_below, state.finished_ms = 0, self._now_ms()
+        await asyncio.to_thread(state.save)
+
+    async def _check_segment(self, replica: Replica, segment: Segment) -> bool:
+        """Check all of a segment; return whether to go on with the next one."""
+        cuts, work = segment.cuts, SegmentScrub(segment)
+        while not work.done:
+            failed: OSError | None = None
+            try:
+                count = await asyncio.to_thread(work.step)
+            except OSError as error:
+                count, failed = 0, error
+            self.checked_bytes += count
+            await self._throttle(count)
+            if replica.log.failure is not None:
+                return False
+            if segment.cuts != cuts or segment not in replica.log.segments:
+                return True  # Cut, compacted or dropped: what lies there now is seen in the next pass.
+            if failed is not None:
+                raise failed
+        if work.problem:
+            self.found += 1
+            _log.warning("%s: the scrubber found damage", replica.assignment.topic_partition)
+            replica.note_damage(work.offset, work.problem)
+        return True
+
+    async def _throttle(self, count: int) -> None:
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(now, self._free_at) + count / self._settings.bytes_per_second
+        await asyncio.sleep(self._free_at - now)
+
+    def _now_ms(self) -> int:
+        return self._clock.wall_us() // 1000
+
+
+def _is_able(replica: Replica) -> bool:
+    """Tell whether a log can be checked now. One that is being repaired is not: it would be found damaged again."""
+    return replica.log.failure is None and replica.damage is None
+
+
+def _segment_after(replica: Replica, state: ScrubState) -> Segment | None:
+    """Return the first segment that this pass has not checked, and whose records are not all deleted."""
+    below = max(state.checked_below, replica.log.log_start_offset)
+    return next((segment for segment in replica.log.segments if segment.next_offset > below), None)

@@ -1,0 +1,97 @@
+"""What rots in a voter's files while it runs is written anew: its next start finds everything."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from quorum_support import Cluster
+
+from raftlog.errors import StorageError
+from raftlog.metadata_quorum.raft.journal import sound_records
+from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_rot
+
+ENTRIES = 120
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 8
+    with path.open("r+b") as file:  # In place: the process has the file open.
+        file.write(content)
+
+
+async def write(cluster: Cluster, first: int, count: int) -> None:
+    leader = cluster.quorums[await cluster.leader()]
+    for number in range(first, first + count):
+        await leader.propose(b"%d" % number, timeout_ms=5_000)
+    await cluster.all_applied(first + count)
+
+
+async def until_sound(cluster: Cluster, node_id: int) -> None:
+    async with asyncio.timeout(10):
+        while find_rot(cluster.folder / str(node_id)):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("at", [12, 200, -5])
+async def test_a_journal_and_a_snapshot_that_rot_are_whole_when_the_voter_starts_anew(
+    tmp_path: Path, free_ports: Callable[[int], list[int]], caplog: pytest.LogCaptureFixture, at: int
+):
+    async with Cluster(tmp_path, free_ports(3), snapshot_min_entries=50) as cluster:
+        await write(cluster, 0, ENTRIES)
+        await cluster.close(1)
+        cluster.scrub_interval_ms = 100
+        await cluster.start(1)
+        await write(cluster, ENTRIES, 10)
+        for name in (JOURNAL, SNAPSHOT):
+            flip(tmp_path / "1" / name, at)
+        assert find_rot(tmp_path / "1").snapshot
+        with caplog.at_level(logging.ERROR):
+            await until_sound(cluster, 1)
+        assert "have rotted, and were written anew" in caplog.text
+        await write(cluster, ENTRIES + 10, 10)
+
+        await cluster.close(1)
+        cluster.scrub_interval_ms = -1
+        await cluster.start(1)
+        await cluster.all_applied(ENTRIES + 20)
+        assert cluster.machines[1].entries == cluster.machines[2].entries
+        await write(cluster, ENTRIES + 20, 5)
+        assert not cluster.fatal
+
+
+async def test_without_it_a_voter_with_a_rotten_journal_does_not_start(
+    tmp_path: Path, free_ports: Callable[[int], list[int]]
+):
+    async with Cluster(tmp_path, free_ports(3)) as cluster:
+        await write(cluster, 0, 20)
+        flip(tmp_path / "1" / JOURNAL, 200)
+        await cluster.close(1)
+        with pytest.raises(StorageError, match="is damaged at byte"):
+            await cluster.start(1)
+        del cluster.quorums[1]
+
+
+def test_files_that_are_not_there_yet_have_not_rotted_and_unreadable_ones_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert find_rot(tmp_path).journal
+    (tmp_path / JOURNAL).write_bytes(b"RLRAFT01")
+    assert not find_rot(tmp_path)
+    assert sound_records(tmp_path / JOURNAL) == ([], 8, 8)
+    (tmp_path / SNAPSHOT).write_bytes(b"nothing of ours")
+    assert "no snapshot" in find_rot(tmp_path).snapshot
+
+    def unreadable(path: Path) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "read_bytes", unreadable)
+    rot = find_rot(tmp_path)
+    assert "cannot be read" in rot.journal
+    assert "Input/output error" in rot.snapshot
