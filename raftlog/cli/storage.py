@@ -118,10 +118,10 @@ def scrub(
     async def work() -> _Scrubbed:
         async with admin(bootstrap) as client:
             begun = await client.scrub(brokers or None, topics)
-            return _Scrubbed(begun, await client.log_dirs(brokers or None)) if no_wait else await _follow(client, begun)
+            return _Scrubbed(begun, []) if no_wait else await _follow(client, begun)
 
     done = run(work())
-    damaged = done.damaged(topics)
+    damaged = [] if no_wait else done.damaged(topics)
     if as_json:
         print_json({"ok": not damaged, "brokers": [asdict(each) for each in done.progress], "damaged": damaged})
     elif no_wait:

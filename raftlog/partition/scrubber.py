@@ -69,7 +69,8 @@ class Scrubber:
         """Have the logs of some topics (none named: of all) checked now, from their beginning."""
         for replica in self._replicas():
             key = replica.assignment.key
-            if (not topics or replica.assignment.topic in topics) and key not in self._asked:
+            wanted = not topics or replica.assignment.topic in topics
+            if wanted and key not in self._asked and _is_able(replica):
                 self._asked.add(key)
                 if (state := self._states.get(key)) is not None:
                     state.checked_below = 0
@@ -107,7 +108,7 @@ class Scrubber:
         async for replica in in_turns(self._replicas()):
             key = replica.assignment.key
             present.add(key)
-            if self._settings.interval_ms == NEVER and key not in self._asked:
+            if not _is_able(replica) or (self._settings.interval_ms == NEVER and key not in self._asked):
                 continue
             if (state := self._states.get(key)) is None:
                 state = await asyncio.to_thread(ScrubState, replica.log.folder, now_ms=now_ms)
@@ -115,7 +116,7 @@ class Scrubber:
                 if key in self._asked:
                     state.checked_below = 0
             due_ms = 0 if key in self._asked else state.finished_ms + self._settings.interval_ms
-            if due_ms > now_ms or not _is_able(replica) or self._resting.get(key, 0) > now_ms:
+            if due_ms > now_ms or self._resting.get(key, 0) > now_ms:
                 continue
             if best is None or due_ms < best[0]:
                 best = due_ms, replica
@@ -141,7 +142,8 @@ class Scrubber:
             return
         self._asked.discard(key)
         state.checked_below, state.finished_ms = 0, self._now_ms()
-        await asyncio.to_thread(state.save)
+        if replica.log.failure is None:
+            await asyncio.to_thread(state.save)
 
     async def _check_segment(self, replica: Replica, segment: Segment) -> bool:
         """Check all of a segment; return whether to go on with the next one."""
@@ -176,8 +178,8 @@ class Scrubber:
 
 
 def _is_able(replica: Replica) -> bool:
-    """Tell whether a log can be checked now. One that is being repaired is not: it would be found damaged again."""
-    return replica.log.failure is None and replica.damage is None
+    """Tell whether there is something to check now. What is being repaired would be found damaged again."""
+    return replica.log.failure is None and replica.damage is None and replica.log.size_bytes > 0
 
 
 def _segment_after(replica: Replica, state: ScrubState) -> Segment | None:

@@ -22,7 +22,7 @@ from simulation.cluster.disk import close_files_below
 from simulation.cluster.loop import Process
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
-from simulation.cluster.rotting import rot_apart
+from simulation.cluster.rotting import rot_apart, rotten_logs
 from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
@@ -35,6 +35,7 @@ class Life:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._has_rotted = False
 
     def run(self, chaos: Chaos) -> None:
         """Start everything, let `chaos` happen, heal, and judge.
@@ -122,7 +123,7 @@ class Life:
         """
         world = self._world
         if world.settings.rots_everywhere and not any(n.rotten or n.disk_lost_at >= 0 for n in world.brokers):
-            rot_apart(world, world.dice, 0.3)
+            self._has_rotted = rot_apart(world, world.dice, 0.3) > 0
 
     async def _settle(self) -> None:
         """Wait until every log starts where it should, and every transaction has ended; read what counts."""
@@ -133,6 +134,13 @@ class Life:
             await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
+        await self._find_rot()
+
+    async def _find_rot(self) -> None:
+        """Wait until every replica of every topic is whole again, those too that nobody reads."""
+        settings = self._world.settings
+        if self._has_rotted and settings.scrub_interval_ms > 0 and settings.removal is None:
+            await self._until(lambda: not rotten_logs(self._world), IN_SYNC_S, "every replica to be whole again")
 
     async def _create_topic(
         self, topic: str, partitions: int, configs: Mapping[str, int] = MappingProxyType({})

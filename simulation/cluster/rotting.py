@@ -42,6 +42,29 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
     return damaged
 
 
+def rotten_logs(world: World) -> list[Path]:
+    """Return the segments in use, of whatever topic, in which something that was synced is not sound."""
+    return [
+        path
+        for node in world.brokers
+        for path in sorted(node.folder.rglob(f"partitions/*/*{SUFFIX}"))
+        if "." not in path.parent.name and _is_rotten(path)
+    ]
+
+
+def _is_rotten(path: Path) -> bool:
+    try:
+        point = Checkpoint.load(path.parent).recovery_point
+        for header, _ in iter_batches(path.read_bytes()):
+            if header.next_offset > point:
+                break
+    except CorruptBatchError:
+        return True
+    except (RaftlogError, OSError):
+        return False  # It is on its way out.
+    return False
+
+
 def _batches(node: Node, path: Path) -> list[tuple[bytes, Place]]:
     try:
         point = Checkpoint.load(path.parent).recovery_point

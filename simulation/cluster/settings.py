@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 
 from simulation.cluster.bursts import Burst
 
-FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot", "bursts")
+FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot", "bursts", "scrub")
 """What some worlds have besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
 """How many log folders brokers have."""
 TURNS_S = (0.0, 0.0, 0.02)
 """How long callbacks may take, in some of the worlds."""
+SCRUBS_MS = (-1, 2_000)
+"""How often brokers check their logs; -1: never."""
 REMOVAL = 1 / 3
 """So many of the worlds remove records."""
 
@@ -82,6 +84,8 @@ class Settings:
     """How many log folders each broker has beside its data folder; 0: everything is in one."""
     rots_everywhere: bool = False
     """Before it heals, batches are damaged on all disks, each of them whole on another one."""
+    scrub_interval_ms: int = -1
+    """How often each broker reads its logs to see whether they have rotted; -1: never."""
     removal: Removal | None = field(default=None, repr=False)
     bursts: Burst | None = field(default=None, repr=False)
 
@@ -121,6 +125,7 @@ class Settings:
             longest_turn_s=0.0 if "busy" in without else random.Random(f"busy of {seed}").choice(TURNS_S),  # noqa: S311
             log_dirs=0 if "log_dirs" in without else random.Random(f"log_dirs of {seed}").choice(LOG_DIRS),  # noqa: S311
             rots_everywhere="rot" not in without and random.Random(f"rot of {seed}").random() < 0.5,  # noqa: S311
+            scrub_interval_ms=-1 if "scrub" in without else random.Random(f"scrub of {seed}").choice(SCRUBS_MS),  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
             bursts=bursts,
         )

@@ -71,6 +71,7 @@ class World:
             broker=BrokerConfig(
                 checkpoint_interval_ms=settings.checkpoint_interval_ms,
                 retention_check_interval_ms=settings.retention_check_interval_ms,
+                log_scrub_interval_ms=settings.scrub_interval_ms,
                 transaction_state_log_num_partitions=3,  # Everything that is replicated is watched: it costs.
             ),
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
