@@ -35,7 +35,6 @@ class Life:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._has_rotted = False
 
     def run(self, chaos: Chaos) -> None:
         """Start everything, let `chaos` happen, heal, and judge.
@@ -123,7 +122,7 @@ class Life:
         """
         world = self._world
         if world.settings.rots_everywhere and not any(n.rotten or n.disk_lost_at >= 0 for n in world.brokers):
-            self._has_rotted = rot_apart(world, world.dice, 0.3) > 0
+            rot_apart(world, world.dice, 0.3)
 
     async def _settle(self) -> None:
         """Wait until every log starts where it should, and every transaction has ended; read what counts."""
@@ -134,13 +133,6 @@ class Life:
             await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
-        await self._find_rot()
-
-    async def _find_rot(self) -> None:
-        """Wait until every replica of every topic is whole again, those too that nobody reads."""
-        settings = self._world.settings
-        if self._has_rotted and settings.scrub_interval_ms > 0 and settings.removal is None:
-            await self._until(lambda: not rotten_logs(self._world), IN_SYNC_S, "every replica to be whole again")
 
     async def _create_topic(
         self, topic: str, partitions: int, configs: Mapping[str, int] = MappingProxyType({})
@@ -180,9 +172,7 @@ class Life:
         begun = len(world.payments.history.transactions)
         await world.bursts.stop()
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after healing")
-        for node in world.brokers:
-            if node.rotten or node.spotted:
-                await self._read_all_of(node)
+        await self._find_rot()
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after all damage was found")
         if world.payments.exist:
             await self._until(lambda: world.payments.committed_since(begun), IN_SYNC_S, "a commit after healing")
@@ -218,6 +208,16 @@ class Life:
             await asyncio.sleep(0.1)
             if world.loop.time() > deadline:
                 world.watch.fail(f"not within {within_s:g} s: {what}")
+
+    async def _find_rot(self) -> None:
+        """Have all damage found: by scrubbers, where there are any and records stay, else by somebody who reads."""
+        settings = self._world.settings
+        if settings.scrub_interval_ms > 0 and settings.removal is None:
+            await self._until(lambda: not rotten_logs(self._world), IN_SYNC_S, "scrubbers to have all damage repaired")
+            return
+        for node in self._world.brokers:
+            if node.rotten or node.spotted:
+                await self._read_all_of(node)
 
     async def _read_all_of(self, node: Node) -> None:
         """Read every byte of a broker with bad ones, as readers in its rack would: what is found heals by itself."""

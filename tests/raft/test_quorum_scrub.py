@@ -39,9 +39,11 @@ async def until_sound(cluster: Cluster, node_id: int) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("at", [12, 200, -5])
+@pytest.mark.parametrize(
+    ("names", "at"), [([JOURNAL], 12), ([JOURNAL], 200), ([SNAPSHOT], -5), ([JOURNAL, SNAPSHOT], 60)]
+)
 async def test_a_journal_and_a_snapshot_that_rot_are_whole_when_the_voter_starts_anew(
-    tmp_path: Path, free_ports: Callable[[int], list[int]], caplog: pytest.LogCaptureFixture, at: int
+    tmp_path: Path, free_ports: Callable[[int], list[int]], caplog: pytest.LogCaptureFixture, names: list[str], at: int
 ):
     async with Cluster(tmp_path, free_ports(3), snapshot_min_entries=50) as cluster:
         await write(cluster, 0, ENTRIES)
@@ -49,9 +51,10 @@ async def test_a_journal_and_a_snapshot_that_rot_are_whole_when_the_voter_starts
         cluster.scrub_interval_ms = 100
         await cluster.start(1)
         await write(cluster, ENTRIES, 10)
-        for name in (JOURNAL, SNAPSHOT):
+        for name in names:
             flip(tmp_path / "1" / name, at)
-        assert find_rot(tmp_path / "1").snapshot
+        rot = find_rot(tmp_path / "1")
+        assert (bool(rot.journal), bool(rot.snapshot)) == (JOURNAL in names, SNAPSHOT in names)
         with caplog.at_level(logging.ERROR):
             await until_sound(cluster, 1)
         assert "have rotted, and were written anew" in caplog.text

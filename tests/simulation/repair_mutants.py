@@ -7,9 +7,11 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.metadata_quorum.raft import journal
 from raftlog.partition import repair
 from raftlog.partition.core import repair as core_repair
-from raftlog.partition.storage import repair_source, scanning
+from raftlog.partition.scrubber import Scrubber
+from raftlog.partition.storage import repair_source, scanning, scrub
 from raftlog.partition.storage.repair import ClosedLog
 
 
@@ -44,3 +46,26 @@ def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
 def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
     """Headers are looked for by matches that consume what they match: a byte like the magic hides the one after it."""
     patch(scanning, "_MAYBE_HEADER", re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL))
+
+
+@mutant
+def the_scrubber_says_nothing(patch: Any) -> None:
+    """What nobody reads rots unseen: damage that the scrubber finds is not repaired."""
+
+    async def sees_nothing(*_: Any) -> bool:
+        return True
+
+    patch(Scrubber, "_check_segment", sees_nothing)
+
+
+@mutant
+def the_scrubber_checks_headers_only(patch: Any) -> None:
+    """The scrubber does not compare the checksums of payloads."""
+    patch(scrub, "scan_batches", lambda *place, verify, name: scanning.scan_batches(*place, verify=False, name=name))
+
+
+@told_by("tests/raft/test_quorum_scrub.py")
+@mutant
+def a_rotten_journal_stays(patch: Any) -> None:
+    """A controller that finds its journal rotten while it runs does not write it anew, and cannot start again."""
+    patch(journal.RaftJournal, "write_anew", lambda _: None)
