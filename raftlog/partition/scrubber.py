@@ -115,14 +115,16 @@ class Scrubber:
                 self._states[key] = state
                 if key in self._asked:
                     state.checked_below = 0
-            due_ms = 0 if key in self._asked else state.finished_ms + self._settings.interval_ms
-            if due_ms > now_ms or self._resting.get(key, 0) > now_ms:
+            # Of a check that ended in the future, nobody knows how long ago that was: the clock has been set back.
+            asked = key in self._asked or state.finished_ms > now_ms
+            due_ms = 0 if asked else state.finished_ms + self._settings.interval_ms
+            if due_ms > now_ms or self._resting.get(key, 0) > self._clock.monotonic_ms():
                 continue
             if best is None or due_ms < best[0]:
                 best = due_ms, replica
         self._states = {key: state for key, state in self._states.items() if key in present}
         self._asked &= present
-        self._resting = {key: until for key, until in self._resting.items() if until > now_ms}
+        self._resting = {key: until for key, until in self._resting.items() if until > self._clock.monotonic_ms()}
         return best and best[1]
 
     async def _check(self, replica: Replica) -> None:
@@ -137,7 +139,7 @@ class Scrubber:
                 await asyncio.to_thread(state.save)
         except (RaftlogError, OSError) as error:
             _log.warning("%s cannot be checked: %s", replica.assignment.topic_partition, error)
-            self._resting[key] = self._now_ms() + int(1000 * LONGEST_LOOK_S)
+            self._resting[key] = self._clock.monotonic_ms() + int(1000 * LONGEST_LOOK_S)
             self._asked.discard(key)
             return
         self._asked.discard(key)

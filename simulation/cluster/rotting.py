@@ -10,6 +10,7 @@ from raftlog.errors import CorruptBatchError, RaftlogError
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.segment import SUFFIX
 from raftlog.record import iter_batches
+from raftlog.record.batch import verify_payload_crc
 from simulation.cluster.nodes import Node
 from simulation.cluster.world import World
 
@@ -43,7 +44,7 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
 
 
 def rotten_logs(world: World) -> list[Path]:
-    """Return the segments in use, of whatever topic, in which something that was synced is not sound."""
+    """Return the segments in use, of whatever topic, in which something is not sound."""
     return [
         path
         for node in world.brokers
@@ -54,14 +55,12 @@ def rotten_logs(world: World) -> list[Path]:
 
 def _is_rotten(path: Path) -> bool:
     try:
-        point = Checkpoint.load(path.parent).recovery_point
-        for header, _ in iter_batches(path.read_bytes()):
-            if header.next_offset > point:
-                break
+        for header, batch in iter_batches(path.read_bytes()):
+            verify_payload_crc(header, batch)
     except CorruptBatchError:
         return True
-    except (RaftlogError, OSError):
-        return False  # It is on its way out.
+    except OSError:
+        return False  # It is gone.
     return False
 
 

@@ -171,6 +171,18 @@ async def test_a_disk_that_cannot_read_a_sector_has_rotted_and_one_that_refuses_
         assert "cannot be read" in work.problem
 
 
+async def test_a_clock_that_was_set_back_puts_nothing_off(tmp_path: Path, small: dict[str, Any]):
+    async with World(tmp_path, configs=small) as world:
+        await filled(world)
+        clock = ManualClock()
+        scrubs = scrubber(world, 1, clock)
+        await check_once(scrubs, lambda: len(scrubs._states) == 1)
+        clock.now_ms -= 10 * HOUR_MS
+        await check_once(scrubs, lambda: next(iter(scrubs._states.values())).finished_ms == clock.now_ms)
+        assert scrubs.checked_bytes > 0
+        assert scrubs.longest_unchecked_ms == 0
+
+
 async def test_a_state_that_cannot_be_read_or_written_costs_work_and_nothing_else(tmp_path: Path):
     (tmp_path / STATE_FILE).write_bytes(b"{")
     state = ScrubState(tmp_path, now_ms=7)
