@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from storage_support import batch, fill, open_log, values
 
 from raftlog.errors import DamagedDataError
+from raftlog.model import NO_LEADER_EPOCH
 from raftlog.partition.core.repair import Accepted, DamagedBatch, accept
 from raftlog.partition.storage.repair import ClosedLog, OpenLog, RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
@@ -116,6 +118,28 @@ def test_a_log_that_is_in_use_is_repaired_while_it_grows(shape: str, tmp_path: P
     assert mend(target, source) > 0
     assert segment(folder).read_bytes()[: len(whole)] == whole
     assert values(log) == [*(str(n) for n in range(COUNT)), "more"]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2, 3, 5, 11])
+def test_without_a_table_of_epochs_the_batches_around_say_of_which_epoch_the_damaged_one_is(which: int, tmp_path: Path):
+    """Also at the edges of segments, where one of them lies in another file."""
+    folder, source = tmp_path / "log", tmp_path / "source"
+    log = open_log(folder, segment_bytes=4_096)
+    fill(log, COUNT, size=700)
+    log.fsync()
+    log.close()
+    paths = sorted(folder.glob("*.log"))
+    assert len(paths) == 4
+    shutil.copytree(folder, source)
+    per_file = COUNT // len(paths)
+    path, length = paths[which // per_file], paths[0].stat().st_size // per_file
+    damage(path, path.read_bytes(), which % per_file * length + 8, which % per_file * length + 21)
+    (folder / "leader-epochs.json").write_bytes(b"{")
+    if which == COUNT - 1:  # Nothing comes after it: it may be of any later epoch.
+        assert ClosedLog(folder, which, compacts=False).find().leader_epoch == NO_LEADER_EPOCH
+        return
+    assert mend(ClosedLog(folder, which, compacts=False), source) == 1
+    assert [path.read_bytes() for path in paths] == [(source / path.name).read_bytes() for path in paths]
 
 
 def torn_writes(draw: random.Random) -> Callable[[int, bytes, int], int]:

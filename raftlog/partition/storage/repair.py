@@ -70,6 +70,8 @@ class Extent:
     """Where the next file begins, if there is one."""
     epoch_at: Callable[[Offset], LeaderEpoch]
     alone: bool
+    epoch_after: LeaderEpoch = NO_LEADER_EPOCH
+    """Of the first batch of the next file, if that is sound."""
 
 
 def find_damaged(read: Read, size: int, walk: Walk, extent: Extent) -> DamagedBatch | None:
@@ -117,11 +119,13 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
     )
     if header is not None or (not extent.alone and damaged.leader_epoch != NO_LEADER_EPOCH):
         return damaged
-    if (following := _following(read, size, walk)) is None:
+    following = _following(read, size, walk)
+    epoch_after = extent.epoch_after if following is None else following[1].leader_epoch
+    if damaged.leader_epoch == NO_LEADER_EPOCH and epoch_after == max(0, walk.epoch):  # Epochs never fall.
+        damaged = replace(damaged, leader_epoch=epoch_after)
+    if following is None:
         return damaged
     position, after = following
-    if damaged.leader_epoch == NO_LEADER_EPOCH and after.leader_epoch == walk.epoch:
-        damaged = replace(damaged, leader_epoch=walk.epoch)
     return replace(damaged, end_position=position, end_offset=after.base_offset) if extent.alone else damaged
 
 
@@ -238,7 +242,9 @@ class ClosedLog:
         self._alone = compacts or (folder / STATE_FILE).exists()
         bases = [base for base in segment_bases(list_names(folder)) if _holds_something(folder, base)]
         start = max(self._checkpoint.log_start_offset, damaged_at or 0)
-        self._bases = bases[max(0, sum(base <= start for base in bases) - 1) :]
+        # One file before the damage, if its records are still wanted: its last batch says which epoch came before.
+        first = sum(base <= self._checkpoint.log_start_offset for base in bases) - 1
+        self._bases = bases[max(0, first, sum(base <= start for base in bases) - 2) :]
         if not self._bases or self._bases[0] > start:
             self._bases.insert(0, start)
         self._walk = Walk(0, self._bases[0])
@@ -263,7 +269,8 @@ class ClosedLog:
         following = self._bases[1] if len(self._bases) > 1 else None
         until = self._until if following is None else min(self._until, following)
         path = segment_path(self._folder, self._bases[0])
-        return Extent(path, until, None, following, self._epochs.epoch_at, self._alone)
+        after = NO_LEADER_EPOCH if following is None else _epoch_of_first(segment_path(self._folder, following))
+        return Extent(path, until, None, following, self._epochs.epoch_at, self._alone, after)
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
         """See `RepairTarget`."""
@@ -301,6 +308,12 @@ class ClosedLog:
         with _reading(self._extent().path) as (read, size):
             if not _step_over(read, size, self._walk, damaged):
                 self._bases, self._walk = self._bases[1:], Walk(0, self._bases[1] if len(self._bases) > 1 else 0)
+
+
+def _epoch_of_first(path: Path) -> LeaderEpoch:
+    with _reading(path) as (read, size):
+        header = _header(read, Walk(0, int(path.stem)), size)
+    return NO_LEADER_EPOCH if header is None else header.leader_epoch
 
 
 def _holds_something(folder: Path, base: Offset) -> bool:
