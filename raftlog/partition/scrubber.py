@@ -78,7 +78,7 @@ class Scrubber:
 
     def progress(self) -> ScrubProgress:
         """Return how much of what was asked for is not checked yet."""
-        left = [replica for replica in self._replicas() if replica.assignment.key in self._asked and _is_able(replica)]
+        left = [replica for replica in self._replicas() if replica.assignment.key in self._asked and _is_left(replica)]
         return ScrubProgress(len(left), sum(self._bytes_left(replica) for replica in left))
 
     def _bytes_left(self, replica: Replica) -> int:
@@ -182,6 +182,12 @@ class Scrubber:
 def _is_able(replica: Replica) -> bool:
     """Tell whether there is something to check now. What is being repaired would be found damaged again."""
     return replica.log.failure is None and replica.damage is None and replica.log.size_bytes > 0
+
+
+def _is_left(replica: Replica) -> bool:
+    """Tell whether a log that was asked for will be checked: at once, or when it is repaired, if it can be."""
+    lost = replica.damage is not None and bool(replica.suspects) and all(replica.suspects.values())
+    return replica.log.failure is None and replica.log.size_bytes > 0 and not lost
 
 
 def _segment_after(replica: Replica, state: ScrubState) -> Segment | None:

@@ -105,7 +105,8 @@ async def test_it_checks_what_is_due_goes_on_where_it_stood_and_says_how_old_its
         slow = scrubber(world, 1, clock, bytes_per_second=40_000)  # 4 KiB for each batch, small as they are.
         await check_once(slow, lambda: slow.checked_bytes > 0 and next(iter(slow._states.values())).checked_below > 0)
         folder = log_files(world, 1)[0].parent
-        stood = ScrubState(folder, now_ms=0).checked_below
+        stood = next(iter(slow._states.values())).checked_below
+        await world.until(lambda: ScrubState(folder, now_ms=0).checked_below == stood)  # It was being written.
         assert 0 < stood < len(VALUES)
         assert slow.checked_bytes < len(VALUES) * 4_096
 
