@@ -15,6 +15,7 @@ from storage_support import batch, fill, open_log, values
 from raftlog.errors import DamagedDataError
 from raftlog.model import NO_LEADER_EPOCH
 from raftlog.partition.core.repair import Accepted, DamagedBatch, accept
+from raftlog.partition.storage.files import write_json
 from raftlog.partition.storage.repair import ClosedLog, OpenLog, RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
 from raftlog.record.batch import parse_header
@@ -118,6 +119,29 @@ def test_a_log_that_is_in_use_is_repaired_while_it_grows(shape: str, tmp_path: P
     assert mend(target, source) > 0
     assert segment(folder).read_bytes()[: len(whole)] == whole
     assert values(log) == [*(str(n) for n in range(COUNT)), "more"]
+
+
+def test_a_table_of_epochs_from_before_a_loss_of_power_is_not_believed_against_the_batches_around(tmp_path: Path):
+    folder, source = tmp_path / "log", tmp_path / "source"
+    log = open_log(folder)
+    for offset in range(8):
+        log.append(batch(offset, "v" * 300, epoch=0 if offset < 3 else 4))
+    log.fsync()
+    log.close()
+    shutil.copytree(folder, source)
+    whole = segment(folder).read_bytes()
+    length = len(whole) // 8
+    write_json(folder / "leader-epochs.json", {"version": 1, "epochs": [[0, 0]]})
+
+    damage(segment(folder), whole, 5 * length + 8)
+    assert mend(ClosedLog(folder, 5, compacts=False), source) == 1
+    assert segment(folder).read_bytes() == whole
+
+    damage(segment(folder), whole, 3 * length + 8)  # Where the epochs part, nobody can say; 0 would be wrong.
+    assert ClosedLog(folder, 3, compacts=False).find().leader_epoch == NO_LEADER_EPOCH
+    write_json(folder / "leader-epochs.json", {"version": 1, "epochs": [[0, 0], [4, 3]]})
+    assert mend(ClosedLog(folder, 3, compacts=False), source) == 1
+    assert segment(folder).read_bytes() == whole
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, 3, 5, 11])

@@ -110,23 +110,35 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
     damaged = DamagedBatch(
         position=walk.position,
         offset=walk.offset,
-        leader_epoch=header.leader_epoch if header is not None else extent.epoch_at(walk.offset),
+        leader_epoch=NO_LEADER_EPOCH if header is None else header.leader_epoch,
         header=header,
         end_position=extent.end_position,
         end_offset=extent.end_offset,
         room=_room(read, size, walk),
         alone=extent.alone,
     )
-    if header is not None or (not extent.alone and damaged.leader_epoch != NO_LEADER_EPOCH):
+    if header is not None:
         return damaged
     following = _following(read, size, walk)
-    epoch_after = extent.epoch_after if following is None else following[1].leader_epoch
-    if damaged.leader_epoch == NO_LEADER_EPOCH and epoch_after == max(0, walk.epoch):  # Epochs never fall.
-        damaged = replace(damaged, leader_epoch=epoch_after)
-    if following is None:
+    damaged = replace(damaged, leader_epoch=_epoch_of(walk, extent, following and following[1]))
+    if following is None or not extent.alone:
         return damaged
-    position, after = following
-    return replace(damaged, end_position=position, end_offset=after.base_offset) if extent.alone else damaged
+    return replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
+
+
+def _epoch_of(walk: Walk, extent: Extent, following: BatchHeader | None) -> LeaderEpoch:
+    """Return of which epoch the batch is at which a walk stands; NO_LEADER_EPOCH if nobody can say.
+
+    Epochs never fall, so the batches around are certain where they agree. A loss of power may have brought an earlier
+    table of epochs back: it is believed only if it knows of what follows.
+    """
+    after = extent.epoch_after if following is None else following.leader_epoch
+    after_offset = extent.end_offset if following is None else following.base_offset
+    if after == max(0, walk.epoch):
+        return after
+    said = extent.epoch_at(walk.offset)
+    knows = after == NO_LEADER_EPOCH or (after_offset is not None and extent.epoch_at(after_offset) == after)
+    return said if knows and said >= walk.epoch else NO_LEADER_EPOCH
 
 
 def _room(read: Read, size: int, walk: Walk) -> int:
