@@ -19,6 +19,7 @@ from raftlog.broker.lean_routes import LeanRequest, LeanRoutes
 from raftlog.broker.raw import RawReply
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.runtime import Clock
+from raftlog.serving.admission import UNLIMITED
 from raftlog.serving.connections import ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
 from raftlog.transport.writing import Outlet
@@ -27,6 +28,8 @@ from raftlog.wire import http1
 _log = logging.getLogger(__name__)
 _SCRATCH = bytearray(64 << 10)
 """Where bodies go that nobody wants."""
+_HEALTH = tuple(f"GET {path} ".encode() for path in UNLIMITED)
+_HEALTH_BYTES = max(map(len, _HEALTH))
 
 
 class LeanConnection(asyncio.BufferedProtocol):
@@ -203,13 +206,17 @@ class LeanConnection(asyncio.BufferedProtocol):
     def _give_away(self) -> None:
         """Hand the connection to aiohttp, with all that was read of a request: at once, or when it is its turn."""
         assert self._address is not None
-        if self._routes.turnstile.enter_now(self._address):
+        if self._asks_for_health() or self._routes.turnstile.enter_now(self._address):
             self._hand_over_now()
             return
         self._paused, self._deadline = True, None
         self._transport.pause_reading()
         self._task = self._loop.create_task(self._routes.turnstile.enter(self._address))
         self._task.add_done_callback(self._on_turn)
+
+    def _asks_for_health(self) -> bool:
+        """Tell whether this is a supervisor's question, which is answered under any load."""
+        return bytes(self._head[:_HEALTH_BYTES]).startswith(_HEALTH)
 
     def _on_turn(self, turn: asyncio.Task[None]) -> None:
         self._task = None

@@ -19,6 +19,7 @@ from raftlog.metadata_quorum.raft.scrub import find_rot
 from raftlog.metadata_quorum.raft.transport import RaftTransport
 from raftlog.metadata_quorum.seam import QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.model import Address, ControllerId
+from raftlog.runtime import Tasks
 
 _log = logging.getLogger(__name__)
 TICK_S = 0.01
@@ -69,7 +70,7 @@ class PySyncObjQuorum:
         self._data_dir = data_dir
         self._snapshot_min_entries = snapshot_min_entries
         self._scrub_interval_ms = scrub_interval_ms
-        self._scrubbing: asyncio.Task[None] | None = None
+        self._tasks = Tasks(f"quorum voter {node_id}")
         self._fatal = fatal
         self._engine: RaftEngine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -108,14 +109,13 @@ class PySyncObjQuorum:
         await self._wire.start()
         self._on_timer()
         if self._scrub_interval_ms >= 0:
-            self._scrubbing = self._loop.create_task(self._scrub(), name="quorum scrubber")
+            self._tasks.spawn(self._scrub(), name="quorum scrubber")
 
     async def close(self) -> None:
         """Stop taking part; proposals under way become unknown."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._scrubbing is not None:
-            self._scrubbing.cancel()
+        await self._tasks.close()
         engine, self._engine = self._engine, None
         await self._wire.close()
         if engine is not None:

@@ -92,8 +92,10 @@ class Scrubber:
         look_s = min(LONGEST_LOOK_S, interval_s / _LOOKS_PER_INTERVAL) if interval_s >= 0 else None
         while True:
             self._wanted.clear()
-            if (replica := await self._most_overdue()) is not None:
-                await self._check(replica)
+            if overdue := await self._overdue():
+                for replica in overdue:
+                    if _is_able(replica):
+                        await self._check(replica)
                 continue
             try:
                 async with asyncio.timeout(look_s):
@@ -101,9 +103,10 @@ class Scrubber:
             except TimeoutError:
                 pass
 
-    async def _most_overdue(self) -> Replica | None:
+    async def _overdue(self) -> list[Replica]:
+        """Return whose check is due, the one that is due for longest first."""
         now_ms = self._now_ms()
-        best: tuple[int, Replica] | None = None
+        found = list[tuple[int, Replica]]()
         present = set[TopicIdPartition]()
         async for replica in in_turns(self._replicas()):
             key = replica.assignment.key
@@ -120,12 +123,11 @@ class Scrubber:
             due_ms = 0 if asked else state.finished_ms + self._settings.interval_ms
             if due_ms > now_ms or self._resting.get(key, 0) > self._clock.monotonic_ms():
                 continue
-            if best is None or due_ms < best[0]:
-                best = due_ms, replica
+            found.append((due_ms, replica))
         self._states = {key: state for key, state in self._states.items() if key in present}
         self._asked &= present
         self._resting = {key: until for key, until in self._resting.items() if until > self._clock.monotonic_ms()}
-        return best and best[1]
+        return [replica for _, replica in sorted(found, key=lambda each: each[0])]
 
     async def _check(self, replica: Replica) -> None:
         """Check the rest of a log, as far as it reaches now."""

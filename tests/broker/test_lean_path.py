@@ -403,6 +403,15 @@ async def test_a_connection_for_aiohttp_waits_for_its_turn_and_may_end_meanwhile
     await until(lambda: served.connections.size == 0)
 
 
+async def test_a_supervisor_waits_for_no_turn():
+    async with serving() as served, connected(served) as (reader, writer):
+        served.turnstile.saw("192.0.2.1")
+        served.turnstile.took("127.0.0.1", 0.4)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(0.2):
+            assert (await answer(reader)).status == 404  # There is none here, and nobody waited to say so.
+
+
 async def test_requests_for_what_is_not_there_leave_nothing_to_the_garbage_collector():
     async with serving() as served, connected(served) as (reader, writer):
         gc.collect()

@@ -51,11 +51,11 @@ class ScrubState:
 class SegmentScrub:
     """Checks one segment, as far as it was written when this began."""
 
-    def __init__(self, segment: Segment, *, after_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> None:
+    def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.offset: Offset = segment.base_offset
         """Every batch below it is sound."""
-        self.epoch = after_epoch
+        self.epoch: LeaderEpoch = NO_LEADER_EPOCH
         self.problem = ""
         """What is wrong at `offset`, if anything is; then this ends."""
         self.done = segment.size == 0
