@@ -131,7 +131,7 @@ class Replica(FollowingReplica):
             now_ms, min_insync_replicas = self._clock.monotonic_ms(), self.config.min_insync_replicas
             self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
             self._refuse_if_under_min_isr()
-            if self.config.compacts:
+            if self.config.compacts or set(self.state.replicas) != set(before.replicas):
                 self.data_pulse.fire()  # Other replicas, or another policy: what all of them hold may be news.
         self.followers_pulse.fire()
         self._applied = assignment

@@ -173,7 +173,7 @@ class ReplicaFetchServer:
         try:
             replica = self._find(asked.key)
             hearing.listen(asked.key, replica)
-            if _diverging(replica, asked) is None:
+            if _diverging(replica, session.follower, asked) is None:
                 replica.on_follower_fetch(
                     session.follower,
                     broker_epoch=session.broker_epoch,
@@ -198,7 +198,7 @@ class ReplicaFetchServer:
             position = session.partitions[key].position
             if not self._counts(hearing, key):
                 self._acknowledge(hearing, position)
-            result, data = self._result(position, min(request.partition_max_bytes, left))
+            result, data = self._result(session.follower, position, min(request.partition_max_bytes, left))
             left -= len(data)
             urgencies.add(urgency := session.urgency(result))
             if urgency or data or not session.session_id:
@@ -212,18 +212,24 @@ class ReplicaFetchServer:
 
         When it was named, the partition may not have been open here, or not in that epoch. If the answer that said so
         is lost, the follower does not name it again: it waits for records, and the leader would wait for the follower.
+        Likewise after a reassignment that removed the follower and one that added it again: the core began anew.
         """
-        mark = hearing.marks.get(key)
+        mark, session = hearing.marks.get(key), hearing.session
         try:
-            return mark is not None and mark.replica is self._find(key)
+            replica = self._find(key)
         except RaftlogError:
             return False
+        if mark is None or mark.replica is not replica or replica.core is None:
+            return False
+        return replica.core.hears(session.follower, session.clock if session.session_id else None)
 
-    def _result(self, asked: ReplicaFetchPartition, max_bytes: int) -> tuple[ReplicaFetchResult, bytes | FileRange]:
+    def _result(
+        self, follower: BrokerId, asked: ReplicaFetchPartition, max_bytes: int
+    ) -> tuple[ReplicaFetchResult, bytes | FileRange]:
         data: bytes | FileRange = b""
         try:
             replica = self._find(asked.key)
-            diverging = _diverging(replica, asked)
+            diverging = _diverging(replica, follower, asked)
             if diverging is not None:
                 told = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
                 return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, diverging=told), b""
@@ -250,15 +256,17 @@ class ReplicaFetchServer:
             hearing.close()
 
 
-def _diverging(replica: Replica, asked: ReplicaFetchPartition) -> tuple[int, int] | None:
+def _diverging(replica: Replica, follower: BrokerId, asked: ReplicaFetchPartition) -> tuple[int, int] | None:
     """Compare a follower's position with the log.
 
     Raises:
-        StaleRouteError, FencedError: this replica does not lead, or leads in another epoch.
+        StaleRouteError, FencedError: this replica does not lead, or leads in another epoch, or the newest metadata here
+            does not assign the follower.
         OffsetOutOfRangeError: the position is outside the log.
     """
-    replica.require_leader()
+    core = replica.require_leader()
     require_same_epoch(replica.state.leader_epoch, asked.leader_epoch, replica.assignment.topic_partition)
+    core.require_assigned(follower)
     diverging = diverging_epoch(
         replica.log.epochs,
         log_end_offset=replica.log.log_end_offset,

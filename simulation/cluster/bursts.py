@@ -1,4 +1,4 @@
-"""An operator who creates topics in bursts, writes to each at once, and has some of them grow or go."""
+"""An operator who creates topics in bursts, writes to each at once, and has some of them move, grow or go."""
 
 from __future__ import annotations
 
@@ -109,8 +109,10 @@ class Bursts:
             draw = self._dice.random()
             if len(self._topics) >= max(MOST_TOPICS, burst.topics) or (self._topics and draw < 0.25):
                 await self._each(self._some(burst.topics), self._delete)
-            elif self._topics and draw < 0.4:
+            elif self._topics and draw < 0.35:
                 await self._each(self._some(burst.topics), self._grow)
+            elif self._topics and draw < 0.55:
+                await self._each(self._some(burst.topics), self._move)
             else:
                 names = [f"{PREFIX}{self._made + number}" for number in range(burst.topics)]
                 self._made += len(names)
@@ -145,6 +147,14 @@ class Bursts:
         partitions = self._dice.randint(2, 4)
         self._world.note(f"{name} shall have {partitions} partitions")
         await admin.alter_topic(name, partitions=partitions)
+
+    async def _move(self, admin: raftlog.Admin, name: str) -> None:
+        """Move a partition to other brokers, and on again at once: each hears of it when it does."""
+        brokers = range(1, len(self._world.brokers) + 1)
+        for _ in range(self._dice.randint(1, 3)):
+            target = self._dice.sample(brokers, self._dice.randint(1, self._world.settings.replicas))
+            self._world.note(f"{name} shall move to {target}")
+            await admin.reassign_partitions({(name, 0): target})
 
     async def _delete(self, admin: raftlog.Admin, name: str) -> None:
         self._world.note(f"{name} is deleted")

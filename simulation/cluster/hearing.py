@@ -1,4 +1,4 @@
-"""What no client sees for long: news of a partition that a leader has forgotten to tell a follower.
+"""What no client sees for long: news of a partition that a leader has forgotten to tell a follower, or to count.
 
 The next news of the partition takes it along, so a history looks sound but slow; where there is no next, whoever waits
 for the record waits in vain.
@@ -25,9 +25,11 @@ def unheard(node: Node) -> str | None:
 
 
 def _unheard(session: LeaderSession, key: TopicIdPartition, replica: Replica) -> str | None:
-    told = session.partitions[key]
+    told, core = session.partitions[key], replica.core
     if told.awaiting or key in session._dirty or told.position.leader_epoch != replica.state.leader_epoch:
         return None
+    if core is not None and not core.hears(session.follower, session.clock):
+        return "that its position must be named again: it does not count"
     if told.position.fetch_offset < replica.log.log_end_offset:
         return f"that the log ends at {replica.log.log_end_offset}, not at {told.position.fetch_offset}"
     if told.marks is not None and told.marks[0] != replica.high_watermark:

@@ -191,6 +191,32 @@ async def test_both_epochs_of_a_follower_are_checked(shelf: Shelf):
     assert core.followers[2].end_offset == 2
 
 
+async def test_a_follower_that_hears_of_its_assignment_before_the_leader_names_its_position_again(shelf: Shelf):
+    solo = shelf.solos[0]
+    solo.change(replicas=(1, 3))
+    early = await shelf.replica_fetch((0, 2), session_epoch=0, max_wait_ms=60_000)
+    solo.change(replicas=(1, 2, 3), adding=(2,))
+    await shelf.replica_fetch((0, 2), session_id=early.session, session_epoch=1)
+
+    assert early.response.partitions[0].error.code == "UNKNOWN_LEADER_EPOCH"  # type: ignore[union-attr]
+    assert solo.replica.require_leader().followers[2].end_offset == 2
+
+
+async def test_a_follower_that_only_the_leader_saw_removed_and_added_again_counts(shelf: Shelf):
+    solo = shelf.solos[0]
+    session = (await shelf.replica_fetch((0, 2), session_epoch=0)).session
+    parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    solo.change(replicas=(1, 3))
+    solo.change(replicas=(1, 2, 3), adding=(2,))
+    async with asyncio.timeout(5):
+        while solo.replica.require_leader().followers[2].end_offset != 2:
+            await asyncio.sleep(0)
+
+    assert not parked.done()
+    parked.cancel()
+
+
 async def test_a_diverging_follower_is_told_where_and_counts_for_nothing(shelf: Shelf):
     shelf.solos[0].change(leader_epoch=3)
     await shelf.solos[0].append("in epoch 3")
@@ -311,7 +337,7 @@ async def test_a_pulse_has_one_partition_looked_at(shelf: Shelf, monkeypatch: py
     session = (await shelf.replica_fetch((0, 2), (1, 2), (2, 2), session_epoch=0)).session
     looked, real = [], shelf.server._result
     monkeypatch.setattr(
-        shelf.server, "_result", lambda asked, most: looked.append(asked.partition) or real(asked, most)
+        shelf.server, "_result", lambda who, asked, most: looked.append(asked.partition) or real(who, asked, most)
     )
     parked = asyncio.ensure_future(shelf.replica_fetch(session_id=session, session_epoch=1, max_wait_ms=60_000))
     await asyncio.sleep(0)

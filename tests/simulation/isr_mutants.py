@@ -132,6 +132,19 @@ def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
     patch(fetch_sessions.LeaderSessions, "_open", open_gullibly)
 
 
+@told_by("tests/partition/test_serving.py")
+@mutant
+def a_fetch_that_comes_before_its_assignment_is_swallowed(patch: Any) -> None:
+    """A follower that has heard of a reassignment first is answered as if its position counted: it names it once."""
+    fetch = leader.LeaderCore.on_follower_fetch
+
+    def deaf(self: Any, follower_id: int, **more: Any) -> bool:
+        return follower_id in self.followers and fetch(self, follower_id, **more)
+
+    patch(leader.LeaderCore, "require_assigned", lambda self, follower_id: None)
+    patch(leader.LeaderCore, "on_follower_fetch", deaf)
+
+
 @mutant
 def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
     """News that comes in the very turn of the loop in which a fetch's time is up is taken off the list, unseen."""

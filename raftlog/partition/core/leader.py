@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from raftlog.errors import ErrorCode, RetriableError
+from raftlog.errors import ErrorCode, RetriableError, StaleRouteError
 from raftlog.model import BrokerEpoch, BrokerId, Offset, PartitionState
 
 UNKNOWN_OFFSET: Offset = -1
@@ -131,6 +131,26 @@ class LeaderCore:
                 details={"isr": list(self.state.isr), "min_insync_replicas": self.min_isr},
             )
 
+    def require_assigned(self, follower_id: BrokerId) -> None:
+        """Raise if a broker that fetches as a follower has no replica, by the newest metadata here.
+
+        It may have heard of its assignment before this broker has: it must name its position again.
+
+        Raises:
+            StaleRouteError: UNKNOWN_LEADER_EPOCH, as in Kafka.
+        """
+        if follower_id not in self.followers:
+            raise StaleRouteError(
+                f"broker {follower_id} is not known as a replica here: the newest metadata names "
+                f"{list(self.state.replicas)} (partition epoch {self.state.partition_epoch})",
+                code=ErrorCode.UNKNOWN_LEADER_EPOCH,
+            )
+
+    def hears(self, follower_id: BrokerId, session: SessionClock | None) -> bool:
+        """Tell whether the position that a follower named last in this session has been counted."""
+        follower = self.followers.get(follower_id)
+        return follower is not None and follower.session is session
+
     def on_local_append(self, log_end_offset: Offset) -> None:
         """Learn that the log ends later; the records count only once `on_local_end` says that they are held."""
         for follower in self.followers.values():
@@ -159,10 +179,14 @@ class LeaderCore:
 
         Args:
             session: says from now on, without naming this partition, that the follower goes on fetching it.
+
+        Raises:
+            StaleRouteError: see `require_assigned`.
         """
-        follower = self.followers.get(follower_id)
-        if follower is None or broker_epoch < follower.broker_epoch:
-            return False  # Not an assigned replica, or a late fetch of its earlier incarnation: it says nothing.
+        self.require_assigned(follower_id)
+        follower = self.followers[follower_id]
+        if broker_epoch < follower.broker_epoch:
+            return False  # A late fetch of its earlier incarnation: it says nothing.
         assert fetch_offset <= self._log_end_offset
         if fetch_offset >= self._log_end_offset:
             follower.last_caught_up_ms = now_ms
