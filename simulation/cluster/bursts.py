@@ -36,15 +36,19 @@ class Burst:
     """Created at the same time."""
     partitions: int
     big: bool = False
+    moves: bool = False
+    """Some of them move to other brokers."""
 
     @classmethod
-    def drawn(cls, seed: int) -> Burst | None:
+    def drawn(cls, seed: int, *, moves: bool = True) -> Burst | None:
         """Draw whether a world has bursts, and how large, by dice apart: the others stay what they were."""
         apart = random.Random(f"bursts of {seed}")  # noqa: S311  (a schedule, not a secret)
         draw = apart.random()
         if draw < BIG:
-            return cls(topics=20, partitions=3, big=True)
-        return cls(topics=apart.choice((2, 4, 8)), partitions=apart.choice((1, 1, 2))) if draw < BURSTS else None
+            return cls(topics=20, partitions=3, big=True, moves=moves)
+        if draw >= BURSTS:
+            return None
+        return cls(topics=apart.choice((2, 4, 8)), partitions=apart.choice((1, 1, 2)), moves=moves)
 
 
 class Bursts:
@@ -109,9 +113,9 @@ class Bursts:
             draw = self._dice.random()
             if len(self._topics) >= max(MOST_TOPICS, burst.topics) or (self._topics and draw < 0.25):
                 await self._each(self._some(burst.topics), self._delete)
-            elif self._topics and draw < 0.35:
+            elif self._topics and draw < 0.4:
                 await self._each(self._some(burst.topics), self._grow)
-            elif self._topics and draw < 0.55:
+            elif burst.moves and self._topics and draw < 0.6:
                 await self._each(self._some(burst.topics), self._move)
             else:
                 names = [f"{PREFIX}{self._made + number}" for number in range(burst.topics)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from simulation.cluster.bursts import Burst
 
-FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot", "bursts", "scrub")
+FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot", "bursts", "scrub", "moves")
 """What some worlds have besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
 """How many log folders brokers have."""
@@ -104,7 +104,7 @@ class Settings:
         """
         apart = random.Random(f"transactions of {seed}")  # noqa: S311  (a schedule, not a secret)
         brokers = dice.choice((3, 3, 3, 4))
-        bursts = None if "bursts" in without else Burst.drawn(seed)
+        bursts = None if "bursts" in without else Burst.drawn(seed, moves="moves" not in without)
         return cls(
             controllers=dice.choice((1, 3, 3)),
             brokers=5 if bursts is not None and bursts.big else brokers,
