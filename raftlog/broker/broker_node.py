@@ -13,7 +13,7 @@ from raftlog.broker.admin_gate import AdminGate
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.groups import GroupService
-from raftlog.broker.http import decode_body, errors, own_pages, plain_bodies
+from raftlog.broker.http import cross_origin_reads, decode_body, errors, own_pages, permit, plain_bodies
 from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.broker.lifecycle import BrokerLifecycle
@@ -33,6 +33,7 @@ from raftlog.broker.routes.log_dirs import LogDirRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.reading import READ_TIMEOUT_MS, until_known
 from raftlog.broker.routes.scrub import ScrubRoutes
+from raftlog.broker.routes.topic_records import TopicRecordsRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
 from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
@@ -77,7 +78,10 @@ _ROUTES = (
     CoordinatorRoutes,
     GroupRoutes,
     TransactionRoutes,
+    TopicRecordsRoutes,
 )
+_READ_BY_PAGES = (paths.TOPIC_RECORDS, paths.RECORDS)
+"""Pages of the sites in `listeners.cors_origins` may read these."""
 
 
 class BrokerNode:
@@ -257,11 +261,14 @@ class BrokerNode:
         raw = [*produce.raw, *fetch.raw]
         batches = [route.path for route in raw if route.form != media.JSON]
         admission = Admission(inflight, self._request_limits(), turnstile, batches=batches)
+        readers = cross_origin_reads(self._config.listeners.cors_origins, _READ_BY_PAGES)
         app = web.Application(
-            middlewares=[self._count, errors, own_pages(self._origins), plain_bodies, admission.middleware]
+            middlewares=[self._count, readers, errors, own_pages(self._origins), plain_bodies, admission.middleware]
         )
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
             routes.add_to(app)
+        for path in _READ_BY_PAGES:
+            app.router.add_options(path, permit)
         lean = LeanRoutes(
             raw, inflight=inflight, turnstile=turnstile, max_json_bytes=INLINE_BYTES, count=self._count_raw
         )

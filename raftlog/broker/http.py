@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
@@ -24,6 +24,9 @@ T = TypeVar("T")
 RETRY_AFTER_S = "1"
 PLAIN_FORMS = ("application/octet-stream", "application/x-www-form-urlencoded")
 """Media types that HTTP clients name when they are told nothing."""
+CROSS_ORIGIN = web.RequestKey("raftlog_cross_origin", bool)
+"""Of a request by a page that the operator allows to read."""
+_READABLE = (media.NEXT_OFFSET, media.HIGH_WATERMARK, media.MORE, media.FROM, media.UNTIL, "Content-Range", "ETag")
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _CODE_OF_STATUS = {413: ErrorCode.MESSAGE_TOO_LARGE, 415: ErrorCode.UNSUPPORTED_MEDIA_TYPE, 404: ErrorCode.NOT_FOUND}
 
@@ -192,8 +195,42 @@ def own_pages(origins: Origins) -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        origins.require_own(request.headers)
+        if CROSS_ORIGIN not in request:
+            origins.require_own(request.headers)
         return await handler(request)
+
+    return check
+
+
+async def permit(_: web.Request) -> web.Response:
+    """Answer a browser that asks whether another site's page may read: what it may, the middleware adds."""
+    return web.Response(status=204)
+
+
+def cross_origin_reads(allowed: Collection[str], allowed_paths: Collection[str]) -> Middleware:
+    """Return a middleware by which pages of some sites may read some paths (CORS), and nothing else.
+
+    It stands before `own_pages`, whose check it takes the place of for these requests.
+
+    Args:
+        allowed: origins, as in https://app.example.org.
+        allowed_paths: as registered; they take GET, HEAD, and the browser's question whether they do (`permit`).
+    """
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        origin, resource = request.headers.get("Origin", ""), request.match_info.route.resource
+        reads = request.method in ("GET", "HEAD", "OPTIONS")
+        if origin not in allowed or not reads or resource is None or resource.canonical not in allowed_paths:
+            return await handler(request)
+        request[CROSS_ORIGIN] = True
+        response = await handler(request)
+        response.headers["Access-Control-Allow-Origin"] = origin
+        response.headers["Access-Control-Allow-Methods"] = "GET, HEAD"
+        response.headers["Access-Control-Allow-Headers"] = "Accept, Last-Event-ID, Range"
+        response.headers["Access-Control-Expose-Headers"] = ", ".join(_READABLE)
+        response.headers["Vary"] = ", ".join(filter(None, (response.headers.get("Vary"), "Origin")))
+        return response
 
     return check
 

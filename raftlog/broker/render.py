@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import orjson
 import pyarrow as pa
 
 from raftlog.broker.json_records import record_to_json
-from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Offset
 from raftlog.partition.readable import ReadResult, in_memory
 from raftlog.record import (
@@ -22,28 +19,19 @@ from raftlog.record import (
 )
 from raftlog.wire import media
 from raftlog.wire.codec import encode_json
+from raftlog.wire.negotiation import negotiate
 
 _FORMATS = (media.JSON, media.NDJSON, media.ARROW_STREAM, media.BATCHES)
-_UNWANTED = re.compile(r"q=0(\.0{0,3})?")
+_WILDCARDS = dict.fromkeys(("", "*/*", "application/*", "text/html"), media.JSON)
 
 
-def negotiate(accept: str) -> str:
-    """Return the first media type of an Accept header that is offered; JSON when anything will do.
+def form_of(accept: str) -> str:
+    """Return the media type of one partition's records that an `Accept` header asks for; JSON when anything will do.
 
     Raises:
         InvalidRequestError: none is offered; the message lists what is.
     """
-    for item in accept.split(","):
-        wanted, *parameters = (part.strip().lower() for part in item.split(";"))
-        if any(_UNWANTED.fullmatch(parameter) for parameter in parameters):
-            continue
-        if wanted in ("", "*/*", "application/*", "text/html"):
-            return media.JSON
-        if wanted in _FORMATS:
-            return wanted
-    raise InvalidRequestError(
-        f"Accept: expected one of {', '.join(_FORMATS)}, received {accept!r}", code=ErrorCode.UNSUPPORTED_MEDIA_TYPE
-    )
+    return negotiate(accept, _FORMATS, _WILDCARDS)
 
 
 def next_offset(data: bytes, offset: Offset) -> Offset:
@@ -54,10 +42,13 @@ def next_offset(data: bytes, offset: Offset) -> Offset:
     return end
 
 
-def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: Offset) -> bytes:
+def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: Offset, more: bool = False) -> bytes:
     """Encode whole batches; records below `offset`, which the first batch may hold, are left out (not of raw ones).
 
     What was aborted is left out whatever the form, if the read says what it is.
+
+    Args:
+        more: there are more records that the reader may have now.
     """
     data, aborted = in_memory(read.data), AbortedBatches(read.aborted)
     if form == media.BATCHES:
@@ -74,6 +65,7 @@ def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: O
     marks = encode_json(
         {
             "next_offset": next_offset(data, offset),
+            "more": more,
             "high_watermark": read.high_watermark,
             "last_stable_offset": read.last_stable_offset,
             "log_start_offset": read.log_start_offset,

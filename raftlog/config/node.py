@@ -28,6 +28,16 @@ class ListenersConfig:
     """Other nodes: replication, and the controllers' requests. A combined node serves both here."""
     allowed_hosts: tuple[str, ...] = ()
     """More names under which browsers may reach this node, besides those of its addresses."""
+    cors_origins: tuple[str, ...] = ()
+    """Sites whose pages may read records by URL, as in `https://app.example.org`; they may change nothing."""
+
+    def __post_init__(self) -> None:
+        for origin in self.cors_origins:
+            scheme, slashes, place = origin.partition("://")
+            if scheme not in ("http", "https") or not slashes or not place or "/" in place or "*" in place:
+                raise ConfigError(
+                    f"listeners.cors_origins: expected origins like https://app.example.org, received {origin!r:.80}"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +122,8 @@ class BrokerConfig:
     max_inflight_requests: int = 1_024
     max_inflight_bytes: int = 256 << 20
     """Produce bytes in memory at once; more are answered 429."""
+    max_streams: int = 64
+    """Topics that are read by URL at once (`GET /v1/topics/{topic}/records`); each holds up to 16 MB."""
     request_timeout_ms: int = 30_000
     """The longest wait of a produce for its acknowledgement."""
     fetch_max_wait_ms: int = 30_000
@@ -157,7 +169,7 @@ class BrokerConfig:
             raise ConfigError(
                 f"broker.producer_id_min_idle_ms must be at least 0, received {self.producer_id_min_idle_ms}"
             )
-        for name in ("max_connections", "max_connections_per_address", "max_producer_ids"):
+        for name in ("max_connections", "max_connections_per_address", "max_producer_ids", "max_streams"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"broker.{name} must be at least 1, received {getattr(self, name)}")
         if self.log_cleaner_backoff_ms < 1:

@@ -20,6 +20,7 @@ INLINE_BYTES = 32 << 10
 """A body or answer of up to so much takes less than a thread's turn."""
 
 _WORKERS = ThreadPoolExecutor(2, thread_name_prefix="requests")
+_STREAMS = ThreadPoolExecutor(2, thread_name_prefix="streams")
 _SECRETS = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 """Deriving a key takes long on purpose: neither syncs nor other requests wait for it."""
 
@@ -27,6 +28,11 @@ _SECRETS = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `work` in a thread that requests share."""
     return await _run(_WORKERS, partial(work, *args, **kwargs))
+
+
+async def for_stream(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `work` in a thread that long answers share: other requests do not wait for them."""
+    return await _run(_STREAMS, partial(work, *args, **kwargs))
 
 
 async def derive_key(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -16,7 +16,7 @@ from broker_support import Http, http_to
 from raftlog.broker.broker_node import BrokerNode
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.node import serve
-from raftlog.broker.render import negotiate
+from raftlog.broker.render import form_of
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.config import BrokerConfig, ListenersConfig, NodeConfig, QuorumConfig, VoterConfig
 from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, RaftlogError, StorageError
@@ -288,6 +288,6 @@ async def test_times_before_1970_are_stored_read_and_found(http: Http, topic: st
 
 
 def test_what_a_reader_does_not_accept_is_not_chosen():
-    assert negotiate("application/json;q=0, application/x-ndjson") == "application/x-ndjson"
+    assert form_of("application/json;q=0, application/x-ndjson") == "application/x-ndjson"
     with pytest.raises(RaftlogError, match="Accept: expected one of"):
-        negotiate("application/json; q=0.0")
+        form_of("application/json; q=0.0")

@@ -14,15 +14,14 @@ from raftlog.broker.http import (
     check_query,
     deadline_ms,
     json_response,
-    parse_integer,
     path_partition,
     query_number,
 )
-from raftlog.broker.json_records import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from raftlog.broker.offsets import describe_offsets, offset_at
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
-from raftlog.broker.render import negotiate, next_offset, render
+from raftlog.broker.render import form_of, next_offset, render
 from raftlog.broker.routes.leading import redirect_to_leader
-from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.errors import InvalidRequestError
 from raftlog.model import Isolation, Offset
 from raftlog.partition.readable import ReadResult, in_memory
 from raftlog.partition.replica import Replica
@@ -31,7 +30,7 @@ from raftlog.schema import from_plain
 from raftlog.serving.workers import INLINE_BYTES, aside
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_plain, encode_frame
-from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse, OffsetResponse
+from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse
 
 MAX_GET_BYTES = 1 << 20
 """One answer of `GET .../records`, which is rendered in memory. It is no error to ask for more."""
@@ -58,7 +57,7 @@ class FetchRoutes:
         """Read one partition from an offset; another broker redirects to the leader, unless any replica will do."""
         check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation", "replica")
         topic, partition = path_partition(request)
-        form = negotiate(request.headers.get("Accept", ""))
+        form = form_of(request.headers.get("Accept", ""))
         isolation = _isolation(request)
         any_replica = self._any_replica(request) and self._context.holds(topic, partition)
         if not any_replica and not self._context.leads(topic, partition):
@@ -95,10 +94,12 @@ class FetchRoutes:
             last_stable_offset=result.last_stable_offset,
             aborted=result.aborted,
         )
-        work = partial(render, form, read, topic=topic, partition=partition, offset=offset)
+        following = next_offset(data, offset)
+        more = following < (read.last_stable_offset if isolation == "read_committed" else read.high_watermark)
+        work = partial(render, form, read, topic=topic, partition=partition, offset=offset, more=more)
         # A small batch may unpack to a large one: whatever has records to render is done aside.
         body = work() if form == media.BATCHES or not data else await aside(work)
-        return web.Response(body=body, headers={"Content-Type": form, **_marks(read, next_offset(data, offset))})
+        return web.Response(body=body, headers={"Content-Type": form, **_marks(read, following, more=more)})
 
     async def fetch(self, request: RawRequest) -> RawReply:
         """Read several partitions that this broker leads, or follows; the answer is a frame of raw batches."""
@@ -123,28 +124,12 @@ class FetchRoutes:
         at = request.query.get("at", "latest")
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
-        replica = self._context.leader(topic, partition)
-        if at not in ("earliest", "latest") and not _is_time(at):
-            raise InvalidRequestError(
-                f"at: expected earliest, latest or milliseconds since 1970, received {at!r:.80}",
-                code=ErrorCode.INVALID_TIMESTAMP,
-            )
-        return json_response(
-            OffsetResponse(
-                topic=topic,
-                partition=partition,
-                offset=_offset_at(replica, at, isolation),
-                leader_epoch=replica.state.leader_epoch,
-                log_start_offset=replica.log.log_start_offset,
-                high_watermark=replica.high_watermark,
-                last_stable_offset=replica.last_stable_offset,
-            )
-        )
+        return json_response(describe_offsets(self._context.leader(topic, partition), at, isolation))
 
     def _offset(self, request: web.Request, replica: Replica, isolation: Isolation) -> Offset:
         text = request.query.get("offset", "earliest")
         if text in ("earliest", "latest"):
-            return _offset_at(replica, text, isolation)
+            return offset_at(replica, text, isolation)
         return query_number(request, "offset", 0)
 
     def _decode(self, body: Buffer) -> FetchRequest:
@@ -186,25 +171,12 @@ def _isolation(request: web.Request) -> Isolation:
     raise InvalidRequestError(f"isolation: expected {' or '.join(get_args(Isolation))}, received {text!r:.80}")
 
 
-def _is_time(text: str) -> bool:
-    """Tell whether it is a time. -1 and -2 are not: who sends them means Kafka's latest and earliest."""
-    number = parse_integer(text)
-    return number is not None and MIN_TIMESTAMP_MS <= number <= MAX_TIMESTAMP_MS and number not in (-1, -2)
-
-
-def _offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:
-    if at == "earliest":
-        return replica.log.log_start_offset
-    if at == "latest":
-        return replica.end_offset(isolation)
-    return replica.offset_at(int(at) * 1_000, isolation)
-
-
-def _marks(read: ReadResult, following: Offset) -> dict[str, str]:
+def _marks(read: ReadResult, following: Offset, *, more: bool) -> dict[str, str]:
     return {
         media.HIGH_WATERMARK: str(read.high_watermark),
         media.LAST_STABLE_OFFSET: str(read.last_stable_offset),
         media.LOG_START_OFFSET: str(read.log_start_offset),
         media.LEADER_EPOCH: str(read.leader_epoch),
         media.NEXT_OFFSET: str(following),
+        media.MORE: "true" if more else "false",
     }

@@ -1,0 +1,48 @@
+"""Offsets by name and by time, at the leader."""
+
+from __future__ import annotations
+
+from raftlog.broker.http import parse_integer
+from raftlog.broker.json_records import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.model import Isolation, Offset
+from raftlog.partition.replica import Replica
+from raftlog.wire.data import OffsetResponse
+
+
+def describe_offsets(replica: Replica, at: str, isolation: Isolation) -> OffsetResponse:
+    """Translate earliest, latest or a time (ms since 1970) into an offset, and say the marks of this moment.
+
+    Raises:
+        InvalidRequestError: `at` is none of these.
+        RetriableError: OFFSET_NOT_AVAILABLE.
+    """
+    if at not in ("earliest", "latest") and not _is_time(at):
+        raise InvalidRequestError(
+            f"at: expected earliest, latest or milliseconds since 1970, received {at!r:.80}",
+            code=ErrorCode.INVALID_TIMESTAMP,
+        )
+    return OffsetResponse(
+        topic=replica.assignment.topic,
+        partition=replica.assignment.partition,
+        offset=offset_at(replica, at, isolation),
+        leader_epoch=replica.state.leader_epoch,
+        log_start_offset=replica.log.log_start_offset,
+        high_watermark=replica.high_watermark,
+        last_stable_offset=replica.last_stable_offset,
+    )
+
+
+def offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:
+    """Return the offset of earliest, latest or a time (ms since 1970)."""
+    if at == "earliest":
+        return replica.log.log_start_offset
+    if at == "latest":
+        return replica.end_offset(isolation)
+    return replica.offset_at(int(at) * 1_000, isolation)
+
+
+def _is_time(text: str) -> bool:
+    """Tell whether it is a time. -1 and -2 are not: who sends them means Kafka's latest and earliest."""
+    number = parse_integer(text)
+    return number is not None and MIN_TIMESTAMP_MS <= number <= MAX_TIMESTAMP_MS and number not in (-1, -2)

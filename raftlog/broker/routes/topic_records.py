@@ -1,0 +1,256 @@
+"""`GET /v1/topics/{topic}/records`: a whole topic, or some of its partitions, as one answer of any length."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import check_query
+from raftlog.broker.topic_reads.asked import NAMES, Asked, Place, parse, positions_text
+from raftlog.broker.topic_reads.codings import CODINGS, EVENT_STREAM, Compressed, Events
+from raftlog.broker.topic_reads.ranges import Layouts, RangeNotSatisfiableError, parse_range, pieces_between
+from raftlog.broker.topic_reads.source import TopicSource
+from raftlog.broker.topic_reads.stream import TopicStream
+from raftlog.errors import InvalidRequestError, NotFoundError, OffsetOutOfRangeError
+from raftlog.model import Offset
+from raftlog.record.formats import Encoder, encoder
+from raftlog.serving.limits import WRITE_S
+from raftlog.serving.streams import StreamedResponse, StreamLimits
+from raftlog.wire import media, paths
+from raftlog.wire.codec import encode_json
+from raftlog.wire.negotiation import content_coding, negotiate
+
+_FORM_OF = {
+    media.NDJSON: "ndjson",
+    media.JSON: "json",
+    media.ARROW_STREAM: "arrow",
+    media.CSV: "csv",
+    media.PARQUET: "parquet",
+    EVENT_STREAM: "events",
+}
+_WILDCARDS = {
+    "": media.NDJSON,
+    "*/*": media.NDJSON,
+    "application/*": media.NDJSON,
+    "text/*": media.CSV,
+    "text/html": media.JSON,
+}
+_FOLLOWED = ("ndjson", "events", "arrow", "csv")
+"""Forms that have no end to wait for."""
+_MOST_NAMED = 100
+"""Partitions that a header, or an event's id, names."""
+_ASKED_AT_ONCE = 64
+Spans = dict[int, tuple[Offset, Offset | None]]
+
+
+class TopicRecordsRoutes:
+    """Streams topics."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self.limits = StreamLimits(context.config.broker.max_streams)
+        self._layouts = Layouts()
+
+    def add_to(self, app: web.Application) -> None:
+        """Register the path."""
+        app.router.add_get(paths.TOPIC_RECORDS, self.records)
+
+    async def records(self, request: web.Request) -> web.StreamResponse:
+        """Read a topic; see docs/protocol/http.md."""
+        check_query(request, *NAMES)
+        name, address = request.match_info["topic"], request.remote or ""
+        form = self._form(request)
+        asked = parse(request.query, last_event_id=request.headers.get("Last-Event-ID") if form == "events" else None)
+        if asked.follow and form not in _FOLLOWED:
+            raise InvalidRequestError(f"follow: {form} has an end, expected a format of {', '.join(_FOLLOWED)}")
+        topic = self._context.topic(name)
+        partitions = self._partitions(asked, len(topic.partitions))
+        self.limits.enter(address)
+        try:
+            source = TopicSource(self._context, name, topic.topic_id, asked.isolation)
+            spans = await _spans(source, asked, partitions)
+            answer = _Answer(request, form, asked, spans)
+            heartbeat = b": nothing yet\n\n" if form == "events" else b"" if form == "arrow" else b"\n"
+
+            def read() -> TopicStream:
+                return TopicStream(source, answer.encoder, asked, topic=name, spans=spans, heartbeat=heartbeat)
+
+            headers = answer.headers
+            if answer.is_fixed and topic.configs.get("cleanup_policy", "delete") == "delete":
+                etag = answer.etag(topic.topic_id)
+                headers |= {"Accept-Ranges": "bytes", "ETag": etag}
+                if (part := await self._part(request, read, etag)) is not None:
+                    return self._streamed(request, b"", part.pieces, {**headers, **part.headers}, status=part.status)
+            pieces = read().pieces()
+            first = await anext(pieces)
+            if not asked.follow:
+                first += await anext(pieces, b"")  # While an error can still be answered as one.
+        except BaseException:
+            self.limits.leave(address)
+            raise
+        return self._streamed(request, first, pieces, headers)
+
+    def _streamed(
+        self,
+        request: web.Request,
+        first: bytes,
+        rest: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str],
+        *,
+        status: int = 200,
+    ) -> StreamedResponse:
+        return StreamedResponse(
+            request, first, rest, headers=headers, write_s=WRITE_S, limits=self.limits, status=status
+        )
+
+    async def _part(self, request: web.Request, read: Callable[[], TopicStream], etag: str) -> _Part | None:
+        """Return what a `Range` or HEAD asks for; None: everything."""
+        asked = request.headers.get("Range")
+        if request.headers.get("If-Range", etag) != etag:
+            asked = None
+        if asked is None and request.method != "HEAD":
+            return None
+        layout = await self._layouts.of(etag, read())
+        try:
+            span = None if asked is None else parse_range(asked, layout.size)
+        except RangeNotSatisfiableError as error:
+            headers = {"Content-Type": media.JSON, "Content-Range": f"bytes */{layout.size}"}
+            return _Part(_once(encode_json({"error": error.to_wire()})), headers, status=416)
+        if span is None:
+            everything = pieces_between(layout, read(), 0, layout.size - 1)
+            return _Part(everything, {"Content-Length": str(layout.size)}, status=200)
+        first, last = span
+        headers = {
+            "Content-Range": f"bytes {first}-{last}/{layout.size}",
+            "Content-Length": str(last + 1 - first),
+        }
+        return _Part(pieces_between(layout, read(), first, last), headers, status=206)
+
+    def _form(self, request: web.Request) -> str:
+        named = request.query.get("format")
+        if named is None:
+            return _FORM_OF[negotiate(request.headers.get("Accept", ""), tuple(_FORM_OF), _WILDCARDS)]
+        if named not in _FORM_OF.values():
+            raise InvalidRequestError(f"format: expected one of {', '.join(_FORM_OF.values())}, received {named!r:.80}")
+        return named
+
+    @staticmethod
+    def _partitions(asked: Asked, count: int) -> tuple[int, ...]:
+        wanted = tuple(range(count)) if asked.partitions is None else asked.partitions
+        for name, place in (("partitions", wanted), ("from", asked.begin), ("until", asked.end)):
+            named = place if isinstance(place, tuple | Mapping) else ()
+            if wrong := [number for number in named if number >= count]:
+                raise NotFoundError(f"{name}: the topic has partitions 0 to {count - 1}, received {wrong[0]}")
+        return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    pieces: AsyncGenerator[bytes, None]
+    headers: dict[str, str]
+    status: int
+
+
+class _Answer:
+    """The form of one answer.
+
+    Raises:
+        InvalidRequestError: it cannot have that form.
+    """
+
+    def __init__(self, request: web.Request, form: str, asked: Asked, spans: Spans) -> None:
+        self._form = form
+        self._asked = asked
+        self._spans = spans
+        self._begins = {partition: begin for partition, (begin, _) in spans.items()}
+        if form == "events" and len(spans) > _MOST_NAMED:
+            raise InvalidRequestError(
+                f"partitions: expected at most {_MOST_NAMED} for server-sent events, whose ids name them all; "
+                f"received {len(spans)}"
+            )
+        compressible = form not in ("parquet", "events") and not asked.follow
+        accepted = request.headers.get("Accept-Encoding", "")
+        self._coding = content_coding(accepted, CODINGS) if compressible else None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        headers = {
+            "Content-Type": EVENT_STREAM if self._form == "events" else encoder(self._form).media_type,
+            "Vary": "Accept, Accept-Encoding",
+            "Cache-Control": "no-store",
+        }
+        if self._coding is not None:
+            headers["Content-Encoding"] = self._coding
+        if len(self._spans) <= _MOST_NAMED:
+            headers[media.FROM] = positions_text(self._begins)
+            if not self._asked.follow:
+                headers[media.UNTIL] = positions_text({number: end or 0 for number, (_, end) in self._spans.items()})
+        return headers
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the same URL gives the same bytes again, of which any part can be made alone."""
+        named = [isinstance(place, Mapping) and self._spans.keys() <= place.keys() for place in self._places()]
+        return self._form == "parquet" and all(named) and self._asked.max_records is None
+
+    def _places(self) -> tuple[Place, Place]:
+        return self._asked.begin, self._asked.end
+
+    def etag(self, topic_id: str) -> str:
+        asked = self._asked
+        text = repr((topic_id, self._form, list(self._spans.items()), asked.columns, asked.key, asked.isolation))
+        return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+    def encoder(self) -> Encoder:
+        """Return a new encoder."""
+        if self._form == "events":
+            return Events(self._begins, self._asked.columns)
+        plain = encoder(self._form, self._asked.columns)
+        return plain if self._coding is None else Compressed(plain, self._coding)
+
+
+async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
+
+
+async def _spans(source: TopicSource, asked: Asked, partitions: tuple[int, ...]) -> Spans:
+    """Return from where to where each partition is read; ends are those of this moment."""
+    turns = asyncio.Semaphore(_ASKED_AT_ONCE)
+
+    async def span(partition: int) -> tuple[Offset, Offset | None]:
+        async with turns:
+            begin = await _offset(source, partition, asked.begin, "earliest")
+            end = None if asked.follow else await _offset(source, partition, asked.end, "latest")
+        return begin, end if end is None else max(begin, end)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {partition: group.create_task(span(partition)) for partition in partitions}
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return {partition: task.result() for partition, task in tasks.items()}
+
+
+async def _offset(source: TopicSource, partition: int, place: Place, missing: str) -> Offset:
+    """Return the offset of a place.
+
+    Raises:
+        OffsetOutOfRangeError: it names one that the partition does not hold.
+    """
+    if isinstance(place, Mapping):
+        if partition not in place:
+            return (await source.offsets(partition, missing)).offset
+        known, wanted = await source.offsets(partition, "latest"), place[partition]
+        if not known.log_start_offset <= wanted <= known.offset:
+            raise OffsetOutOfRangeError(
+                f"partition {partition}: offsets {known.log_start_offset} to {known.offset} can be read, "
+                f"received {wanted}",
+                details={"log_start_offset": known.log_start_offset, "log_end_offset": known.offset},
+            )
+        return wanted
+    return (await source.offsets(partition, str(place))).offset

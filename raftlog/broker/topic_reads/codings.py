@@ -1,0 +1,91 @@
+"""Compressing a stream as it is made (`Content-Encoding`), and server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from raftlog.broker.topic_reads.asked import positions_text
+from raftlog.model import Offset
+from raftlog.record.formats import Encoder, encoder
+
+CODINGS = ("zstd", "gzip")
+EVENT_STREAM = "text/event-stream"
+
+
+class _Taken:
+    """A file whose contents are taken away as they come."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._written.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def take(self) -> bytes:
+        written, self._written = self._written, []
+        return b"".join(written)
+
+
+class Compressed:
+    """An encoder whose bytes are compressed."""
+
+    def __init__(self, inner: Encoder, coding: str) -> None:
+        self.media_type = inner.media_type
+        self._inner = inner
+        self._sink = _Taken()
+        self._stream = pa.CompressedOutputStream(pa.PythonFile(self._sink, mode="w"), coding)
+
+    def begin(self) -> bytes:
+        return self._compress(self._inner.begin())
+
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
+        return self._compress(self._inner.write(topic, partition, rows))
+
+    def end(self) -> bytes:
+        last = self._compress(self._inner.end())
+        self._stream.close()
+        return last + self._sink.take()
+
+    def _compress(self, data: bytes) -> bytes:
+        if data:
+            self._stream.write(data)
+        return self._sink.take()
+
+
+class Events:
+    """Records as server-sent events, each with the positions from which a reader goes on after it (WHATWG HTML, 9.2).
+
+    Args:
+        positions: where each partition is read first.
+    """
+
+    media_type = EVENT_STREAM
+
+    def __init__(self, positions: Mapping[int, Offset], columns: tuple[str, ...]) -> None:
+        self._positions = dict(positions)
+        self._lines = encoder("ndjson", columns)
+
+    def begin(self) -> bytes:
+        return b""
+
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
+        lines = self._lines.write(topic, partition, rows).splitlines()
+        events = []
+        for offset, line in zip(rows.column(0).to_pylist(), lines, strict=True):
+            self._positions[partition] = offset + 1
+            events.append(b"id: %s\ndata: %s\n\n" % (positions_text(self._positions).encode(), line))
+        return b"".join(events)
+
+    def end(self) -> bytes:
+        return b""

@@ -1,0 +1,55 @@
+"""From stored batches to the rows that a reader asked for. Runs in threads; the protocol is elsewhere. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raftlog.model import AbortedTransaction, Offset
+from raftlog.record import AbortedBatches, iter_batches, readable_batches, to_table, verify_payload_crc
+from raftlog.record.batch import Buffer, parse_header
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rows of a chunk."""
+
+    begin: Offset
+    end: Offset | None
+    """Exclusive; None: no end."""
+    key: bytes | None
+
+
+def next_offset_of(batches: Buffer, offset: Offset) -> Offset:
+    """Return where a reader who asked for `offset` goes on after these whole batches."""
+    view, at = memoryview(batches), 0
+    while at < len(view):
+        header = parse_header(view[at:])
+        offset, at = header.next_offset, at + header.batch_length
+    return offset
+
+
+def rows_of(batches: Buffer, aborted: Iterable[AbortedTransaction], wanted: Wanted) -> pa.Table:
+    """Return the wanted rows, by `READ_SCHEMA`, of whole batches; those of aborted transactions are left out.
+
+    Raises:
+        CorruptBatchError: a checksum or a structure is wrong.
+    """
+
+    def checked() -> Iterable[tuple[object, memoryview]]:
+        found = readable_batches(iter_batches(batches), AbortedBatches(aborted), from_offset=wanted.begin)
+        for header, batch in found:
+            if wanted.end is not None and header.base_offset >= wanted.end:
+                return
+            verify_payload_crc(header, batch)
+            yield header, batch
+
+    rows = to_table(checked(), from_offset=wanted.begin)  # type: ignore[arg-type]
+    if wanted.end is not None and rows.num_rows and rows.column(0)[-1].as_py() >= wanted.end:
+        rows = rows.slice(0, pc.sum(pc.less(rows.column(0), wanted.end)).as_py())
+    if wanted.key is not None:
+        rows = rows.filter(pc.equal(rows.column("key"), pa.scalar(wanted.key, pa.binary())))
+    return rows

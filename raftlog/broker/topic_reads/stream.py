@@ -1,0 +1,167 @@
+"""The bytes of one read of a topic, piece by piece: fetched ahead by one chunk, and rendered in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from raftlog.broker.topic_reads.asked import Asked
+from raftlog.broker.topic_reads.rows import Wanted, next_offset_of, rows_of
+from raftlog.broker.topic_reads.source import Data, Loaded, Position, TopicSource
+from raftlog.broker.topic_reads.tail import Tail
+from raftlog.errors import CorruptBatchError, RaftlogError
+from raftlog.model import Offset
+from raftlog.partition.readable import in_memory
+from raftlog.partition.storage.checked import FileRange
+from raftlog.record.formats import Encoder
+from raftlog.serving.workers import for_stream
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one piece of an answer holds: offsets of one partition, the end exclusive."""
+
+    partition: int
+    begin: Offset
+    end: Offset
+
+
+class TopicStream:
+    """One read.
+
+    Args:
+        make: returns a new encoder.
+        spans: from where to where each partition is read, in this order; an end of None is never reached.
+        heartbeat: what is sent while there is nothing to tell.
+    """
+
+    def __init__(
+        self,
+        source: TopicSource,
+        make: Callable[[], Encoder],
+        asked: Asked,
+        *,
+        topic: str,
+        spans: Mapping[int, tuple[Offset, Offset | None]],
+        heartbeat: bytes = b"\n",
+    ) -> None:
+        self._source = source
+        self._make = make
+        self._encoder = make()
+        self._asked = asked
+        self._topic = topic
+        self._spans = spans
+        self._heartbeat = heartbeat
+        self._left = asked.max_records
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """Render everything that was asked for.
+
+        Raises:
+            RaftlogError: it cannot be read any further: what was rendered is not all.
+        """
+        yield self.begin()
+        if self._asked.follow:
+            async with aclosing(self._follow()) as news:
+                async for piece in news:
+                    yield piece
+        else:
+            async with aclosing(self.parts()) as parts:
+                async for _, piece in parts:
+                    yield piece
+        yield await self.end()
+
+    def begin(self) -> bytes:
+        """Return what comes before all records."""
+        return self._encoder.begin()
+
+    async def end(self) -> bytes:
+        """Return what comes after all records."""
+        return await for_stream(self._encoder.end)
+
+    async def parts(self) -> AsyncGenerator[tuple[Part, bytes], None]:
+        """Read one partition after the other, up to its end: the same range gives the same bytes."""
+        for partition, (begin, end) in self._spans.items():
+            assert end is not None
+            async with aclosing(self._chunks(partition, begin, end)) as chunks:
+                async for offset, loaded in chunks:
+                    data = await self._render(Position(partition, offset), end, loaded)
+                    yield Part(partition, offset, min(end, loaded[2])), data
+                    if self._left == 0:
+                        return
+
+    async def part_again(self, part: Part) -> bytes:
+        """Return the bytes of a part once more, of an encoder whose parts do not depend on each other."""
+        tables: list[pa.Table] = []
+        async with aclosing(self._chunks(part.partition, part.begin, part.end)) as chunks:
+            async for offset, loaded in chunks:
+                wanted = Wanted(begin=offset, end=part.end, key=self._asked.key)
+                tables.append(await for_stream(rows_of, loaded[1], loaded[0].aborted, wanted))
+        return await for_stream(self._encode_alone, part.partition, tables)
+
+    def _encode_alone(self, partition: int, tables: list[pa.Table]) -> bytes:
+        alone = self._make()
+        alone.begin()
+        return alone.write(self._topic, partition, pa.concat_tables(tables).combine_chunks())
+
+    async def _chunks(self, partition: int, begin: Offset, end: Offset) -> AsyncGenerator[tuple[Offset, Loaded], None]:
+        """Read a partition in order, one chunk ahead of who renders them."""
+        ahead: asyncio.Task[Loaded] | None = None
+        try:
+            at = begin
+            while at < end:
+                loaded = await (ahead or self._load_at(Position(partition, at)))
+                offset, at = at, loaded[2]
+                if at <= offset:
+                    raise RaftlogError(f"{self._topic}-{partition}: nothing is there at offset {offset}, below {end}")
+                ahead = asyncio.ensure_future(self._load_at(Position(partition, at))) if at < end else None
+                yield offset, loaded
+        finally:
+            if ahead is not None:
+                ahead.cancel()
+                await asyncio.gather(ahead, return_exceptions=True)
+
+    async def _load_at(self, at: Position) -> Loaded:
+        return await self._load(at, await self._source.read(at))
+
+    async def _load(self, at: Position, data: Data) -> Loaded:
+        return await for_stream(_load, at, data)
+
+    async def _render(self, at: Position, end: Offset | None, loaded: Loaded) -> bytes:
+        wanted = Wanted(begin=at.offset, end=end, key=self._asked.key)
+        try:
+            return await for_stream(self._encode, at.partition, wanted, loaded)
+        except CorruptBatchError:
+            # The broker that sent it did not read it: asked again, it looks whether its disk is to blame.
+            loaded = await self._load(at, await self._source.reread(at))
+            return await for_stream(self._encode, at.partition, wanted, loaded)
+
+    def _encode(self, partition: int, wanted: Wanted, loaded: Loaded) -> bytes:
+        result, batches, _ = loaded
+        rows: pa.Table = rows_of(batches, result.aborted, wanted)
+        if self._left is not None:
+            rows = rows.slice(0, self._left)
+            self._left -= rows.num_rows
+        return self._encoder.write(self._topic, partition, rows) if rows.num_rows else b""
+
+    async def _follow(self) -> AsyncGenerator[bytes, None]:
+        """Tell records as they come, of whichever partition."""
+        starts = {partition: begin for partition, (begin, _) in self._spans.items()}
+        async with aclosing(Tail(self._source, starts, self._load).news()) as news:
+            async for told in news:
+                if told is None:
+                    yield self._heartbeat
+                else:
+                    yield await self._render(told[0], None, told[1])
+                if self._left == 0:
+                    return
+
+
+def _load(at: Position, data: Data) -> Loaded:
+    result, found = data
+    batches = in_memory(found) if isinstance(found, FileRange) else found
+    return result, batches, next_offset_of(batches, at.offset)

@@ -1,0 +1,92 @@
+"""Following a topic: each leader is asked for news of its partitions, and nothing is fetched before it is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+
+from raftlog.broker.topic_reads.source import Data, Loaded, Position, TopicSource
+from raftlog.errors import RaftlogError
+from raftlog.model import Offset
+
+HEARTBEAT_S = 10.0
+"""While there is nothing to tell, a reader hears something at least so often; a connection that is gone is noticed."""
+FOLLOW_WAIT_MS = 5_000
+_REST_S = 0.1
+_Answer = tuple[list[Position], list[Loaded]]
+
+
+class Tail:
+    """Everything that is written to some partitions from now on.
+
+    Args:
+        starts: where each partition is read first.
+        load: brings what was fetched into memory.
+    """
+
+    def __init__(
+        self,
+        source: TopicSource,
+        starts: Mapping[int, Offset],
+        load: Callable[[Position, Data], Awaitable[Loaded]],
+    ) -> None:
+        self._source = source
+        self._at = dict(starts)
+        self._load = load
+        self._asking: dict[asyncio.Task[_Answer], None] = {}
+        self._asked: set[int] = set()
+        """Partitions that some leader is being asked about."""
+
+    async def news(self) -> AsyncGenerator[tuple[Position, Loaded] | None, None]:
+        """Return what comes, with the position from which it was asked for; None now and then while nothing does.
+
+        Raises:
+            RaftlogError: a partition cannot be read any more, and asking again does not help.
+        """
+        try:
+            while True:
+                self._ask()
+                everybody = len(self._asked) == len(self._at)
+                answered = await self._any_answer(HEARTBEAT_S if everybody else _REST_S)
+                if not answered and everybody:
+                    yield None
+                for task in answered:
+                    group, told = task.result()
+                    self._asked -= {position.partition for position in group}
+                    for position, loaded in zip(group, told, strict=False):
+                        self._at[position.partition] = loaded[2]
+                        if loaded[2] > position.offset:
+                            yield position, loaded
+        finally:
+            for task in self._asking:
+                task.cancel()
+            await asyncio.gather(*self._asking, return_exceptions=True)
+
+    def _ask(self) -> None:
+        idle = [Position(partition, offset) for partition, offset in self._at.items() if partition not in self._asked]
+        for group in self._source.by_leader(idle):
+            self._asking[asyncio.ensure_future(self._ask_leader(group))] = None
+            self._asked |= {position.partition for position in group}
+
+    async def _any_answer(self, within_s: float) -> set[asyncio.Task[_Answer]]:
+        if not self._asking:
+            await asyncio.sleep(within_s)
+            return set()
+        answered, _ = await asyncio.wait(self._asking, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in answered:
+            del self._asking[task]
+        return answered
+
+    async def _ask_leader(self, group: list[Position]) -> _Answer:
+        """Long-poll partitions of one leader; what comes before a passing error is returned."""
+        told: list[Loaded] = []
+        try:
+            for position, data in zip(group, await self._source.fetch(group, max_wait_ms=FOLLOW_WAIT_MS), strict=True):
+                if data[0].error is not None:
+                    raise data[0].error.to_error()
+                told.append(await self._load(position, data))
+        except RaftlogError as error:
+            if not self._source.may_pass(error):
+                raise
+            await asyncio.sleep(_REST_S)
+        return group, told

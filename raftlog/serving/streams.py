@@ -1,0 +1,127 @@
+"""Answers of any length: made while they are sent, as fast as their reader takes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+
+from aiohttp import web
+
+from raftlog.errors import OverloadedError, RaftlogError
+from raftlog.transport.writing import pieces_of
+from raftlog.wire.codec import Buffer
+
+_log = logging.getLogger(__name__)
+PIECE_BYTES = 256 << 10
+"""Written at once: the peer's slowness is noticed after so many bytes, and each write costs some 50 us."""
+
+
+class StreamLimits:
+    """Bounds how many long answers are under way, in all and for each address: each holds some memory.
+
+    Args:
+        total: the most of them; one address has at most half.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._from: Counter[str] = Counter()
+
+    @property
+    def size(self) -> int:
+        """How many are under way."""
+        return self._from.total()
+
+    def enter(self, address: str) -> None:
+        """Count one more; `leave` when it has ended.
+
+        Raises:
+            OverloadedError: there are too many; it does not count.
+        """
+        if self.size >= self._total:
+            raise OverloadedError(
+                f"{self.size} topics are being read by URL here, at most {self._total} at once; later"
+            )
+        if self._from[address] >= max(1, self._total // 2):
+            raise OverloadedError(f"{address} reads {self._from[address]} topics by URL here already; later")
+        self._from[address] += 1
+
+    def leave(self, address: str) -> None:
+        """Count one no longer."""
+        self._from[address] -= 1
+        if not self._from[address]:
+            del self._from[address]
+
+
+class StreamedResponse(web.StreamResponse):
+    """An answer whose pieces come from a generator.
+
+    If they end with an error, the connection is closed before the answer's end, so that no reader takes it for whole.
+
+    Args:
+        first: what was made already, while an error could still be answered as one.
+        rest: what follows.
+        write_s: how long the peer may take no byte; then the connection is closed.
+    """
+
+    def __init__(
+        self,
+        request: web.Request,
+        first: bytes,
+        rest: AsyncGenerator[bytes, None],
+        *,
+        headers: Mapping[str, str],
+        write_s: float,
+        limits: StreamLimits,
+        status: int = 200,
+    ) -> None:
+        super().__init__(status=status, headers=headers)
+        self._request = request
+        self._first = first
+        self._rest = rest
+        self._write_s = write_s
+        # One that aiohttp never comes to send, because its peer has gone, does not count for ever.
+        self._left = weakref.finalize(self, limits.leave, request.remote or "")
+        self._left.atexit = False
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Make and send everything.
+
+        Raises:
+            ConnectionError: the connection is lost, the peer takes nothing any more, or there is no rest to send.
+        """
+        try:
+            if self._request.method != "HEAD":
+                await self._send(self._first)
+                async for piece in self._rest:
+                    await self._send(piece)
+            await super().write_eof(data)
+        except RaftlogError as error:
+            _log.warning("%s %s ends before its end: %s", self._request.method, self._request.path, error.message)
+            self._abort()
+            raise ConnectionAbortedError(error.message) from None
+        except ConnectionError:
+            raise
+        except Exception:  # noqa: BLE001  (the log gets the traceback, the reader no end)
+            _log.exception("%s %s ends before its end", self._request.method, self._request.path)
+            self._abort()
+            raise ConnectionAbortedError("the answer cannot be made") from None
+        finally:
+            await self._rest.aclose()
+            self._left()
+
+    async def _send(self, data: Buffer) -> None:
+        for piece in pieces_of(data, PIECE_BYTES):
+            try:
+                async with asyncio.timeout(self._write_s):
+                    await self.write(piece)
+            except TimeoutError:
+                self._abort()
+                raise ConnectionAbortedError(f"the peer has taken nothing for {self._write_s} s") from None
+
+    def _abort(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
