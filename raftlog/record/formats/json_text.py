@@ -1,0 +1,65 @@
+"""Columns as JSON text, whole columns at a time.
+
+What costs is the making of Python objects, so most columns become none: numbers and times are cast, and strings in
+which nothing has to be escaped are taken as they are. Strings with quotes, backslashes or control characters go through
+orjson, all in one call. Only bytes that are not UTF-8 are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import orjson
+import pyarrow as pa
+
+from raftlog.record.compute import pc
+from raftlog.record.formats.pieces import data_of
+from raftlog.record.formats.text import Text, joined, strings_of
+
+_BETWEEN = ",\n  "
+"""What orjson puts between the items of an indented list. No encoded string has a line break in it."""
+_FIRST, _LAST = len("[\n  "), -len("\n]")
+
+
+def bytes_json(name: str, column: pa.Array) -> list[Text]:
+    """Return texts that joined are a column of bytes as JSON, with `"<name>_encoding": "base64"` after some rows."""
+    strings, is_bytes = strings_of(column)
+    texts = strings_json(strings)
+    if is_bytes is None:
+        return texts
+    encoding = f',"{name}_encoding":"base64"'
+    return [*texts, pc.if_else(is_bytes, encoding, "")]
+
+
+def strings_json(strings: pa.Array) -> list[Text]:
+    """Return texts that joined are a column of strings as JSON."""
+    if strings.null_count == len(strings):
+        return ["null"]
+    if strings.null_count or not _is_clean(strings):
+        return [_escaped(strings)]
+    return ['"', strings, '"']
+
+
+def _is_clean(strings: pa.Array) -> bool:
+    """Whether nothing in strings without nulls has to be escaped."""
+    data = data_of(strings)
+    return len(orjson.dumps(str(data, "utf-8"))) == len(data) + 2
+
+
+def _escaped(strings: pa.Array) -> pa.Array:
+    listed = orjson.dumps(strings.to_pylist(), option=orjson.OPT_INDENT_2)
+    return pc.split_pattern(pa.scalar(listed[_FIRST:_LAST], pa.string()), _BETWEEN).values
+
+
+def headers_json(column: pa.Array) -> list[Text]:
+    """Return texts that joined are a column of headers as JSON: a list, which may be empty, for each row."""
+    entries = column.flatten()
+    if not len(entries):
+        return ["[]"]
+    keys, values = entries.field(0), entries.field(1)
+    parts = ['{"key":', *strings_json(keys), ',"value":', *bytes_json("value", values), "}"]
+    counts = pc.fill_null(pc.list_value_length(column), 0)
+    lists = pa.ListArray.from_arrays(_ends_of(counts), joined(parts, len(entries)))
+    return ["[", pc.binary_join(lists, ","), "]"]
+
+
+def _ends_of(counts: pa.Array) -> pa.Array:
+    return pa.concat_arrays([pa.repeat(pa.scalar(0, pa.int32()), 1), pc.cumulative_sum(counts)])

@@ -1,0 +1,33 @@
+"""Rows cut into pieces, so that what is made of one piece is forgotten before the next one is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+PIECE_BYTES = 1 << 20
+
+
+def pieces(rows: pa.RecordBatch | pa.Table, *, size: int = PIECE_BYTES) -> Iterator[pa.RecordBatch]:
+    """Return the same rows as batches of about `size` bytes, of one row at least, each column in one array."""
+    count = rows.num_rows
+    step = max(1, count * size // max(rows.nbytes, 1))
+    for start in range(0, count, step):
+        yield whole(rows.slice(start, step))
+
+
+def whole(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+    """Return the rows, of which there is at least one, as one batch; they are copied if they are in several arrays."""
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    (batch,) = rows.combine_chunks().to_batches()
+    return batch
+
+
+def data_of(strings: pa.Array) -> memoryview:
+    """Return the bytes of an array of strings or bytes without nulls, of which there is at least one, one by one."""
+    _, offsets, data = strings.buffers()
+    ends = memoryview(offsets).cast("i")
+    first, last = ends[strings.offset], ends[strings.offset + len(strings)]
+    return memoryview(data)[first:last] if data else memoryview(b"")

@@ -1,0 +1,55 @@
+"""Columns as text, whole columns at a time: what JSON and CSV have in common."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from raftlog.record.compute import pc
+
+_UTF8 = (
+    r"\A(?:[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|"
+    r"\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})*\z"
+)
+"""What is UTF-8 (RFC 3629): neither surrogates nor forms that are longer than need be."""
+
+Text: TypeAlias = pa.Array | str
+"""A column's text: of each row, or one for all rows."""
+
+
+def strings_of(column: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    """Return a column of bytes as text, and what is not UTF-8 as base64; of the second, which rows (None: no row)."""
+    try:
+        return column.cast(pa.string()), None
+    except pa.ArrowInvalid:
+        pass
+    is_text = pc.fill_null(pc.match_substring_regex(column, _UTF8), True)
+    is_bytes = pc.invert(is_text)
+    encoded = [b2a_base64(value, newline=False) for value in column.filter(is_bytes).to_pylist()]
+    texts = pc.if_else(is_text, column, pa.scalar(None, pa.binary())).cast(pa.string())
+    return pc.replace_with_mask(texts, is_bytes, pa.array(encoded, pa.string())), is_bytes
+
+
+def milliseconds(timestamps: pa.Array) -> pa.Array:
+    """Return times in whole milliseconds since 1970, rounded down, before 1970 too."""
+    microseconds = timestamps.view(pa.int64())
+    quotients = pc.divide(microseconds, 1_000)
+    if pc.min(microseconds).as_py() >= 0:
+        return quotients
+    is_above = pc.greater(pc.multiply(quotients, 1_000), microseconds)
+    return pc.subtract(quotients, is_above.cast(pa.int64()))
+
+
+def joined(texts: list[Text], count: int) -> pa.Array:
+    """Return the texts of each row joined, one after another."""
+    merged: list[Text] = []
+    for text in texts:
+        if merged and isinstance(text, str) and isinstance(merged[-1], str):
+            merged[-1] += text
+        else:
+            merged.append(text)
+    if len(merged) == 1 and isinstance(merged[0], str):
+        return pa.repeat(pa.scalar(merged[0]), count)
+    return pc.binary_join_element_wise(*merged, "")
