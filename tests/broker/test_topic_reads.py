@@ -218,8 +218,42 @@ async def test_lazy_readers_of_parquet_get_what_they_ask_for(http: Http, topic: 
     assert (beyond.status, beyond.headers["Content-Range"]) == (416, f"bytes */{size}")
     changed = await http("GET", path, headers={"Range": "bytes=0-3", "If-Range": '"another"'})
     assert (changed.status, changed.body) == (200, whole.body)
-    unfixed = await http("GET", path_of(topic, "format=parquet"), headers={"Range": "bytes=0-3"})
-    assert (unfixed.status, "Accept-Ranges" in unfixed.headers) == (200, False)
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson", "csv"])
+async def test_a_file_without_a_fixed_end_only_grows(http: Http, topic: str, form: str):
+    path, plain = path_of(topic, f"format={form}"), {"Accept-Encoding": "identity"}
+    unknown = await http("GET", path, headers={**plain, "Range": "bytes=5-9"})
+    assert (unknown.status, "Accept-Ranges" in unknown.headers) == (200, False)
+    first = await http("HEAD", path, headers=plain)
+    size = int(first.headers["Content-Length"])
+    some = {**plain, "Range": f"bytes=100-{size // 2}"}
+    before = await http("GET", path, headers=some)
+    await http.produce(topic, *(f"new {number}" for number in range(100)))
+    second = await http("HEAD", path, headers=plain)
+    after = await http("GET", path, headers=some)
+    last = await http("GET", path, headers={**plain, "Range": "bytes=-20"})
+    whole = await http("GET", path, headers={**plain, "Range": "bytes=0-"})
+
+    assert (before.status, after.status, whole.status) == (206, 206, 206)
+    assert before.body == after.body == whole.body[100 : size // 2 + 1]
+    assert int(second.headers["Content-Length"]) == len(whole.body) > size
+    assert last.body == whole.body[-20:]
+    assert second.headers["ETag"] != first.headers["ETag"]
+    if form == "parquet":
+        assert pq.read_table(pa.py_buffer(whole.body)).num_rows == COUNT + 100
+    else:
+        assert whole.body.count(b"\n") == COUNT + 100 + (form == "csv")
+
+
+async def test_a_file_whose_beginning_is_deleted_is_not_given_in_parts(http: Http, topic: str):
+    path = path_of(topic, "format=parquet&partitions=0")
+    assert "Content-Length" in (await http("HEAD", path)).headers
+    deleted = await http("POST", f"/v1/topics/{topic}/partitions/0/delete-records", json={"before_offset": 10})
+    assert deleted.status == 200, deleted.body
+    assert "Content-Length" not in (await http("HEAD", path)).headers
+    part = await http("GET", path, headers={"Range": "bytes=-8"})
+    assert (part.status, pq.read_table(pa.py_buffer(part.body)).num_rows) == (200, COUNT // PARTITIONS - 10)
 
 
 async def test_head_says_what_get_would(http: Http, topic: str):

@@ -13,9 +13,16 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query
 from raftlog.broker.topic_reads.asked import NAMES, Asked, Place, parse, positions_text
 from raftlog.broker.topic_reads.codings import CODINGS, EVENT_STREAM, Compressed, Events
-from raftlog.broker.topic_reads.ranges import Layouts, RangeNotSatisfiableError, parse_range, pieces_between
+from raftlog.broker.topic_reads.ranges import (
+    DIVISIBLE,
+    Layouts,
+    RangeNotSatisfiableError,
+    begins_a_read,
+    parse_range,
+    pieces_between,
+)
 from raftlog.broker.topic_reads.source import TopicSource
-from raftlog.broker.topic_reads.stream import TopicStream
+from raftlog.broker.topic_reads.stream import Spans, TopicStream
 from raftlog.errors import InvalidRequestError, NotFoundError, OffsetOutOfRangeError
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
@@ -45,7 +52,6 @@ _FOLLOWED = ("ndjson", "events", "arrow", "csv")
 _MOST_NAMED = 100
 """Partitions that a header, or an event's id, names."""
 _ASKED_AT_ONCE = 64
-Spans = dict[int, tuple[Offset, Offset | None]]
 
 
 class TopicRecordsRoutes:
@@ -81,11 +87,12 @@ class TopicRecordsRoutes:
                 return TopicStream(source, answer.encoder, asked, topic=name, spans=spans, heartbeat=heartbeat)
 
             headers = answer.headers
-            if answer.is_fixed and topic.configs.get("cleanup_policy", "delete") == "delete":
-                etag = answer.etag(topic.topic_id)
-                headers |= {"Accept-Ranges": "bytes", "ETag": etag}
-                if (part := await self._part(request, read, etag)) is not None:
+            if form in DIVISIBLE and topic.configs.get("cleanup_policy", "delete") == "delete":
+                part = await self._part(request, read, answer, topic.topic_id)
+                if part is not None:
                     return self._streamed(request, b"", part.pieces, {**headers, **part.headers}, status=part.status)
+                if answer.is_fixed:
+                    headers |= {"Accept-Ranges": "bytes", "ETag": answer.etag(topic.topic_id, spans)}
             pieces = read().pieces()
             first = await anext(pieces)
             if not asked.follow:
@@ -108,28 +115,31 @@ class TopicRecordsRoutes:
             request, first, rest, headers=headers, write_s=WRITE_S, limits=self.limits, status=status
         )
 
-    async def _part(self, request: web.Request, read: Callable[[], TopicStream], etag: str) -> _Part | None:
-        """Return what a `Range` or HEAD asks for; None: everything."""
+    async def _part(
+        self, request: web.Request, read: Callable[[], TopicStream], answer: _Answer, topic_id: str
+    ) -> _Part | None:
+        """Return what a `Range` or HEAD asks for; None: everything, in one answer."""
         asked = request.headers.get("Range")
+        if (asked is None and request.method != "HEAD") or not answer.is_divisible:
+            return None
+        name = answer.name(topic_id)
+        layout = await self._layouts.newest(name, read()) if begins_a_read(asked) else self._layouts.known(name)
+        if layout is None:
+            return None
+        etag = answer.etag(topic_id, layout.spans)
+        headers = {"Accept-Ranges": "bytes", "ETag": etag}
         if request.headers.get("If-Range", etag) != etag:
             asked = None
-        if asked is None and request.method != "HEAD":
-            return None
-        layout = await self._layouts.of(etag, read())
         try:
             span = None if asked is None else parse_range(asked, layout.size)
         except RangeNotSatisfiableError as error:
-            headers = {"Content-Type": media.JSON, "Content-Range": f"bytes */{layout.size}"}
+            headers |= {"Content-Type": media.JSON, "Content-Range": f"bytes */{layout.size}"}
             return _Part(_once(encode_json({"error": error.to_wire()})), headers, status=416)
-        if span is None:
-            everything = pieces_between(layout, read(), 0, layout.size - 1)
-            return _Part(everything, {"Content-Length": str(layout.size)}, status=200)
-        first, last = span
-        headers = {
-            "Content-Range": f"bytes {first}-{last}/{layout.size}",
-            "Content-Length": str(last + 1 - first),
-        }
-        return _Part(pieces_between(layout, read(), first, last), headers, status=206)
+        first, last = span or (0, layout.size - 1)
+        headers["Content-Length"] = str(last + 1 - first)
+        if span is not None:
+            headers["Content-Range"] = f"bytes {first}-{last}/{layout.size}"
+        return _Part(pieces_between(layout, read(), first, last), headers, status=200 if span is None else 206)
 
     def _form(self, request: web.Request) -> str:
         named = request.query.get("format")
@@ -193,17 +203,30 @@ class _Answer:
         return headers
 
     @property
+    def is_divisible(self) -> bool:
+        """Whether any part of the answer can be made alone."""
+        whole = self._asked.max_records is None and not self._asked.follow
+        return self._form in DIVISIBLE and self._coding is None and whole
+
+    @property
     def is_fixed(self) -> bool:
-        """Whether the same URL gives the same bytes again, of which any part can be made alone."""
-        named = [isinstance(place, Mapping) and self._spans.keys() <= place.keys() for place in self._places()]
-        return self._form == "parquet" and all(named) and self._asked.max_records is None
-
-    def _places(self) -> tuple[Place, Place]:
-        return self._asked.begin, self._asked.end
-
-    def etag(self, topic_id: str) -> str:
+        """Whether the same URL gives the same bytes again, and any part of them."""
         asked = self._asked
-        text = repr((topic_id, self._form, list(self._spans.items()), asked.columns, asked.key, asked.isolation))
+        named = [
+            isinstance(place, Mapping) and self._spans.keys() <= place.keys() for place in (asked.begin, asked.end)
+        ]
+        return self.is_divisible and all(named)
+
+    def name(self, topic_id: str) -> str:
+        """Return what names the answer, whatever its end is now."""
+        asked = self._asked
+        places = [sorted(at.items()) if isinstance(at, Mapping) else at for at in (asked.begin, asked.end)]
+        text = repr((topic_id, self._form, list(self._spans), asked.columns, asked.key, asked.isolation, places))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def etag(self, topic_id: str, spans: Spans) -> str:
+        """Return what names these very bytes."""
+        text = repr((self.name(topic_id), list(spans.items())))
         return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
     def encoder(self) -> Encoder:

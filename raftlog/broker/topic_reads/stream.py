@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -20,6 +20,9 @@ from raftlog.partition.storage.checked import FileRange
 from raftlog.record.formats import Encoder
 from raftlog.serving.workers import for_stream
 
+Spans = Mapping[int, tuple[Offset, Offset | None]]
+"""From where to where each partition is read; an end of None is never reached."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -35,7 +38,7 @@ class TopicStream:
 
     Args:
         make: returns a new encoder.
-        spans: from where to where each partition is read, in this order; an end of None is never reached.
+        spans: what is read, in this order.
         heartbeat: what is sent while there is nothing to tell.
     """
 
@@ -46,7 +49,7 @@ class TopicStream:
         asked: Asked,
         *,
         topic: str,
-        spans: Mapping[int, tuple[Offset, Offset | None]],
+        spans: Spans,
         heartbeat: bytes = b"\n",
     ) -> None:
         self._source = source
@@ -54,7 +57,7 @@ class TopicStream:
         self._encoder = make()
         self._asked = asked
         self._topic = topic
-        self._spans = spans
+        self.spans = spans
         self._heartbeat = heartbeat
         self._left = asked.max_records
 
@@ -85,7 +88,12 @@ class TopicStream:
 
     async def parts(self) -> AsyncGenerator[tuple[Part, bytes], None]:
         """Read one partition after the other, up to its end: the same range gives the same bytes."""
-        for partition, (begin, end) in self._spans.items():
+        async with aclosing(self._parts(self.spans)) as parts:
+            async for part, data in parts:
+                yield part, data
+
+    async def _parts(self, spans: Spans) -> AsyncGenerator[tuple[Part, bytes], None]:
+        for partition, (begin, end) in spans.items():
             assert end is not None
             async with aclosing(self._chunks(partition, begin, end)) as chunks:
                 async for offset, loaded in chunks:
@@ -94,14 +102,31 @@ class TopicStream:
                     if self._left == 0:
                         return
 
+    async def parts_after(self, parts: Sequence[Part]) -> AsyncGenerator[tuple[Part, bytes], None]:
+        """Read some parts first, as they were cut; then what is behind them."""
+        at = {partition: begin for partition, (begin, _) in self.spans.items()}
+        for part in parts:
+            yield part, await for_stream(self._write, part.partition, await self._tables(part))
+            at[part.partition] = part.end
+        rest = {partition: (at[partition], end) for partition, (_, end) in self.spans.items()}
+        async with aclosing(self._parts(rest)) as following:
+            async for part, data in following:
+                yield part, data
+
     async def part_again(self, part: Part) -> bytes:
         """Return the bytes of a part once more, of an encoder whose parts do not depend on each other."""
+        return await for_stream(self._encode_alone, part.partition, await self._tables(part))
+
+    async def _tables(self, part: Part) -> list[pa.Table]:
         tables: list[pa.Table] = []
         async with aclosing(self._chunks(part.partition, part.begin, part.end)) as chunks:
             async for offset, loaded in chunks:
                 wanted = Wanted(begin=offset, end=part.end, key=self._asked.key)
                 tables.append(await for_stream(rows_of, loaded[1], loaded[0].aborted, wanted))
-        return await for_stream(self._encode_alone, part.partition, tables)
+        return tables
+
+    def _write(self, partition: int, tables: list[pa.Table]) -> bytes:
+        return self._encoder.write(self._topic, partition, pa.concat_tables(tables).combine_chunks())
 
     def _encode_alone(self, partition: int, tables: list[pa.Table]) -> bytes:
         alone = self._make()
@@ -150,7 +175,7 @@ class TopicStream:
 
     async def _follow(self) -> AsyncGenerator[bytes, None]:
         """Tell records as they come, of whichever partition."""
-        starts = {partition: begin for partition, (begin, _) in self._spans.items()}
+        starts = {partition: begin for partition, (begin, _) in self.spans.items()}
         async with aclosing(Tail(self._source, starts, self._load).news()) as news:
             async for told in news:
                 if told is None:
