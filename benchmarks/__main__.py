@@ -27,6 +27,7 @@ SUITES = (
     "sizes",
     "partitions",
     "clients",
+    "urls",
 )
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
 BUILD = Path("build") / "bench"

@@ -59,8 +59,21 @@ BODIES: dict[str, tuple[str, type]] = {
 
 _QUERY_NAMES = st.sampled_from(
     ("at", "offset", "max_bytes", "max_wait_ms", "after_offset", "broker_id", "consistency", "isolation", "topic", "x")
+    + ("format", "partitions", "from", "until", "columns", "max_records", "key")
 )
 _ODD_VALUES = ("earliest", "latest", "local", "read_committed", "t", "", "%", "%00", "1e9", "\u00b2", "9" * 5_000)
+_ODD_VALUES += (
+    "arrow",
+    "parquet",
+    "csv",
+    "events",
+    "0-9999",
+    "0-",
+    "0:1",
+    "0:1,0:2",
+    "2026-01-01",
+    "0001-01-01T00:00:00+23:59",
+)
 _QUERY_VALUES = st.sampled_from((*_ODD_VALUES, *map(str, NUMBERS)))
 _FIELDS = (
     "Accept: application/vnd.apache.arrow.stream",
@@ -75,6 +88,11 @@ _FIELDS = (
     "Connection: upgrade",
     "Upgrade: websocket",
     "Range: bytes=0-",
+    "Range: bytes=-1",
+    "Range: bytes=5-99999999999999999999",
+    "Accept: text/csv;q=0.5, */*;q=0",
+    "Accept-Encoding: gzip;q=0.1, zstd",
+    "Last-Event-ID: 0:1",
     "raftlog-deadline-ms: -1",
     "raftlog-deadline-ms: 99999999999999999999",
     "Origin: http://evil.example",
