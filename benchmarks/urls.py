@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -57,7 +58,7 @@ def whole_topic(effort: Effort) -> list[Figure]:
             subprocess.run(["curl", "-sSf", "-o", to, f"{url}?format={form}"], check=True)
 
         for form, goal in GOALS.items():
-            samples = [records / _seconds(lambda form=form: download(form)) for _ in range(effort.pick(5, quick=2))]
+            samples = [records / _seconds(partial(download, form)) for _ in range(effort.pick(5, quick=2))]
             bounds = () if goal is None or effort.quick else (Bound(statistic="max", at_least=goal),)
             figures.append(Figure(name=f"{form}_records_per_s", samples=samples, bounds=bounds, better="more"))
         download("parquet", file.name)

@@ -1,0 +1,150 @@
+"""A read of a topic without a cluster: batches that arrive damaged, partitions without a leader, and long silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from raftlog.broker.topic_reads import tail
+from raftlog.broker.topic_reads.asked import parse
+from raftlog.broker.topic_reads.source import Data, Position
+from raftlog.broker.topic_reads.stream import TopicStream
+from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, StaleRouteError
+from raftlog.record import NewRecord, build_batch, stamp
+from raftlog.record.formats import encoder
+from raftlog.wire.data import FetchResult
+from raftlog.wire.errors import WireError
+
+
+def batch_at(offset: int, *values: str) -> bytes:
+    batch = build_batch([NewRecord(value.encode(), timestamp=1_700_000_000_000_000) for value in values])
+    stamp(batch, base_offset=offset, leader_epoch=0)
+    return bytes(batch)
+
+
+class Logs:
+    """Partitions in memory, each led by a broker or by nobody; in place of `TopicSource`."""
+
+    def __init__(self, *partitions: Sequence[bytes]) -> None:
+        self.logs = {number: list(batches) for number, batches in enumerate(partitions)}
+        self.leaders: dict[int, int] = dict.fromkeys(self.logs, 1)
+        self.errors: list[RaftlogError] = []
+        self.damaged_once = False
+        self.asked: list[tuple[int, int]] = []
+        self.news = asyncio.Event()
+
+    def _found(self, at: Position) -> Data:
+        self.asked.append((at.partition, at.offset))
+        data = b"".join(
+            batch for batch in self.logs[at.partition] if int.from_bytes(batch[8:16], "little") >= at.offset
+        )
+        return FetchResult(topic="t", partition=at.partition, length=len(data)), data
+
+    async def read(self, at: Position) -> Data:
+        result, data = self._found(at)
+        return (result, bytes(data[:-1]) + b"\xff") if self.damaged_once else (result, data)
+
+    async def reread(self, at: Position) -> Data:
+        return self._found(at)
+
+    def by_leader(self, positions: Sequence[Position]) -> list[list[Position]]:
+        led = [position for position in positions if self.leaders[position.partition] >= 0]
+        return [[position] for position in led]
+
+    async def fetch(self, positions: Sequence[Position], *, max_wait_ms: int, check_crcs: bool = False) -> list[Data]:
+        assert max_wait_ms > 0
+        assert not check_crcs
+        if self.errors:
+            error = self.errors.pop()
+            return [(FetchResult(topic="t", partition=0, error=WireError.of(error)), b"")]
+        found = [self._found(position) for position in positions]
+        if not any(data for _, data in found):
+            await self.news.wait()
+            found = [self._found(position) for position in positions]
+        return found
+
+    @staticmethod
+    def may_pass(error: RaftlogError) -> bool:
+        return isinstance(error, StaleRouteError)
+
+
+def stream(logs: Logs, **query: str) -> TopicStream:
+    asked = parse(query)
+    spans: dict[int, Any] = dict.fromkeys(logs.logs, (0, None if asked.follow else 2))
+    return TopicStream(logs, lambda: encoder("ndjson"), asked, topic="t", spans=spans)  # type: ignore[arg-type]
+
+
+async def all_lines(reading: TopicStream) -> list[Any]:
+    body = b"".join([piece async for piece in reading.pieces()])
+    return [orjson.loads(line)["value"] for line in body.splitlines()]
+
+
+async def test_batches_that_arrive_damaged_are_asked_for_again():
+    logs = Logs([batch_at(0, "a", "b")])
+    logs.damaged_once = True
+    assert await all_lines(stream(logs)) == ["a", "b"]
+
+
+async def test_batches_that_stay_damaged_end_the_read(monkeypatch: pytest.MonkeyPatch):
+    logs = Logs([batch_at(0, "a", "b")])
+    logs.damaged_once = True
+    monkeypatch.setattr(logs, "reread", logs.read)
+    with pytest.raises(CorruptBatchError):
+        await all_lines(stream(logs))
+
+
+async def test_a_reader_who_leaves_takes_what_was_fetched_ahead_along():
+    logs = Logs([batch_at(0, "a", "b")], [batch_at(0, "c", "d")])
+    pieces = stream(logs).pieces()
+    assert await anext(pieces) == b""
+    assert b'"a"' in await anext(pieces)
+    before = asyncio.all_tasks()
+    await pieces.aclose()
+    assert {task for task in before if not task.done()} == {asyncio.current_task()}
+
+
+async def test_a_tail_goes_on_after_a_change_of_leader(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tail, "_REST_S", 0.001)
+    logs = Logs([batch_at(0, "a")], [batch_at(0, "b")])
+    logs.errors = [StaleRouteError("another leads")] * 3
+    logs.leaders[1] = -1
+    lines = stream(logs, follow="true").pieces()
+    told = b""
+    async with asyncio.timeout(5):
+        while b'"a"' not in told:
+            told += await anext(lines)
+        logs.leaders[1] = 2
+        while b'"b"' not in told:
+            told += await anext(lines)
+    await lines.aclose()
+    assert told.count(b"\n") - told.count(b"\n\n") >= 2
+
+
+async def test_a_tail_says_something_while_nothing_comes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tail, "HEARTBEAT_S", 0.01)
+    logs = Logs([])
+    lines = stream(logs, follow="true").pieces()
+    async with asyncio.timeout(5):
+        assert [await anext(lines) for _ in range(3)] == [b"", b"\n", b"\n"]
+    logs.logs[0].append(batch_at(0, "late"))
+    logs.news.set()
+    async with asyncio.timeout(5):
+        while b'"late"' not in await anext(lines):
+            pass
+    await lines.aclose()
+
+
+async def test_a_tail_ends_when_asking_again_does_not_help():
+    logs = Logs([batch_at(0, "a")])
+    logs.errors = [NotFoundError("deleted", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    with pytest.raises(NotFoundError):
+        await all_lines(stream(logs, follow="true"))
+
+
+async def test_a_tail_of_so_many_records_ends():
+    logs = Logs([batch_at(0, "a", "b", "c")])
+    assert await all_lines(stream(logs, follow="true", max_records="2")) == ["a", "b"]
