@@ -95,9 +95,7 @@ class StreamedResponse(web.StreamResponse):
         """
         try:
             if self._request.method != "HEAD":
-                await self._send(self._first)
-                async for piece in self._rest:
-                    await self._send(piece)
+                await self._send_all()
             await super().write_eof(data)
         except RaftlogError as error:
             _log.warning("%s %s ends before its end: %s", self._request.method, self._request.path, error.message)
@@ -112,6 +110,18 @@ class StreamedResponse(web.StreamResponse):
         finally:
             await self._rest.aclose()
             self._left()
+
+    async def _send_all(self) -> None:
+        """Send each piece while the next one is made."""
+        piece: bytes | None = self._first
+        while piece is not None:
+            following = asyncio.ensure_future(anext(self._rest, None))
+            try:
+                await self._send(piece)
+                piece = await following
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
 
     async def _send(self, data: Buffer) -> None:
         for piece in pieces_of(data, PIECE_BYTES):
