@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from aiohttp import web
 
 from raftlog.errors import OverloadedError, RaftlogError
+from raftlog.serving.connections import AiohttpConnection
 from raftlog.transport.writing import pieces_of
 from raftlog.wire.codec import Buffer
 
@@ -29,6 +30,7 @@ class StreamLimits:
     def __init__(self, total: int) -> None:
         self._total = total
         self._from: Counter[str] = Counter()
+        self._tails: weakref.WeakSet[StreamedResponse] = weakref.WeakSet()
 
     @property
     def size(self) -> int:
@@ -55,6 +57,15 @@ class StreamLimits:
         if not self._from[address]:
             del self._from[address]
 
+    def remember_tail(self, response: StreamedResponse) -> None:
+        """Remember an answer that does not end by itself."""
+        self._tails.add(response)
+
+    async def end_tails(self, _: web.Application) -> None:
+        """End those that do not end by themselves: the listener closes."""
+        for response in list(self._tails):
+            response.abort()
+
 
 class StreamedResponse(web.StreamResponse):
     """An answer whose pieces come from a generator.
@@ -65,6 +76,7 @@ class StreamedResponse(web.StreamResponse):
         first: what was made already, while an error could still be answered as one.
         rest: what follows.
         write_s: how long the peer may take no byte; then the connection is closed.
+        endless: the rest has no end.
     """
 
     def __init__(
@@ -77,6 +89,7 @@ class StreamedResponse(web.StreamResponse):
         write_s: float,
         limits: StreamLimits,
         status: int = 200,
+        endless: bool = False,
     ) -> None:
         super().__init__(status=status, headers=headers)
         self._request = request
@@ -86,6 +99,8 @@ class StreamedResponse(web.StreamResponse):
         # One that aiohttp never comes to send, because its peer has gone, does not count for ever.
         self._left = weakref.finalize(self, limits.leave, request.remote or "")
         self._left.atexit = False
+        if endless:
+            limits.remember_tail(self)
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Make and send everything.
@@ -93,21 +108,27 @@ class StreamedResponse(web.StreamResponse):
         Raises:
             ConnectionError: the connection is lost, the peer takes nothing any more, or there is no rest to send.
         """
+        transport = self._request.transport
+        connection = transport.get_protocol() if transport is not None else None
+        if isinstance(connection, AiohttpConnection):
+            connection.began()  # What comes meanwhile is the beginning of a request that has to wait.
         try:
             if self._request.method != "HEAD":
                 await self._send_all()
             await super().write_eof(data)
         except RaftlogError as error:
             _log.warning("%s %s ends before its end: %s", self._request.method, self._request.path, error.message)
-            self._abort()
+            self.abort()
             raise ConnectionAbortedError(error.message) from None
         except ConnectionError:
             raise
         except Exception:  # noqa: BLE001  (the log gets the traceback, the reader no end)
             _log.exception("%s %s ends before its end", self._request.method, self._request.path)
-            self._abort()
+            self.abort()
             raise ConnectionAbortedError("the answer cannot be made") from None
         finally:
+            if isinstance(connection, AiohttpConnection):
+                connection.ended()
             await self._rest.aclose()
             self._left()
 
@@ -129,9 +150,10 @@ class StreamedResponse(web.StreamResponse):
                 async with asyncio.timeout(self._write_s):
                     await self.write(piece)
             except TimeoutError:
-                self._abort()
+                self.abort()
                 raise ConnectionAbortedError(f"the peer has taken nothing for {self._write_s} s") from None
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
+        """Close the connection: the answer is not all."""
         if self._request.transport is not None:
             self._request.transport.abort()

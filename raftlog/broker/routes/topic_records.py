@@ -65,6 +65,7 @@ class TopicRecordsRoutes:
     def add_to(self, app: web.Application) -> None:
         """Register the path."""
         app.router.add_get(paths.TOPIC_RECORDS, self.records)
+        app.on_shutdown.append(self.limits.end_tails)
 
     async def records(self, request: web.Request) -> web.StreamResponse:
         """Read a topic; see docs/protocol/http.md."""
@@ -100,7 +101,7 @@ class TopicRecordsRoutes:
         except BaseException:
             self.limits.leave(address)
             raise
-        return self._streamed(request, first, pieces, headers)
+        return self._streamed(request, first, pieces, headers, endless=asked.follow)
 
     def _streamed(
         self,
@@ -110,9 +111,11 @@ class TopicRecordsRoutes:
         headers: Mapping[str, str],
         *,
         status: int = 200,
+        endless: bool = False,
     ) -> StreamedResponse:
+        limits = self.limits
         return StreamedResponse(
-            request, first, rest, headers=headers, write_s=WRITE_S, limits=self.limits, status=status
+            request, first, rest, headers=headers, write_s=WRITE_S, limits=limits, status=status, endless=endless
         )
 
     async def _part(
