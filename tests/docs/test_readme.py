@@ -1,4 +1,4 @@
-"""The README's examples do what they say: every `sh` and `python` block runs against a real cluster."""
+"""The examples of the README, and of reading a topic, do what they say: each block runs against a real cluster."""
 
 from __future__ import annotations
 
@@ -50,6 +50,24 @@ def test_every_example_of_the_readme_runs_in_order(cluster: LocalCluster):
     assert '"status":"ready"' in curl
     assert "b'hello'" in pandas
     assert "b'from Python'" in client
+
+
+def test_every_example_of_reading_a_topic_runs_in_order(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    topic = "notes_of_readers"
+    blocks = BLOCK.findall((ROOT / "docs" / "read-a-topic.md").read_text("utf-8"))
+    _, curl, pandas, arrow, polars, duckdb = (
+        run(cluster, language, re.sub(r"\bnotes\b", topic, text)) for language, text in blocks
+    )
+
+    assert curl.startswith("1\n2\n3\n")
+    assert curl.endswith('{"n": 1, "who": "ann"}\n{"n": 2, "who": "bob"}\n{"n": 3, "who": "cyd"}\n')
+    assert pandas == "3 3 3\n"
+    assert arrow.startswith("3 ['topic', 'partition', 'offset', 'timestamp', 'key', 'value', 'headers']")
+    assert all(name in polars for name in ("ann", "bob", "cyd"))
+    assert duckdb == "[(6,)]\n[(3,)]\n"
 
 
 def test_links_of_the_documents_lead_somewhere():
