@@ -11,13 +11,11 @@ import pyarrow as pa
 
 from raftlog.record.compute import pc
 from raftlog.record.formats.json_text import headers_json
-from raftlog.record.formats.pieces import data_of, pieces
+from raftlog.record.formats.pieces import data_of, pieces, put_together
 from raftlog.record.formats.text import Text, joined, milliseconds, strings_of
 
 _BYTES = ("key", "value")
 _END_OF_LINE = "\r\n"
-_BASE64 = pa.scalar(",base64")
-_NO_ENCODING = pa.scalar(",")
 
 
 class Encoder:
@@ -33,7 +31,7 @@ class Encoder:
         return f"{','.join(names)}{_END_OF_LINE}".encode()
 
     def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
-        return b"".join([self._render(topic, partition, piece) for piece in pieces(rows)])
+        return put_together(self._render(topic, partition, piece) for piece in pieces(rows))
 
     def _render(self, topic: str, partition: int, rows: pa.RecordBatch) -> memoryview:
         texts: list[Text] = []
@@ -64,7 +62,7 @@ def _column(name: str, topic: str, partition: int, rows: pa.RecordBatch) -> list
 def _bytes(column: pa.Array) -> list[Text]:
     """Return a column of bytes and the one that says how they are encoded."""
     strings, is_bytes = strings_of(column)
-    return [*_quoted(strings), "," if is_bytes is None else pc.if_else(is_bytes, _BASE64, _NO_ENCODING)]
+    return [*_quoted(strings), "," if is_bytes is None else pc.if_else(is_bytes, ",base64", ",")]
 
 
 def _quoted(strings: pa.Array) -> list[Text]:
