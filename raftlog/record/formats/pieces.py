@@ -27,7 +27,7 @@ def whole(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
 
 
 def data_of(strings: pa.Array) -> memoryview:
-    """Return the bytes of an array of strings or bytes without nulls, of which there is at least one, one by one."""
+    """Return the bytes of an array of strings or bytes, of which there is at least one, one after another."""
     _, offsets, data = strings.buffers()
     ends = memoryview(offsets).cast("i")
     first, last = ends[strings.offset], ends[strings.offset + len(strings)]
