@@ -65,6 +65,7 @@ def test_pythons_reader_finds_each_record(rows: pa.RecordBatch):
 def test_arrows_reader_tells_nulls_from_empty_strings(rows: pa.RecordBatch):
     read = pa.csv.read_csv(
         io.BytesIO(rendered("csv", rows)),
+        read_options=pa.csv.ReadOptions(use_threads=False),
         parse_options=pa.csv.ParseOptions(newlines_in_values=True),
         convert_options=pa.csv.ConvertOptions(
             column_types=dict.fromkeys(["key", "key_encoding", "value", "value_encoding", "headers"], pa.string()),
