@@ -1,4 +1,4 @@
-"""The record batch on one core, without network or disk: 1,000 records of 100 B, built, checked and read."""
+"""The record batch on one core, without network or disk: 1,000 records of 100 B, built, checked, read and rendered."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from raftlog.record import (
     parse_header,
     read_records,
     to_arrow,
+    to_arrow_with_offsets,
     validate_batch,
 )
+from raftlog.record.formats import FORMATS, encoder
 from raftlog.record.model import Compression
 
 _RECORDS = 1_000
 _NOW_US = 1_700_000_000_000_000
 _SLICE_S = 0.2
+_RENDERED_AT_ONCE = 8_000
+"""Records that are rendered by one call: about a megabyte."""
 
 
 def _records(count: int) -> list[NewRecord]:
@@ -88,4 +92,35 @@ def one_record(effort: Effort) -> list[Figure]:
     return [Figure(name="build_one_us", samples=samples, better="less", notes=note)]
 
 
-FIGURES = {"building": building, "checking": checking, "reading": reading, "one_record": one_record}
+def rendering(effort: Effort) -> list[Figure]:
+    """Rows as the formats that readers may ask for: of plain text, of JSON text, and of bytes that are no text."""
+    values: dict[str, Callable[[int], bytes]] = {
+        "text": lambda _number: os.urandom(50).hex().encode(),
+        "json": lambda number: (
+            b'{"id": %12d, "name": "%s", "tags": ["a", "b"]}' % (number, os.urandom(24).hex().encode())
+        ),
+        "bytes": lambda _number: os.urandom(100),
+    }
+    return [_rendered(form, kind, value, effort) for form in FORMATS for kind, value in values.items()]
+
+
+def _rendered(form: str, kind: str, value: Callable[[int], bytes], effort: Effort) -> Figure:
+    batch = build_batch([NewRecord(value(number), timestamp=_NOW_US + number) for number in range(_RENDERED_AT_ONCE)])
+    rows = to_arrow_with_offsets(parse_header(batch), batch)
+    made = encoder(form)
+    made.begin()
+    return Figure(
+        name=f"render_{form}_{kind}_records_per_s",
+        samples=_rates(lambda: made.write("topic", 0, rows), len(rows), effort),
+        better="more",
+        notes={"bytes_per_record": len(made.write("topic", 0, rows)) / len(rows)},
+    )
+
+
+FIGURES = {
+    "building": building,
+    "checking": checking,
+    "reading": reading,
+    "one_record": one_record,
+    "rendering": rendering,
+}

@@ -1,8 +1,8 @@
 """CSV as RFC 4180 has it: a line of names, lines that end in CR LF, quotes doubled within quotes.
 
-Behind `key` stands `key_encoding`, behind `value` stands `value_encoding`: `base64` where the bytes are not UTF-8, or
-else empty. A null is an empty field without quotes, an empty string one with them (`""`); no other text is without
-quotes. Headers are their JSON text, `[]` if there are none. Times are in milliseconds since 1970.
+Behind `key` stands `key_encoding`, behind `value` stands `value_encoding`: `base64` where the bytes are not UTF-8 or
+have a NUL, behind which some readers take nothing; or else empty. A null is an empty field without quotes, an empty
+string one with them (`""`). Headers are their JSON text, `[]` if there are none. Times are in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import pyarrow as pa
 
 from raftlog.record.compute import pc
 from raftlog.record.formats.json_text import headers_json
-from raftlog.record.formats.pieces import data_of, pieces
+from raftlog.record.formats.pieces import data_of, pieces, put_together
 from raftlog.record.formats.text import Text, joined, milliseconds, strings_of
 
 _BYTES = ("key", "value")
 _END_OF_LINE = "\r\n"
-_BASE64 = pa.scalar(",base64")
-_NO_ENCODING = pa.scalar(",")
 
 
 class Encoder:
@@ -33,7 +31,7 @@ class Encoder:
         return f"{','.join(names)}{_END_OF_LINE}".encode()
 
     def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
-        return b"".join([self._render(topic, partition, piece) for piece in pieces(rows)])
+        return put_together(self._render(topic, partition, piece) for piece in pieces(rows))
 
     def _render(self, topic: str, partition: int, rows: pa.RecordBatch) -> memoryview:
         texts: list[Text] = []
@@ -63,8 +61,8 @@ def _column(name: str, topic: str, partition: int, rows: pa.RecordBatch) -> list
 
 def _bytes(column: pa.Array) -> list[Text]:
     """Return a column of bytes and the one that says how they are encoded."""
-    strings, is_bytes = strings_of(column)
-    return [*_quoted(strings), "," if is_bytes is None else pc.if_else(is_bytes, _BASE64, _NO_ENCODING)]
+    strings, is_bytes = strings_of(column, takes_nul=False)
+    return [*_quoted(strings), "," if is_bytes is None else pc.if_else(is_bytes, ",base64", ",")]
 
 
 def _quoted(strings: pa.Array) -> list[Text]:

@@ -6,7 +6,7 @@ import orjson
 import pyarrow as pa
 
 from raftlog.record.formats.json_text import bytes_json, headers_json
-from raftlog.record.formats.pieces import data_of, pieces
+from raftlog.record.formats.pieces import data_of, pieces, put_together
 from raftlog.record.formats.text import Text, joined, milliseconds
 
 
@@ -20,7 +20,7 @@ class JsonRows:
 
     def render(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
         """Return the rows' text."""
-        return b"".join([self._render(topic, partition, piece) for piece in pieces(rows)])
+        return put_together(self._render(topic, partition, piece) for piece in pieces(rows))
 
     def _render(self, topic: str, partition: int, rows: pa.RecordBatch) -> memoryview:
         texts: list[Text] = []

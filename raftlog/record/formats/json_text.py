@@ -41,7 +41,8 @@ def strings_json(strings: pa.Array) -> list[Text]:
 def _is_clean(strings: pa.Array) -> bool:
     """Whether nothing in strings without nulls has to be escaped."""
     data = data_of(strings)
-    return len(orjson.dumps(str(data, "utf-8"))) == len(data) + 2
+    text = str(data, "utf-8")
+    return '"' not in text and len(orjson.dumps(text)) == len(data) + 2
 
 
 def _escaped(strings: pa.Array) -> pa.Array:

@@ -2,8 +2,9 @@
 
 What is set here was measured with records of 100 bytes. zstd at its first level is nearly as fast as lz4 and makes half
 the size of what has any pattern. Offsets and times are stored as differences, and have statistics, which let readers
-skip row groups; statistics of keys and values would hold values and help nobody. A dictionary serves what is the same
-in every row; one of keys and values costs more than it saves.
+skip row groups; statistics of keys and values would hold values and help nobody. Values' lengths stand before the
+values, a third faster than among them. A dictionary serves what is the same in every row; one of keys and values costs
+more than it saves.
 
 A row group's bytes depend on its rows and on pyarrow's version, and not on where they stand: `row_group_bytes` makes
 them again. The footer grows by about a kilobyte for each row group, so row groups should hold megabytes.
@@ -25,6 +26,11 @@ RENDERING = f"1-{pa.__version__}"
 
 _ALIKE = ("topic", "partition")
 _GROWING = ("offset", "timestamp")
+_ENCODINGS = {
+    "offset": "DELTA_BINARY_PACKED",
+    "timestamp": "DELTA_BINARY_PACKED",
+    "value": "DELTA_LENGTH_BYTE_ARRAY",
+}
 
 
 class Encoder:
@@ -35,15 +41,14 @@ class Encoder:
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._named = NamedColumns(columns)
         self._sink = _Sink()
-        growing = [name for name in _GROWING if name in columns]
         self._writer = pq.ParquetWriter(
             self._sink,
             self._named.schema,
             compression="zstd",
             compression_level=1,
             use_dictionary=[name for name in _ALIKE if name in columns],
-            write_statistics=growing,
-            column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED") or None,
+            write_statistics=[name for name in _GROWING if name in columns],
+            column_encoding={name: kind for name, kind in _ENCODINGS.items() if name in columns} or None,
         )
 
     def begin(self) -> bytes:

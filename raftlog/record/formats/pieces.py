@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from io import BytesIO
 
 import pyarrow as pa
 
@@ -26,8 +27,16 @@ def whole(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
 
 
 def data_of(strings: pa.Array) -> memoryview:
-    """Return the bytes of an array of strings or bytes without nulls, of which there is at least one, one by one."""
+    """Return the bytes of an array of strings or bytes, of which there is at least one, one after another."""
     _, offsets, data = strings.buffers()
     ends = memoryview(offsets).cast("i")
     first, last = ends[strings.offset], ends[strings.offset + len(strings)]
     return memoryview(data)[first:last] if data else memoryview(b"")
+
+
+def put_together(parts: Iterable[memoryview]) -> bytes:
+    """Return the parts as one. Each is let go before the next is made, and what they grow into is not copied."""
+    grown = BytesIO()
+    for part in parts:
+        grown.write(part)
+    return grown.getvalue()

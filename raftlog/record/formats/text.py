@@ -8,24 +8,33 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from raftlog.record.compute import pc
+from raftlog.record.formats.pieces import data_of
 
-_UTF8 = (
-    r"\A(?:[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|"
-    r"\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})*\z"
+_LONGER = (
+    r"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|"
+    r"\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}"
 )
-"""What is UTF-8 (RFC 3629): neither surrogates nor forms that are longer than need be."""
+"""Characters of several bytes (RFC 3629): neither surrogates nor forms that are longer than need be."""
+_UTF8 = rf"\A(?:[\x00-\x7f]|{_LONGER})*\z"
+_UTF8_WITHOUT_NUL = rf"\A(?:[\x01-\x7f]|{_LONGER})*\z"
 
 Text: TypeAlias = pa.Array | str
 """A column's text: of each row, or one for all rows."""
 
 
-def strings_of(column: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    """Return a column of bytes as text, and what is not UTF-8 as base64; of the second, which rows (None: no row)."""
+def strings_of(column: pa.Array, *, takes_nul: bool = True) -> tuple[pa.Array, pa.Array | None]:
+    """Return a column of bytes as text, and as base64 what is none; of the second, which rows (None: no row).
+
+    Text is UTF-8; with NULs in it, only if `takes_nul`.
+    """
     try:
-        return column.cast(pa.string()), None
+        strings = column.cast(pa.string())
     except pa.ArrowInvalid:
         pass
-    is_text = pc.fill_null(pc.match_substring_regex(column, _UTF8), True)
+    else:
+        if takes_nul or b"\0" not in bytes(data_of(strings)):
+            return strings, None
+    is_text = pc.fill_null(pc.match_substring_regex(column, _UTF8 if takes_nul else _UTF8_WITHOUT_NUL), True)
     is_bytes = pc.invert(is_text)
     encoded = [b2a_base64(value, newline=False) for value in column.filter(is_bytes).to_pylist()]
     texts = pc.if_else(is_text, column, pa.scalar(None, pa.binary())).cast(pa.string())
