@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog.admission import NO_LIMIT, Admission
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.edge import plain_errors
 from pyspark_raftlog.offsets import (
     JsonPositions,
     LogEnds,
@@ -79,6 +80,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._admission = Admission(options)
         self._progress = GroupProgress(options)
 
+    @plain_errors()
     def initialOffset(self) -> JsonPositions:
         loop = background()
         return encode_positions(loop.run(self._initial(loop.cluster(self._options))), self._topic_ids)
@@ -92,6 +94,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available_now = True
 
+    @plain_errors()
     def latestOffset(self, start: JsonPositions, limit: ReadLimit) -> JsonPositions:
         """Return where the next batch ends. Everything before `start` is processed."""
         loop = background()
@@ -107,6 +110,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Return how far each log can be read: Spark shows it in the query's progress, see `pyspark_raftlog.lag`."""
         return encode_positions(self._latest) if self._latest else None
 
+    @plain_errors()
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
         # By the ids of the position: a batch that is planned again reads the topics that it was planned for.
         before, ids = decode_topic_ids(start), decode_topic_ids(end)
@@ -115,7 +119,8 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return read_task(self._options, partition, self._schema)
+        with plain_errors():
+            yield from read_task(self._options, partition, self._schema)
 
     def commit(self, end: JsonPositions) -> None:
         """Do nothing: the checkpoint is the only position."""
