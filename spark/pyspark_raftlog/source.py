@@ -54,11 +54,14 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from pyspark_raftlog.options import parse_options
-        from pyspark_raftlog.stream import RaftlogStreamReader
+        from pyspark_raftlog.stream import RaftlogStreamReader, RefusedStream
         from pyspark_raftlog.tables import recall
+        from raftlog.errors import RaftlogError
 
-        with plain_errors():
+        try:
             return RaftlogStreamReader(parse_options(recall(self.options, schema)).for_stream(), schema)
+        except RaftlogError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from pyspark_raftlog.sink import parse_sink_options

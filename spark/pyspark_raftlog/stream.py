@@ -56,6 +56,7 @@ from pyspark_raftlog.reader import (
     resolve_starting,
 )
 from pyspark_raftlog.schema import check_projection
+from raftlog.errors import RaftlogError
 from raftlog.model import TopicPartition
 
 IDLE_WAIT_MS = 500
@@ -193,6 +194,32 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
                 raise data_loss(partition, problem)
             _log.warning("%s: %s", partition, problem)
         return ends
+
+
+class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped here
+    """A stream whose options are wrong: says so when Spark asks where it begins.
+
+    Spark 4.3 loses an error that is raised earlier, while the reader is made, behind one of its own: it stops the
+    reader that there is not. It asks for the limit first, which has to be answered.
+    """
+
+    def __init__(self, error: RaftlogError) -> None:
+        self._error = error
+
+    @plain_errors()
+    def initialOffset(self) -> JsonPositions:
+        raise self._error
+
+    @plain_errors()
+    def latestOffset(self, start: JsonPositions, limit: ReadLimit) -> JsonPositions:  # noqa: ARG002 -- Spark's names
+        raise self._error
+
+    @plain_errors()
+    def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:  # noqa: ARG002 -- as above
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 -- as above
+        raise self._error
 
 
 def _reach(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positions:
