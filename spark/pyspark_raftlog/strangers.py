@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftlog.errors import ConfigError, NotFoundError, RaftlogError
+from raftlog.errors import NotFoundError, RaftlogError
 from raftlog.model import Address
 from raftlog.transport.session import HttpSession, PeerAnswerError
 from raftlog.wire import paths
@@ -13,13 +13,13 @@ NO_BROKERS_ANSWER = (NotFoundError, PeerAnswerError)
 _TIMEOUT_MS = 5_000
 
 
-async def stranger(session: HttpSession, address: Address, answer: RaftlogError) -> ConfigError:
-    """Return the error that says who is there, and what to name instead."""
+async def stranger(session: HttpSession, address: Address, answer: RaftlogError) -> NotFoundError:
+    """Return the error that says who is there, and what to name instead: of the family that is asked again for a moment."""
     name = f"option 'bootstrap': http://{address}"
     remedy = "name brokers by the URL that they announce to clients, such as http://127.0.0.1:9400"
     query = {"consistency": "local"}
     try:
         await session.call(ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=_TIMEOUT_MS, query=query)
     except RaftlogError:
-        return ConfigError(f"{name} is no raftlog broker: {remedy}. It answered: {answer.message:.200}")
-    return ConfigError(f"{name} is a controller, or a listener that is not for clients: {remedy}")
+        return NotFoundError(f"{name} is no raftlog broker: {remedy}. It answered: {answer.message:.200}")
+    return NotFoundError(f"{name} is a controller, or a listener that is not for clients: {remedy}")

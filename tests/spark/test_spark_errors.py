@@ -16,7 +16,7 @@ from pyspark_raftlog.background import BackgroundLoop
 from pyspark_raftlog.edge import HIDE, plain_errors
 from pyspark_raftlog.options import ConnectionOptions
 from pyspark_raftlog.parsing import parse_bootstrap
-from raftlog.errors import ConfigError, RetriableError
+from raftlog.errors import ConfigError, NotFoundError, RetriableError
 
 
 def first_line(error: pytest.ExceptionInfo[PySparkException]) -> str:
@@ -50,7 +50,7 @@ def ask(loop: BackgroundLoop, bootstrap: str) -> None:
 
 def test_another_web_server_is_told_from_a_broker(loop, web_server):
     with pytest.raises(
-        ConfigError, match=f"option 'bootstrap': {web_server} is no raftlog broker: name brokers by"
+        NotFoundError, match=f"option 'bootstrap': {web_server} is no raftlog broker: name brokers by"
     ) as raised:
         ask(loop, web_server)
 
@@ -68,7 +68,7 @@ def test_a_broker_beside_another_web_server_is_found(loop, log, web_server):
 def test_a_controller_is_told_from_a_broker(loop, shared_cluster):
     address = shared_cluster.node(shared_cluster.controllers[0]).internal
 
-    with pytest.raises(ConfigError, match=f"http://{address} is a controller, or .*: name brokers by the URL"):
+    with pytest.raises(NotFoundError, match=f"http://{address} is a controller, or .*: name brokers by the URL"):
         ask(loop, f"http://{address}")
 
 
