@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from pyspark_raftlog.near import NearReplicas
 from pyspark_raftlog.offsets import LogEnds
 from pyspark_raftlog.parsing import parse_url
-from pyspark_raftlog.strangers import NO_BROKERS_ANSWER, stranger
+from pyspark_raftlog.strangers import NO_BROKERS_ANSWER, NoBrokerError, stranger
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
@@ -377,8 +377,9 @@ class Cluster:
         while True:
             try:
                 return await attempt()
-            except NotFoundError:
-                # What is known may be old: another broker has created it, or another process has seen it created.
+            except (NotFoundError, NoBrokerError):
+                # What is known may be old: another broker has created it, or another process has seen it created. And
+                # a broker may be starting.
                 if self._clock.monotonic_ms() + pause_ms > begun + min(self._timeout_ms, BEHIND_MS):
                     raise
             except RetriableError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftlog.errors import NotFoundError, RaftlogError
+from raftlog.errors import ConfigError, NotFoundError, RaftlogError
 from raftlog.model import Address
 from raftlog.transport.session import HttpSession, PeerAnswerError
 from raftlog.wire import paths
@@ -13,13 +13,17 @@ NO_BROKERS_ANSWER = (NotFoundError, PeerAnswerError)
 _TIMEOUT_MS = 5_000
 
 
-async def stranger(session: HttpSession, address: Address, answer: RaftlogError) -> NotFoundError:
-    """Return the error that says who is there, and what to name instead: of the family that is asked again for a moment."""
+class NoBrokerError(ConfigError):
+    """Somebody else is where a broker should be. No `NotFoundError`: it says nothing of the topic."""
+
+
+async def stranger(session: HttpSession, address: Address, answer: RaftlogError) -> NoBrokerError:
+    """Return the error that says who is there, and what to name instead."""
     name = f"option 'bootstrap': http://{address}"
     remedy = "name brokers by the URL that they announce to clients, such as http://127.0.0.1:9400"
     query = {"consistency": "local"}
     try:
         await session.call(ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=_TIMEOUT_MS, query=query)
     except RaftlogError:
-        return NotFoundError(f"{name} is no raftlog broker: {remedy}. It answered: {answer.message:.200}")
-    return NotFoundError(f"{name} is a controller, or a listener that is not for clients: {remedy}")
+        return NoBrokerError(f"{name} is no raftlog broker: {remedy}. It answered: {answer.message:.200}")
+    return NoBrokerError(f"{name} is a controller, or a listener that is not for clients: {remedy}")
