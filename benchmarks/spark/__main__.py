@@ -116,6 +116,7 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
     targets: Targets = {
         ("raftlog", "kafka"): 3.0,
         ("raftlog_columns", "kafka"): 3.0,
+        ("raftlog", "parquet"): None,
         ("raftlog_columns", "parquet"): 0.6,
         ("ceiling", "parquet"): None,  # What could be.
     }
@@ -139,7 +140,12 @@ def stream_figures(spark: SparkSession, stores: list[Store], records: int, round
                 if number:  # The first one warms up.
                     times[name].append(batches_s)
                     starts[name].append(whole_s - batches_s)
-    targets: Targets = {("raftlog", "kafka"): 2.0, ("raftlog_columns", "kafka"): 2.0}
+    targets: Targets = {
+        ("raftlog", "kafka"): 2.0,
+        ("raftlog_columns", "kafka"): 2.0,
+        ("raftlog", "parquet"): None,
+        ("raftlog_columns", "parquet"): None,
+    }
     begun = [Figure(name=f"stream_{name}_start_s", samples=seconds) for name, seconds in starts.items()]
     return [*speeds("stream", times, records), *begun, *ratios("stream", times, targets)]
 

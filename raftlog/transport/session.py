@@ -7,6 +7,7 @@ that the peer may have acted. Only the first may be sent again blindly.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -128,7 +129,7 @@ class HttpSession:
             ) as response:
                 return _answer(method, url, response.status, await _read(method, url, response))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise UnreachableError(f"cannot connect to {address} ({url}): {error}") from error
+            raise UnreachableError(f"cannot connect to {address} ({url}): {_why(error)}") from error
         except TimeoutError as error:
             raise UnknownOutcomeError(f"{method} {url}: no answer within {timeout_ms} ms") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -165,6 +166,14 @@ class HttpSession:
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, ttl_dns_cache=60)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, trust_env=False)
         return self._session
+
+
+def _why(error: Exception) -> str:
+    """Return the system's word for a failed connection: aiohttp's own text speaks of TLS where there is none."""
+    cause = getattr(error, "os_error", None)
+    if cause is None or not cause.errno:
+        return str(cause or error)
+    return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
 
 
 class _ConnectionLostError(aiohttp.ClientError):

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from pyspark_raftlog.near import NearReplicas
 from pyspark_raftlog.offsets import LogEnds
 from pyspark_raftlog.parsing import parse_url
+from pyspark_raftlog.strangers import NO_BROKERS_ANSWER, NoBrokerError, stranger
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
@@ -77,7 +78,7 @@ class Cluster:
             if missing := sorted(set(names) - set(known)):
                 raise NotFoundError(
                     f"no such topic: {', '.join(missing)} (asked of {self._bootstrap_text()}); create it, or correct "
-                    "the option subscribe or assign"
+                    "its name in the options, or in the column topic"
                 )
             return known
 
@@ -350,14 +351,19 @@ class Cluster:
         query = urlencode([("topic", name) for name in sorted(names)])
         path = f"{paths.METADATA}?{query}" if query else paths.METADATA
         failure: RaftlogError | None = None
+        strangers: list[tuple[Address, RaftlogError]] = []
         for address in dict.fromkeys((*self._answered, *self._bootstrap, *self._brokers.values())):
             try:
                 answer = await self._session.call(ClientMetadata, "GET", address, path, timeout_ms=REQUEST_TIMEOUT_MS)
             except RetriableError as error:
                 failure = error
+            except NO_BROKERS_ANSWER as error:
+                strangers.append((address, error))
             else:
                 self._answered = (address,)
                 return self._learn(answer)
+        if strangers and failure is None:
+            raise await stranger(self._session, *strangers[0])
         raise failure or RetriableError(f"no broker to ask: {self._bootstrap_text()}")
 
     def _learn(self, answer: ClientMetadata) -> dict[str, TopicInfo]:
@@ -371,13 +377,19 @@ class Cluster:
         while True:
             try:
                 return await attempt()
-            except NotFoundError:
-                # What is known may be old: another broker has created it, or another process has seen it created.
+            except (NotFoundError, NoBrokerError):
+                # What is known may be old: another broker has created it, or another process has seen it created. And
+                # a broker may be starting.
                 if self._clock.monotonic_ms() + pause_ms > begun + min(self._timeout_ms, BEHIND_MS):
                     raise
             except RetriableError as error:
                 if self._clock.monotonic_ms() + pause_ms > begun + self._timeout_ms:
-                    raise RetriableError(f"no success within {self._timeout_ms} ms; last: {error.message}") from error
+                    hint = (
+                        "" if self._answered else f" (no broker has answered yet: is {self._bootstrap_text()} right?)"
+                    )
+                    raise RetriableError(
+                        f"no success within {self._timeout_ms} ms; last: {error.message}{hint}"
+                    ) from error
             self._topics.clear()
             await asyncio.sleep(pause_ms / 1000 * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
             pause_ms = min(2 * pause_ms, 1_000.0)

@@ -1,6 +1,6 @@
 """How far a stream is behind its topics, from the progress that Spark reports.
 
-query.lastProgress                      # once, by hand
+lag(query.lastProgress), readable(query.lastProgress)     # once, by hand
 spark.streams.addListener(LagListener(print))     # after each batch, of each raftlog stream of the session
 """
 
@@ -12,11 +12,13 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
-from pyspark_raftlog.offsets import Positions, decode_positions
+from pyspark_raftlog.offsets import Positions, decode_positions, encode_positions
 from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
 
 Lag = dict[TopicPartition, int]
+_PYTHON_SOURCE = "PythonMicroBatchStream"
+"""How Spark 4.3 describes each source written in Python."""
 
 
 def lag(progress: Mapping[str, Any]) -> Lag:
@@ -32,6 +34,38 @@ def lag(progress: Mapping[str, Any]) -> Lag:
             done = end or {}
             found |= {key: max(0, latest[key] - done.get(key, 0)) for key in latest}
     return found
+
+
+def readable(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a progress as Spark's Kafka source has it; a Python source cannot bring that about in Spark itself.
+
+    Its raftlog sources get a description with their topics, positions without topic ids, None where there is no start,
+    and `metrics` with how many offsets they are behind.
+
+    Args:
+        progress: as for `lag`. It stays as it is.
+    """
+    shown: dict[str, Any] = json.loads(progress.json if hasattr(progress, "json") else json.dumps(progress))
+    for source in shown["sources"]:
+        end = _positions(source["endOffset"])
+        if end is None or _PYTHON_SOURCE not in source["description"]:
+            continue
+        topics = ",".join(sorted({partition.topic for partition in end}))
+        behind = list(lag({"sources": [source]}).values())
+        source |= {name: _shown(source[name]) for name in ("startOffset", "endOffset", "latestOffset")}
+        source["description"] = f"raftlog[{topics}]"
+        if behind:
+            source["metrics"] = {
+                "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+                "maxOffsetsBehindLatest": str(max(behind)),
+                "minOffsetsBehindLatest": str(min(behind)),
+            }
+    return shown
+
+
+def _shown(text: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    positions = _positions(text)
+    return None if positions is None else encode_positions(positions)
 
 
 def _positions(text: str | Mapping[str, Any] | None) -> Positions | None:

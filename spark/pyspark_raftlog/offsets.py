@@ -137,9 +137,14 @@ def require_readable(partition: TopicPartition, offset: Offset, ends: LogEnds, *
     """Return the offset to use: `offset`, or the nearest readable one when loss is allowed.
 
     Raises:
-        OffsetOutOfRangeError: `offset` is outside of the log, and loss is not allowed.
+        OffsetOutOfRangeError: `offset` is outside of the log, and loss is not allowed. Beyond its end nothing is lost,
+            so what is advised is another offset.
     """
     inside = min(max(offset, ends.log_start_offset), ends.next_end(offset))
+    if inside < offset and fail_on_data_loss:
+        first, end = ends.log_start_offset, ends.end
+        what = f"offset {offset} was asked for, and the log ends at {end}: nothing is there yet"
+        raise OffsetOutOfRangeError(f"{partition}: {what}. Name an offset from {first} to {end}, or latest.")
     if inside != offset and fail_on_data_loss:
         raise data_loss(partition, f"offset {offset} was asked for, the log holds [{ends[0]}, {ends[1]})")
     return inside

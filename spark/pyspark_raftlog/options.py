@@ -1,8 +1,6 @@
 """What users write in `.option(...)`, checked once and turned into types.
 
-Names follow Spark's Kafka source, so that a Kafka user changes the format's name and the bootstrap. Spark lower-cases
-option names; messages show them as documented. An unknown name is an error: a misspelled `startingOffsets` that is
-silently ignored reads the wrong records.
+Names follow Spark's Kafka source, so that a Kafka user changes the format's name and the bootstrap (`names.py`).
 """
 
 from __future__ import annotations
@@ -11,8 +9,9 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
+from pyspark_raftlog.names import KNOWN_OPTIONS, SINK_OPTIONS, Given
 from pyspark_raftlog.parsing import (
     Position,
     PositionSpec,
@@ -36,7 +35,6 @@ from pyspark_raftlog.parsing import (
 from raftlog.errors import ConfigError
 from raftlog.model import Address, Isolation
 
-T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -114,36 +112,6 @@ def _positions(spec: PositionSpec) -> tuple[Position, ...]:
 
 
 RACK_VARIABLE = "RAFTLOG_CLIENT_RACK"
-_INSTEAD_OF = {"kafka.isolation.level": "isolation", "kafka.group.id": "groupId", "kafka.client.rack": "clientRack"}
-KNOWN_OPTIONS = (
-    "bootstrap",
-    "dial",
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingOffsetsByTimestamp",
-    "startingTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingOffsetsByTimestamp",
-    "endingTimestamp",
-    "failOnDataLoss",
-    "isolation",
-    "maxOffsetsPerTrigger",
-    "maxBytesPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "groupId",
-    "clientRack",
-    "minPartitions",
-    "maxPartitions",
-    "maxRecordsPerPartition",
-    "includeHeaders",
-    "timeoutMs",
-    "fetchBytes",
-    "pushDownPredicate",
-)
 
 
 def parse_options(raw: Mapping[str, str]) -> SourceOptions:
@@ -152,7 +120,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
     Raises:
         ConfigError: names the option, what was received and what is possible.
     """
-    given = Given(raw, KNOWN_OPTIONS)
+    given = Given(raw, KNOWN_OPTIONS, passed_over=SINK_OPTIONS)
     if given.has("maxTriggerDelay") and not given.has("minOffsetsPerTrigger"):
         raise ConfigError("maxTriggerDelay says how long minOffsetsPerTrigger may hold a batch back: set that one, too")
     return SourceOptions(
@@ -189,53 +157,12 @@ def _max_partitions(given: Given) -> int | None:
     return most
 
 
-class Given:
-    """The options as given, by lower-case name, after unknown names were refused."""
-
-    def __init__(self, raw: Mapping[str, str], known: tuple[str, ...], *, not_ours: tuple[str, ...] = ()) -> None:
-        foreign = {name.lower() for name in not_ours}
-        self._values = {name.lower(): str(value) for name, value in raw.items() if name.lower() not in foreign}
-        lowered = {name.lower() for name in known}
-        for name in sorted(self._values):
-            if name not in lowered:
-                raise ConfigError(_unknown(name, self._values[name], known))
-
-    def has(self, name: str) -> bool:
-        return name.lower() in self._values
-
-    def take(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """Return the parsed option, or `default` when it was not given."""
-        return self.required(name, parse) if self.has(name) else default
-
-    def required(self, name: str, parse: Callable[[str], T]) -> T:
-        if not self.has(name):
-            raise ConfigError(f"option {name!r} is required, for example .option({name!r}, 'http://127.0.0.1:9400')")
-        text = self._values[name.lower()]
-        try:
-            return parse(text)
-        except ValueError as reason:
-            raise ConfigError(f"option {name!r}: {reason}; received {text[:200]!r}") from None
-
-
-def _unknown(name: str, value: str, known: tuple[str, ...]) -> str:
-    if name == "kafka.bootstrap.servers":
-        return (
-            f"option 'kafka.bootstrap.servers' is Kafka's: use .option('bootstrap', 'http://HOST:PORT'); got {value!r}"
-        )
-    listed = ", ".join(known)
-    if name in _INSTEAD_OF and _INSTEAD_OF[name] in known:
-        return f"option {name!r} is Kafka's: use .option({_INSTEAD_OF[name]!r}, {value!r})"
-    if name.startswith("kafka."):
-        return f"option {name!r} sets a Kafka client, which raftlog does not use; known options are {listed}"
-    if name == "path":
-        return f"load() takes no path, received {value!r}: name topics by .option('subscribe', ...)"
-    return f"unknown option {name!r}; known options are {listed}"
-
-
 def _subscription(given: Given) -> Subscription:
     names = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(names) != 1:
         found = " and ".join(names) or "none"
+        if given.has("topic") and not names:
+            found = "only topic, which says where to write"
         raise ConfigError(f"exactly one of subscribe, subscribePattern and assign is required; received {found}")
     parse: dict[str, Callable[[str], Subscription]] = {
         "subscribe": parse_subscribe,

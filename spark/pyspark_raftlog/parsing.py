@@ -10,6 +10,13 @@ from urllib.parse import urlsplit
 
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 
+_COMPRESSIONS: dict[str, Literal["lz4", "zstd"] | None] = {
+    "none": None,
+    "uncompressed": None,
+    "lz4": "lz4",
+    "zstd": "zstd",
+}
+
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?")
@@ -228,3 +235,10 @@ def parse_name(text: str) -> str:
     if not text.strip():
         raise ValueError("expected a name")
     return text.strip()
+
+
+def parse_compression(text: str) -> Literal["lz4", "zstd"] | None:
+    """Read the name of a compression."""
+    if text.strip().lower() not in _COMPRESSIONS:
+        raise ValueError("expected none, lz4 or zstd")
+    return _COMPRESSIONS[text.strip().lower()]

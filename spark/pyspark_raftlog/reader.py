@@ -14,12 +14,13 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog import offsets
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.edge import plain_errors
 from pyspark_raftlog.fetch import read_range
 from pyspark_raftlog.offsets import LogEnds, OffsetRange, Positions
 from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.parsing import Assign, AtTime, Position, Subscribe, SubscribePattern
 from pyspark_raftlog.pushdown import ANYTHING, Pruning, Wanted, prune
-from pyspark_raftlog.schema import check_projection
+from pyspark_raftlog.schema import check_projection, needed_columns
 from raftlog.errors import ConfigError, NotFoundError, RetriableError
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire.metadata import TopicInfo
@@ -52,7 +53,16 @@ class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untype
         if options.push_down_predicate:
             self.pushFilters = PushFilters(self)
             """An attribute and not a method: see `PushFilters`."""
+        if plans_are_of_scans():
+            self.pruneColumns = self._prune_columns
 
+    def _prune_columns(self, required: object) -> StructType:
+        """Build only the columns that the query needs; what is returned may be more."""
+        if isinstance(required, StructType):
+            self._schema = needed_columns(self._schema, required)
+        return self._schema
+
+    @plain_errors()
     def partitions(self) -> list[RangePartition]:
         loop = background()
         topics, ranges = loop.run(plan_batch(loop.cluster(self._options), self._options, self.pruning))
@@ -61,7 +71,18 @@ class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untype
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark plans one partition of its own (without a range) where we return none.
         if isinstance(partition, RangePartition):
-            yield from read_task(self._options, partition, self._schema, times=self.pruning.timestamp_us)
+            with plain_errors():
+                yield from read_task(self._options, partition, self._schema, times=self.pruning.timestamp_us)
+
+
+def plans_are_of_scans() -> bool:
+    """Tell whether this Spark tells readers which columns a query needs, and keeps what follows to that query.
+
+    Spark 4.3 does neither: `pruneColumns` is a proposal (SPARK-51713), and a plan belongs to a frame with all of its
+    queries, so a column that one of them does not need would be missing in the next. The Spark that has `pushLimit`
+    (SPARK-58551) keeps a plan for each scan.
+    """
+    return all(hasattr(DataSourceReader, name) for name in ("pruneColumns", "pushLimit"))
 
 
 class PushFilters:

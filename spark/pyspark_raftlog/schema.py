@@ -66,6 +66,16 @@ def check_projection(schema: StructType) -> None:
             raise ConfigError(f"column {item.name!r} is {real}, not {asked}; read it as it is and cast it in Spark")
 
 
+def needed_columns(schema: StructType, required: StructType) -> StructType:
+    """Return those columns of `schema` that are required, as they are there; at least one, to count rows by."""
+    names = {name.lower() for name in required.names}
+    kept = [item for item in schema.fields if item.name.lower() in names]
+    narrowest = sorted(
+        schema.fields, key=lambda item: (item.name.lower() != "partition", item.name.lower() != "offset")
+    )
+    return StructType(kept or narrowest[:1])
+
+
 def _same_type(asked: DataType, expected: DataType) -> bool:
     return cast("bool", asked.simpleString() == expected.simpleString())
 

@@ -10,25 +10,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from pyspark_raftlog.options import ConnectionOptions, Given
-from pyspark_raftlog.parsing import parse_bootstrap, parse_count, parse_dial
+from pyspark_raftlog.names import KNOWN_OPTIONS, SINK_OPTIONS, Given
+from pyspark_raftlog.options import ConnectionOptions
+from pyspark_raftlog.parsing import (
+    parse_assign,
+    parse_bootstrap,
+    parse_compression,
+    parse_count,
+    parse_dial,
+    parse_size,
+    parse_subscribe,
+)
 from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
 from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
+from raftlog.record.model import Compression
 from raftlog.record.partitioner import partition_for_key
 from raftlog.wire.transactions import SET_SEPARATOR
 
 BATCH_BYTES = 512 << 10
-"""How large a record batch may grow; a single larger record goes alone."""
-SINK_OPTIONS = (
-    "bootstrap",
-    "dial",
-    "topic",
-    "guarantee",
-    "transactionalId",
-    "transactionTimeoutMs",
-    "timeoutMs",
-)
+"""How large a record batch may grow, before it is compressed; a single larger record goes alone."""
 _MAX_ID_BYTES = 220
 """A broker takes 249, of which the names of tasks' attempts need some."""
 Guarantee: TypeAlias = Literal["exactly-once", "at-least-once"]
@@ -39,6 +40,8 @@ SINK_COLUMNS = {
     "topic": ("string",),
     "partition": ("int",),
 }
+LOG_COLUMNS = ("offset", "timestamp", "timestampType")
+"""What the log says of a record that is stored."""
 Routed: TypeAlias = tuple[TopicPartition, pa.RecordBatch]
 
 
@@ -48,11 +51,17 @@ class SinkOptions(ConnectionOptions):
 
     topic: str | None = None
     """Beats the column `topic`."""
+    table: tuple[str, ...] = ()
+    """The topics of the table, or the view, that is written to; empty: any topic."""
+    is_table: bool = False
+    """The rows have the columns of a source, of which some are the log's to fill in."""
     guarantee: Guarantee = "exactly-once"
     transactional_id: str | None = None
     """None: a name of the query's own."""
     transaction_timeout_ms: int = 600_000
     """How long a job may take from its first row to its commit."""
+    compression: Compression | None = None
+    batch_bytes: int = BATCH_BYTES
 
     @property
     def batch_id(self) -> str | None:
@@ -80,7 +89,8 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
     """
     if overwrite:
         raise ConfigError("a topic cannot be overwritten: use mode('append'), or delete and create the topic")
-    given = Given(raw, SINK_OPTIONS, not_ours=("checkpointLocation",))  # Spark hands its own to the sink.
+    # Spark hands its own to the sink, and a table is also a source.
+    given = Given(raw, SINK_OPTIONS, passed_over=(*KNOWN_OPTIONS, "checkpointLocation"))
     guarantee: Guarantee = given.take("guarantee", _guarantee, "exactly-once")
     for name in ("transactionalId", "transactionTimeoutMs"):
         if guarantee == "at-least-once" and given.has(name):
@@ -91,11 +101,22 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
         topic=given.take("topic", str, None),
+        table=_table(given),
+        is_table=any(given.has(name) for name in ("subscribe", "subscribePattern", "assign")),
         guarantee=guarantee,
         transactional_id=given.take("transactionalId", _transactional_id, None),
         transaction_timeout_ms=given.take("transactionTimeoutMs", parse_count, 600_000),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
+        compression=given.take("compression", parse_compression, None),
+        batch_bytes=given.take("batchBytes", parse_size, BATCH_BYTES),
     )
+
+
+def _table(given: Given) -> tuple[str, ...]:
+    """Return the topics that a table reads: those, and no others, may be written to."""
+    if given.has("assign"):
+        return tuple(sorted({partition.topic for partition in given.required("assign", parse_assign).partitions}))
+    return given.required("subscribe", parse_subscribe).topics if given.has("subscribe") else ()
 
 
 def _guarantee(text: str) -> Guarantee:
@@ -120,6 +141,8 @@ def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, str]:
         ConfigError: `value` is missing, no topic is named, or a type does not fit.
     """
     columns: dict[str, str] = {}
+    if options.is_table:
+        columns = {name: name for name in LOG_COLUMNS if name in schema.names}
     for item in schema.fields:
         name, kind = item.name.lower(), item.dataType.simpleString()
         if name not in SINK_COLUMNS:
@@ -129,7 +152,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, str]:
         columns[name] = item.name
     if "value" not in columns:
         raise ConfigError(f"the sink needs a column 'value', received {', '.join(schema.names)}")
-    if options.topic is None and "topic" not in columns:
+    if options.topic is None and "topic" not in columns and len(options.table) != 1:
         raise ConfigError("no topic: set the option 'topic', or add a column 'topic'")
     return columns
 
@@ -143,24 +166,48 @@ class Router:
     partitions: Mapping[str, int]
     """How many partitions each topic has that was seen so far."""
     turn: int = 0
+    table: tuple[str, ...] = ()
+    """See `SinkOptions.table`."""
 
     def topics_of(self, rows: pa.RecordBatch) -> list[str]:
         """Return the topics that rows go to.
 
         Raises:
-            ConfigError: a row names none.
+            ConfigError: a row names none, or one that is not the table's, or sets a column that the log fills in.
         """
+        self._require_unset(rows)
         if self.topic is not None:
             return [self.topic]
-        topics = pc.unique(rows.column(self.columns["topic"])).to_pylist()
+        if "topic" not in self.columns:
+            return [self.table[0]]
+        topics = pc.unique(self._topic_column(rows)).to_pylist()
         if None in topics:
             raise ConfigError("column 'topic' holds null, and the option 'topic' is not set")
+        if self.table and (strangers := sorted(set(topics) - set(self.table))):
+            raise ConfigError(
+                f"column 'topic' holds {strangers[0]!r}, and this table is of {', '.join(self.table)}: leave the "
+                "column out, name one of these, or write to a table of that topic"
+            )
         return sorted(topics)
+
+    def _require_unset(self, rows: pa.RecordBatch) -> None:
+        """Refuse rows of a table that hold what would be lost; so has, by `SELECT *`, each row of another topic."""
+        if found := [name for name in LOG_COLUMNS if name in self.columns and rows.column(name).null_count < len(rows)]:
+            raise ConfigError(
+                f"column {found[0]!r} is filled in by the log: leave it out of INSERT, and name the columns that you "
+                "have, for example flights (key, value)"
+            )
+
+    def _topic_column(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return where each row goes; in a table of one topic, null means that one."""
+        column = rows.column(self.columns["topic"])
+        return column.fill_null(self.table[0]) if len(self.table) == 1 and column.null_count else column
 
     def route(self, rows: pa.RecordBatch, *, now_us: int) -> Iterator[Routed]:
         """Yield the rows of each partition, in order, by the log's own schema."""
-        for topic in self.topics_of(rows):
-            mine = rows if self.topic is not None else rows.filter(pc.equal(rows.column(self.columns["topic"]), topic))
+        topics = self.topics_of(rows)
+        for topic in topics:
+            mine = rows if len(topics) == 1 else rows.filter(pc.equal(self._topic_column(rows), topic))
             targets = self._partitions_of(mine, topic)
             records = self._records(mine, now_us)
             for number in pc.unique(targets).to_pylist():
@@ -168,11 +215,14 @@ class Router:
 
     def _partitions_of(self, rows: pa.RecordBatch, topic: str) -> pa.Array:
         count = self.partitions[topic]
-        if "partition" in self.columns:
-            targets = rows.column(self.columns["partition"])
-            if targets.null_count or pc.min(targets).as_py() < 0 or pc.max(targets).as_py() >= count:
-                raise ConfigError(f"column 'partition' must hold 0 to {count - 1} for topic {topic!r}, without nulls")
-            return targets
+        if "partition" not in self.columns:
+            return self._by_key(rows, count)
+        targets = rows.column(self.columns["partition"])
+        if targets.null_count < len(targets) and not 0 <= pc.min(targets).as_py() <= pc.max(targets).as_py() < count:
+            raise ConfigError(f"column 'partition' must hold 0 to {count - 1} for topic {topic!r}, or null: by the key")
+        return pc.coalesce(targets, self._by_key(rows, count)) if targets.null_count else targets
+
+    def _by_key(self, rows: pa.RecordBatch, count: int) -> pa.Array:
         self.turn += 1
         keyless = pa.scalar(self.turn % count, pa.int32())
         if "key" not in self.columns:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from pyspark_raftlog.edge import plain_errors
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceArrowWriter,
@@ -29,31 +31,53 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         return "raftlog"
 
     def schema(self) -> StructType:
+        from pyspark_raftlog import tables
         from pyspark_raftlog.options import parse_options
         from pyspark_raftlog.schema import source_schema
 
-        return source_schema(include_headers=parse_options(self.options).include_headers)
+        with plain_errors():
+            if not tables.is_creation(self.options):
+                return source_schema(include_headers=parse_options(self.options).include_headers)
+            from pyspark_raftlog.sink import parse_sink_options
+
+            options = tables.created_with(self.options)
+            parse_sink_options(options, overwrite=False)  # A mistake is said now, and not by the first INSERT.
+            return tables.remember(source_schema(include_headers=parse_options(options).include_headers), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from pyspark_raftlog.options import parse_options
         from pyspark_raftlog.reader import RaftlogReader
+        from pyspark_raftlog.tables import recall
 
-        return RaftlogReader(parse_options(self.options).for_batch(), schema)
+        with plain_errors():
+            return RaftlogReader(parse_options(recall(self.options, schema)).for_batch(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from pyspark_raftlog.options import parse_options
-        from pyspark_raftlog.stream import RaftlogStreamReader
+        from pyspark_raftlog.stream import RaftlogStreamReader, RefusedStream
+        from pyspark_raftlog.tables import recall
+        from raftlog.errors import RaftlogError
 
-        return RaftlogStreamReader(parse_options(self.options).for_stream(), schema)
+        try:
+            return RaftlogStreamReader(parse_options(recall(self.options, schema)).for_stream(), schema)
+        except RaftlogError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from pyspark_raftlog.sink import parse_sink_options
+        from pyspark_raftlog.tables import recall
         from pyspark_raftlog.writer import RaftlogWriter
 
-        return RaftlogWriter(parse_sink_options(self.options, overwrite=overwrite), schema)
+        with plain_errors():
+            options = recall(self.options, schema, writing=True)
+            return RaftlogWriter(parse_sink_options(options, overwrite=overwrite), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from pyspark_raftlog.sink import parse_sink_options
+        from pyspark_raftlog.tables import require_options
         from pyspark_raftlog.writer import RaftlogStreamWriter
 
-        return RaftlogStreamWriter(parse_sink_options(self.options, overwrite=overwrite), schema)
+        with plain_errors():
+            # Not the schema's: the columns of a stream may be those of the table that it reads, not that it goes to.
+            require_options(self.options)
+            return RaftlogStreamWriter(parse_sink_options(self.options, overwrite=overwrite), schema)

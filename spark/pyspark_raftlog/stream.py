@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog.admission import NO_LIMIT, Admission
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.edge import plain_errors
 from pyspark_raftlog.offsets import (
     JsonPositions,
     LogEnds,
@@ -55,6 +56,7 @@ from pyspark_raftlog.reader import (
     resolve_starting,
 )
 from pyspark_raftlog.schema import check_projection
+from raftlog.errors import RaftlogError
 from raftlog.model import TopicPartition
 
 IDLE_WAIT_MS = 500
@@ -79,6 +81,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._admission = Admission(options)
         self._progress = GroupProgress(options)
 
+    @plain_errors()
     def initialOffset(self) -> JsonPositions:
         loop = background()
         return encode_positions(loop.run(self._initial(loop.cluster(self._options))), self._topic_ids)
@@ -92,6 +95,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available_now = True
 
+    @plain_errors()
     def latestOffset(self, start: JsonPositions, limit: ReadLimit) -> JsonPositions:
         """Return where the next batch ends. Everything before `start` is processed."""
         loop = background()
@@ -107,6 +111,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Return how far each log can be read: Spark shows it in the query's progress, see `pyspark_raftlog.lag`."""
         return encode_positions(self._latest) if self._latest else None
 
+    @plain_errors()
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
         # By the ids of the position: a batch that is planned again reads the topics that it was planned for.
         before, ids = decode_topic_ids(start), decode_topic_ids(end)
@@ -115,7 +120,8 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return read_task(self._options, partition, self._schema)
+        with plain_errors():
+            yield from read_task(self._options, partition, self._schema)
 
     def commit(self, end: JsonPositions) -> None:
         """Do nothing: the checkpoint is the only position."""
@@ -188,6 +194,32 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
                 raise data_loss(partition, problem)
             _log.warning("%s: %s", partition, problem)
         return ends
+
+
+class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped here
+    """A stream whose options are wrong: says so when Spark asks where it begins.
+
+    Spark 4.3 loses an error that is raised earlier, while the reader is made, behind one of its own: it stops the
+    reader that there is not. It asks for the limit first, which has to be answered.
+    """
+
+    def __init__(self, error: RaftlogError) -> None:
+        self._error = error
+
+    @plain_errors()
+    def initialOffset(self) -> JsonPositions:
+        raise self._error
+
+    @plain_errors()
+    def latestOffset(self, start: JsonPositions, limit: ReadLimit) -> JsonPositions:  # noqa: ARG002 -- Spark's names
+        raise self._error
+
+    @plain_errors()
+    def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:  # noqa: ARG002 -- as above
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 -- as above
+        raise self._error
 
 
 def _reach(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positions:

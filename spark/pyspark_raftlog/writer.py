@@ -21,6 +21,7 @@ from pyspark_raftlog import commits
 from pyspark_raftlog.background import BackgroundLoop, background
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.commits import Work, Written, batch_work, micro_batch_work, this_attempt
+from pyspark_raftlog.edge import plain_errors
 from pyspark_raftlog.sink import Router, SinkOptions, cut, sink_columns
 from raftlog.model import MAX_SEQUENCE, TopicPartition
 from raftlog.record.arrow import build_batch_from_arrow
@@ -38,15 +39,18 @@ class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is u
         self._columns = sink_columns(schema, options)
         self._work = batch_work(options.batch_id) if options.guarantee == "exactly-once" else None
 
+    @plain_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         work = self._work
         if work is not None and self._options.batch_id is not None:
             work = micro_batch_work(self._options.batch_id) or work
         return write_rows(self._options, self._columns, iterator, work, this_attempt())
 
+    @plain_errors()
     def commit(self, messages: Sequence[Written | None]) -> None:
         _commit(self._options, messages)
 
+    @plain_errors()
     def abort(self, messages: Sequence[Written | None]) -> None:
         _abort(self._options, messages, self._work)
 
@@ -58,6 +62,7 @@ class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # 
         self._options = options
         self._columns = sink_columns(schema, options)
 
+    @plain_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         work = None
         if self._options.guarantee == "exactly-once":
@@ -66,9 +71,11 @@ class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # 
                 raise RuntimeError("Spark did not say which micro-batch this is: set guarantee to at-least-once")
         return write_rows(self._options, self._columns, iterator, work, this_attempt())
 
+    @plain_errors()
     def commit(self, messages: Sequence[Written | None], batchId: int) -> None:  # noqa: ARG002, N803 -- Spark's names
         _commit(self._options, messages)
 
+    @plain_errors()
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:  # noqa: ARG002, N803 -- Spark's names
         _abort(self._options, messages, None)
 
@@ -137,8 +144,9 @@ def _begin(
         producer = loop.run(commits.begin(cluster, member_id, timeout_ms=options.transaction_timeout_ms))
     partitions: dict[str, int] = {}
     # Tasks take turns from different partitions on, so that small writes spread too. The last bit of ids is no number.
-    router = Router(columns, options.topic, partitions, turn=producer.producer_id >> 1)
-    return WriteAttempt(cluster, producer, router, partitions=partitions)
+    turn = producer.producer_id >> 1
+    router = Router(columns, options.topic, partitions, turn=turn, table=options.table)
+    return WriteAttempt(cluster, producer, router, options, partitions=partitions)
 
 
 @dataclass
@@ -149,6 +157,7 @@ class WriteAttempt:
     producer: SetMember
     """Without a transactional id: what it writes counts at once."""
     router: Router
+    options: SinkOptions
     topic_ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
@@ -169,7 +178,8 @@ class WriteAttempt:
         """Cut rows into numbered record batches by partition."""
         ready: dict[TopicPartition, list[bytearray]] = {}
         for partition, records in self.router.route(rows, now_us=now_us):
-            ready[partition] = [self._numbered(partition, piece) for piece in cut(records)]
+            pieces = cut(records, self.options.batch_bytes)
+            ready[partition] = [self._numbered(partition, piece) for piece in pieces]
         return ready
 
     def _numbered(self, partition: TopicPartition, records: pa.RecordBatch) -> bytearray:
@@ -180,6 +190,7 @@ class WriteAttempt:
             producer_id=self.producer.producer_id,
             producer_epoch=self.producer.producer_epoch,
             base_sequence=sequence,
+            compression=self.options.compression,
             transactional=bool(self.producer.transactional_id),
         )
 

@@ -58,13 +58,22 @@ def test_a_starting_time_after_every_record_is_an_error_unless_asked_otherwise()
     assert starting_offsets({A0: AtTime(1_000)}, ends, {A0: None}, without_match="latest") == {A0: 20}
 
 
-@pytest.mark.parametrize(("offset", "inside"), [(4, 5), (5, 5), (20, 20), (21, 20)])
-def test_an_offset_outside_of_the_log_is_a_loss(offset, inside):
+@pytest.mark.parametrize(
+    ("offset", "inside", "message"),
+    [
+        (4, 5, r"a-0: offset 4 was asked for, the log holds \[5, 20\).* failOnDataLoss"),
+        (5, 5, None),
+        (20, 20, None),
+        (21, 20, "a-0: offset 21 was asked for, and the log ends at 20.* an offset from 5 to 20, or latest"),
+    ],
+)
+def test_an_offset_before_the_log_is_a_loss_and_one_beyond_its_end_a_mistake(offset, inside, message):
     ends = LogEnds(5, 20)
     assert require_readable(A0, offset, ends, fail_on_data_loss=False) == inside
-    if offset != inside:
-        with pytest.raises(OffsetOutOfRangeError, match=rf"a-0: offset {offset} .* \[5, 20\).* failOnDataLoss"):
+    if message is not None:
+        with pytest.raises(OffsetOutOfRangeError, match=message) as raised:
             require_readable(A0, offset, ends, fail_on_data_loss=True)
+        assert ("failOnDataLoss" in raised.value.message) is (offset < inside)
 
 
 def test_ranges_skip_what_is_empty_and_begin_new_partitions_at_zero():

@@ -112,8 +112,14 @@ def test_options_travel_to_executors():
         ({"minOffsetsPerTrigger": "9", "maxTriggerDelay": "soon"}, "such as 15m, 30s"),
         ({"maxTriggerDelay": "1m"}, "set that one, too"),
         ({"groupId": " "}, "expected a name"),
-        ({"path": "flights"}, "load\\(\\) takes no path"),
-        ({"startingOfsets": "latest"}, "unknown option 'startingofsets'; known options are bootstrap, .*"),
+        ({"path": "flights"}, "topics have no path, received 'flights': name topics by"),
+        (
+            {"startingOfsets": "latest"},
+            r"'startingofsets' \(did you mean startingOffsets\?\); known options are bootstrap, .*",
+        ),
+        ({"kafka.linger.ms": "5"}, "there is nothing to set here: a task's rows are at hand.*; leave it out"),
+        ({"acks": "1"}, "every in-sync replica has it, always; leave it out"),
+        ({"fetchBytes": "1m", "fetch.max.bytes": "2m"}, "'fetchBytes' is said twice, by 'fetchBytes' too: say it once"),
     ],
 )
 def test_mistakes_are_answered_with_what_is_possible(given, message):

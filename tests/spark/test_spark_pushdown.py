@@ -21,12 +21,13 @@ from pyspark.sql.datasource import (
     Not,
     StringStartsWith,
 )
+from pyspark.sql.types import StructType
 
 from pyspark_raftlog.offsets import OffsetRange
 from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.pushdown import Pruning, prune
 from pyspark_raftlog.reader import RaftlogReader
-from pyspark_raftlog.schema import source_schema
+from pyspark_raftlog.schema import needed_columns, source_schema
 from raftlog.model import TopicPartition
 from raftlog.wire import paths
 
@@ -187,3 +188,37 @@ def test_what_cannot_pass_is_not_fetched(spark, flights):
     finally:
         spark.conf.unset(PUSHDOWN)
     assert flights.requests.count(paths.FETCH) == 1
+
+
+def test_no_columns_are_pushed_down_in_a_spark_whose_plans_are_of_frames():
+    """Once this fails, Spark has the API: run `python -m benchmarks.spark`, and read `plans_are_of_scans` again."""
+    reader = RaftlogReader(parse_options({"bootstrap": "h:1", "subscribe": "t"}), source_schema(include_headers=False))
+
+    assert not hasattr(DataSourceReader, "pruneColumns")
+    assert not hasattr(reader, "pruneColumns")
+
+
+def test_columns_are_pushed_down_where_spark_asks_for_them(monkeypatch):
+    for name in ("pruneColumns", "pushLimit"):
+        monkeypatch.setattr(DataSourceReader, name, lambda *_: None, raising=False)
+    whole = source_schema(include_headers=False)
+    reader = RaftlogReader(parse_options({"bootstrap": "h:1", "subscribe": "t"}), whole)
+
+    assert reader.pruneColumns("another form of the question") == whole
+    assert reader.pruneColumns(StructType([whole["value"], whole["offset"]])).names == ["value", "offset"]
+    assert pickle.loads(pickle.dumps(reader))._schema.names == ["value", "offset"]
+
+
+def test_what_spark_asked_for_before_is_not_pushed_down_where_plans_are_of_frames(monkeypatch):
+    monkeypatch.setattr(DataSourceReader, "pruneColumns", lambda *_: None, raising=False)
+    reader = RaftlogReader(parse_options({"bootstrap": "h:1", "subscribe": "t"}), source_schema(include_headers=False))
+
+    assert "pruneColumns" not in vars(reader)
+
+
+def test_rows_without_columns_are_counted_by_the_narrowest():
+    schema = source_schema(include_headers=False)
+
+    assert needed_columns(schema, StructType()).names == ["partition"]
+    assert needed_columns(StructType([schema["value"]]), StructType()).names == ["value"]
+    assert needed_columns(schema, StructType([schema["timestampType"]])).names == ["timestampType"]

@@ -14,6 +14,7 @@ from pyspark_raftlog.sink import Router, SinkOptions, cut, parse_sink_options, s
 from pyspark_raftlog.writer import write_rows
 from raftlog.errors import ConfigError, NotFoundError
 from raftlog.model import Address
+from raftlog.record.batch import ATTRIBUTE_COMPRESSION, parse_header
 from raftlog.record.partitioner import partition_for_key
 
 OPTIONS = SinkOptions(bootstrap=(Address("h", 1),), topic="t")
@@ -43,8 +44,56 @@ def options(log: FakeLog, **given: str) -> SinkOptions:
 def test_a_topic_is_never_overwritten():
     with pytest.raises(ConfigError, match="cannot be overwritten: use mode"):
         parse_sink_options({"bootstrap": "h:1"}, overwrite=True)
-    with pytest.raises(ConfigError, match="unknown option 'subscribe'; known options are bootstrap, dial, topic"):
-        parse_sink_options({"bootstrap": "h:1", "subscribe": "t"}, overwrite=False)
+
+
+def test_an_unknown_option_is_answered_with_the_sinks():
+    with pytest.raises(ConfigError, match="unknown option 'colour'; known options are bootstrap, dial, topic"):
+        parse_sink_options({"bootstrap": "h:1", "colour": "blue"}, overwrite=False)
+    with pytest.raises(ConfigError, match=r"unknown option 'compresion' \(did you mean compression\?\)"):
+        parse_sink_options({"bootstrap": "h:1", "compresion": "zstd"}, overwrite=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "compression", "batch_bytes"),
+    [
+        ({}, None, 512 << 10),
+        ({"compression": "none"}, None, 512 << 10),
+        ({"compression.type": "ZSTD", "batch.size": "16384"}, "zstd", 16_384),
+        ({"COMPRESSION": "lz4", "batchBytes": "1m"}, "lz4", 1 << 20),
+    ],
+)
+def test_a_producers_settings_are_spelled_as_ours_or_as_kafkas(given, compression, batch_bytes):
+    parsed = parse_sink_options({"bootstrap": "h:1"} | given, overwrite=False)
+
+    assert (parsed.compression, parsed.batch_bytes) == (compression, batch_bytes)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"compression": "gzip"}, "expected none, lz4 or zstd; received 'gzip'"),
+        ({"kafka.compression.type": "zstd"}, r"use .option\('compression', 'zstd'\)"),
+        ({"kafka.bootstrap.servers": "h:9092"}, r"use .option\('bootstrap', 'http://HOST:PORT'\)"),
+        ({"compression": "lz4", "compression.type": "zstd"}, "'compression' is said twice"),
+        ({"retries": "3"}, "until timeoutMs is over; leave it out"),
+        ({"path": "/data"}, "topics have no path"),
+    ],
+)
+def test_other_settings_of_a_producer_are_answered(given, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_sink_options({"bootstrap": "h:1"} | given, overwrite=False)
+
+
+def test_rows_are_compressed_and_cut_as_the_options_say(log):
+    log.create("t")
+    given = {"topic": "t", "compression": "zstd", "batchBytes": "4k", "guarantee": "at-least-once"}
+
+    write_rows(options(log, **given), {"value": "value"}, iter([rows(value=[b"x" * 1000] * 20)]))
+
+    headers = [parse_header(batch) for batch in log.topics["t"][0].batches]
+    assert len(headers) >= 5
+    assert {header.attributes & ATTRIBUTE_COMPRESSION for header in headers} == {2}
+    assert [record.value for record in log.records("t")] == [b"x" * 1000] * 20
 
 
 def test_the_sink_takes_its_columns_by_name_and_ignores_others():
@@ -88,13 +137,49 @@ def test_rows_without_keys_take_turns():
     assert sorted(numbers) == [0, 0, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("partition", [-1, 3, None])
+@pytest.mark.parametrize("partition", [-1, 3])
 def test_a_partition_that_does_not_exist_is_refused(partition):
     router = Router({"value": "value", "partition": "partition"}, "t", {"t": 3})
     batch = pa.record_batch([pa.array([b"x"] * 2), pa.array([0, partition], pa.int32())], ["value", "partition"])
 
-    with pytest.raises(ConfigError, match="must hold 0 to 2 for topic 't', without nulls"):
+    with pytest.raises(ConfigError, match="must hold 0 to 2 for topic 't', or null: by the key"):
         list(router.route(batch, now_us=9))
+
+
+def test_a_partition_that_is_null_is_the_keys():
+    """As in Kafka's sink: an INSERT that names no partition fills the column with nulls."""
+    columns = {"value": "value", "key": "key", "partition": "partition"}
+    batch = pa.RecordBatch.from_pydict(
+        {"value": ["1", "2", "3"], "key": [b"a"] * 3, "partition": pa.array([None, None, 5], pa.int32())}
+    )
+    every_null = batch.slice(0, 2)
+
+    routed = dict(Router(columns, "t", {"t": 7}).route(batch, now_us=9))
+    assert sorted(partition.partition for partition in routed) == sorted({5, partition_for_key(b"a", 7)})
+    (only,) = [partition.partition for partition, _ in Router(columns, "t", {"t": 7}).route(every_null, now_us=9)]
+    assert only == partition_for_key(b"a", 7)
+
+
+def test_rows_of_a_table_go_to_its_topics_only():
+    router = Router({"value": "value", "topic": "topic"}, None, {"t": 1}, table=("t",))
+    own = pa.record_batch([pa.array([b"1", b"2"]), pa.array([None, "t"], pa.string())], ["value", "topic"])
+    others = pa.record_batch([pa.array([b"1"]), pa.array(["u"], pa.string())], ["value", "topic"])
+
+    assert router.topics_of(own) == ["t"]
+    assert sum(records.num_rows for _, records in router.route(own, now_us=9)) == 2
+    with pytest.raises(ConfigError, match="'topic' holds 'u', and this table is of t: leave the column out"):
+        router.topics_of(others)
+    with pytest.raises(ConfigError, match="holds null"):
+        Router({"value": "value", "topic": "topic"}, None, {}, table=("t", "u")).topics_of(own)
+
+
+def test_columns_that_the_log_fills_in_are_not_thrown_away_in_silence():
+    given = parse_sink_options({"bootstrap": "h:1", "subscribe": "t"}, overwrite=False)
+    columns = sink_columns(schema("value string, offset long"), given)
+    router = Router(columns, None, {"t": 1}, table=given.table)
+
+    with pytest.raises(ConfigError, match="column 'offset' is filled in by the log: leave it out of INSERT"):
+        router.topics_of(pa.RecordBatch.from_pydict({"value": ["1"], "offset": pa.array([7], pa.int64())}))
 
 
 def test_large_batches_are_cut():

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from pyspark_raftlog.lag import LagListener, lag
+from pyspark_raftlog.lag import LagListener, lag, readable
 from raftlog.model import TopicPartition
 
 pytestmark = pytest.mark.spark
@@ -141,6 +141,39 @@ def test_progress_tells_how_far_a_stream_is_behind(spark, events, start):
     assert first == (query.id, half)
     assert set(second[1].values()) == {0}
     assert [sum(lag(progress).values()) for progress in query.recentProgress if progress["numInputRows"]] == [20, 0]
+
+
+def test_a_progress_can_be_read_as_kafkas(events, start):
+    query = start(maxOffsetsPerTrigger=20)
+    query.awaitTermination()
+
+    first, second = [readable(progress)["sources"][0] for progress in query.recentProgress if progress["numInputRows"]]
+    assert first["description"] == "raftlog[events]"
+    assert first["startOffset"] is None
+    assert first["endOffset"] == second["startOffset"] == {"events": {"0": 15, "1": 5}}
+    assert first["latestOffset"] == second["endOffset"] == {"events": {"0": 30, "1": 10}}
+    assert first["metrics"] == {
+        "avgOffsetsBehindLatest": "10.0",
+        "maxOffsetsBehindLatest": "15",
+        "minOffsetsBehindLatest": "5",
+    }
+    assert set(second["metrics"].values()) == {"0", "0.0"}
+
+
+def test_what_spark_shows_of_a_python_source_is_sparks(events, start):
+    """Once this fails, Spark lets a source say more: `readable` may go, docs/spark/start.md too."""
+    query = start()
+    query.awaitTermination()
+
+    source = query.lastProgress["sources"][0]
+    assert "PythonMicroBatchStream" in source["description"]
+    assert not source["metrics"]
+
+
+def test_the_progress_of_other_sources_stays_as_it_is():
+    other = {"description": "RateStreamV2", "startOffset": 0, "endOffset": 4, "latestOffset": None}
+
+    assert readable({"name": "q", "sources": [other]}) == {"name": "q", "sources": [other]}
 
 
 def test_a_new_partition_is_read_from_its_beginning(events, start, seen):

@@ -1,0 +1,141 @@
+"""The names of options: the source's, the sink's, Kafka's spellings of them, and what is said of others.
+
+A table, or a view, is both a source and a sink, so each takes the other's options too, and passes them over. Spark
+lower-cases names; messages show them as documented. An unknown name is an error: a misspelled `startingOffsets` that is
+silently ignored reads the wrong records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from raftlog.errors import ConfigError
+
+T = TypeVar("T")
+KNOWN_OPTIONS = (
+    "bootstrap",
+    "dial",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "isolation",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "groupId",
+    "clientRack",
+    "minPartitions",
+    "maxPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "timeoutMs",
+    "fetchBytes",
+    "pushDownPredicate",
+)
+SINK_OPTIONS = (
+    "bootstrap",
+    "dial",
+    "topic",
+    "guarantee",
+    "transactionalId",
+    "transactionTimeoutMs",
+    "timeoutMs",
+    "compression",
+    "batchBytes",
+)
+ALIASES = {
+    "bootstrap.servers": "bootstrap",
+    "isolation.level": "isolation",
+    "group.id": "groupId",
+    "client.rack": "clientRack",
+    "fetch.max.bytes": "fetchBytes",
+    "compression.type": "compression",
+    "batch.size": "batchBytes",
+    "transactional.id": "transactionalId",
+    "transaction.timeout.ms": "transactionTimeoutMs",
+    "delivery.timeout.ms": "timeoutMs",
+}
+"""What a Kafka client calls an option of ours. In Spark's Kafka source and sink, `kafka.` stands before it."""
+_SETTLED = {
+    "acks": "a write is acknowledged when every in-sync replica has it, always",
+    "enable.idempotence": "a batch that is sent again is stored once, always",
+    "linger.ms": "a task's rows are at hand, there is nothing to wait for",
+    "retries": "what fails is sent again until timeoutMs is over",
+    "buffer.memory": "a task holds the rows that it sends and those that come next, no more",
+    "max.in.flight.requests.per.connection": "a partition's batches are sent in order, one after another",
+    "auto.offset.reset": "say startingOffsets",
+    "enable.auto.commit": "a stream's position is in Spark's checkpoint; groupId publishes it",
+}
+"""Settings of Kafka's clients that have no counterpart, because they are settled."""
+
+
+class Given:
+    """The options as given, by lower-case name, after unknown names were refused.
+
+    Args:
+        known: those that count here.
+        passed_over: those that may be there, and say nothing here.
+    """
+
+    def __init__(self, raw: Mapping[str, str], known: tuple[str, ...], *, passed_over: tuple[str, ...] = ()) -> None:
+        names = {name.lower(): name for name in (*passed_over, *known)}
+        self._values: dict[str, str] = {}
+        for written in sorted(raw):
+            meant = ALIASES.get(written.lower(), written).lower()
+            name = meant if meant in names else written.lower()
+            if name not in names:
+                raise ConfigError(_unknown(written.lower(), str(raw[written]), known, tuple(names.values())))
+            if self._values.setdefault(name, str(raw[written])) != str(raw[written]):
+                raise ConfigError(f"option {names[name]!r} is said twice, by {written!r} too: say it once")
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def take(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        """Return the parsed option, or `default` when it was not given."""
+        return self.required(name, parse) if self.has(name) else default
+
+    def required(self, name: str, parse: Callable[[str], T]) -> T:
+        if not self.has(name):
+            raise ConfigError(f"option {name!r} is required, for example .option({name!r}, 'http://127.0.0.1:9400')")
+        text = self._values[name.lower()]
+        try:
+            return parse(text)
+        except ValueError as reason:
+            raise ConfigError(f"option {name!r}: {reason}; received {text[:200]!r}") from None
+
+
+def _unknown(name: str, value: str, known: tuple[str, ...], taken: tuple[str, ...]) -> str:
+    plain = name.removeprefix("kafka.")
+    meant = ALIASES.get(plain)
+    if meant == "bootstrap":
+        return f"option {name!r} is Kafka's: use .option('bootstrap', 'http://HOST:PORT'); received {value!r}"
+    if meant in known:
+        return f"option {name!r} is Kafka's: use .option({meant!r}, {value!r})"
+    if plain in _SETTLED:
+        return f"option {name!r} is Kafka's, and there is nothing to set here: {_SETTLED[plain]}; leave it out"
+    listed = ", ".join(known)
+    if name.startswith("kafka."):
+        return f"option {name!r} sets a Kafka client, which raftlog does not use; known options are {listed}"
+    if name in ("path", "location"):
+        instead = "name topics by .option('subscribe', ...) to read, .option('topic', ...) to write"
+        return f"topics have no path, received {value!r}: {instead}"
+    return f"unknown option {name!r}{_nearest(name, taken)}; known options are {listed}"
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 -- only where something is wrong
+
+    lowered = {item.lower(): item for item in known}
+    found = get_close_matches(name, lowered, n=1)
+    return f" (did you mean {lowered[found[0]]}?)" if found else ""
