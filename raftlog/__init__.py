@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from raftlog.blocking.tables import read_arrow, read_pandas, scan_polars
     from raftlog.client import (
         Admin,
         Consumer,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from raftlog.record import Record
 
 _EXPORTS = {
+    "raftlog.blocking.tables": ("read_arrow", "read_pandas", "scan_polars"),
     "raftlog.client": (
         "Admin",
         "Consumer",
@@ -92,6 +94,9 @@ __all__ = [
     "TransactionAbortedError",
     "TransactionInDoubtError",
     "UnknownOutcomeError",
+    "read_arrow",
+    "read_pandas",
+    "scan_polars",
 ]
 
 

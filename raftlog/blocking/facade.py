@@ -15,15 +15,18 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar
 
 from raftlog import client
 from raftlog.errors import InvalidRequestError
 from raftlog.runtime import loop_factory
 
+if TYPE_CHECKING:
+    from raftlog.client.span_reader import SpanReader
+
 EXIT_S = 10.0
 """How long the program's end waits for a client, which bounds its own end by less (`close_timeout_ms`)."""
-C = TypeVar("C", bound="client.Producer | client.Consumer | client.Admin")
+C = TypeVar("C", bound="client.Producer | client.Consumer | client.Admin | SpanReader")
 P = ParamSpec("P")
 T = TypeVar("T")
 

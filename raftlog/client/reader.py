@@ -141,6 +141,19 @@ class PartitionReader:
         self.fetcher.counters.records += table.num_rows
         return table
 
+    def take_table(self, chunk: Chunk) -> pa.Table:
+        """Remove and return what one chunk holds, if it is sound; see `take`."""
+        try:
+            rows = chunk.arrow()
+        except CorruptBatchError as error:
+            self._fetch_anew(chunk, error)
+            return self._tables.joined([])
+        self.fetcher.chunks.popleft()
+        self._note(chunk)
+        table = self._tables.joined([] if rows is None else [self._tables.named(rows, chunk.partition)])
+        self.fetcher.counters.records += table.num_rows
+        return table
+
     def _fetch_anew(self, chunk: Chunk, error: CorruptBatchError, *, quietly: bool = False) -> None:
         """Go on at a chunk's damaged batch: if its broker had not checked it, it does now, and gives way if need be.
 

@@ -60,6 +60,7 @@ HEAVY = {"pyarrow", "numpy", "pandas", "pyspark", "pysyncobj", "click", "rich", 
 
 def test_clients_are_imported_without_what_they_need_only_when_they_are_used():
     assert not loaded_by("from raftlog import Admin, Consumer, Producer; import raftlog.blocking") & HEAVY
+    assert not loaded_by("from raftlog import read_arrow, read_pandas, scan_polars") & {*HEAVY, "polars"}
 
 
 @pytest.mark.parametrize("make", ["Consumer('http://127.0.0.1:1', 'topic')", "Producer('http://127.0.0.1:1')"])

@@ -1,0 +1,204 @@
+"""A topic, or a part of it, as one table: for notebooks and scripts, in one call.
+
+What is read ends where the topic ended at the call, so each of these returns. They run in a thread of their own, and so
+work where an event loop runs (Jupyter), too. All of what was asked for is returned, or an error says why not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raftlog.blocking.facade import Facade
+from raftlog.client.options import require_at_least
+from raftlog.client.span_reader import SpanReader
+from raftlog.client.spans import Bound, Selection, Span, selection
+from raftlog.errors import ConfigError
+from raftlog.model import Isolation, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_DEFAULT_BOOTSTRAP = "http://127.0.0.1:9400"
+
+
+def read_arrow(
+    topic: str,
+    *,
+    bootstrap: str | Sequence[str] | None = None,
+    partitions: Iterable[int] | None = None,
+    start: Bound = "earliest",
+    end: Bound = "latest",
+    columns: Sequence[str] | None = None,
+    max_records: int | None = None,
+    isolation: Isolation = "read_committed",
+    timeout_ms: int = 30_000,
+) -> pa.Table:
+    """Return the records of a topic as a pyarrow Table, by partition and offset.
+
+    Args:
+        bootstrap: URLs of one or more brokers; None: those of RAFTLOG_BOOTSTRAP, or http://127.0.0.1:9400.
+        partitions: only these; None: all that there are now.
+        start: `earliest`, `latest`, a datetime, a timedelta ago, an offset (where one partition is read), or offsets by
+            partition, such as `{0: 1500, 1: 1498}` (others from their first record).
+        end: the same; it is not part of what is read. A time ends each partition before its first record at or after
+            it.
+        columns: of topic, partition, offset, timestamp, key, value, headers; None: all.
+        max_records: stop after so many: the first ones by partition and offset.
+        isolation: `read_committed` leaves out what was aborted, and ends before transactions that are under way.
+        timeout_ms: how long no record may come while there are more.
+
+    Raises:
+        NotFoundError: there is no such topic or partition.
+        OffsetOutOfRangeError: an offset is not in the log, or records were deleted while they were read.
+        RetriableError: no broker answered in time.
+        ConfigError: an argument is wrong.
+    """
+    wanted = selection(topic, partitions, start, end, isolation)
+    names = _checked_columns(columns)
+    if max_records is not None:
+        require_at_least(0, max_records=max_records)
+    # One partition after another, if only the first records are wanted: the others need not be asked for.
+    with _Tables(bootstrap, wanted, timeout_ms, at_once=256 if max_records is None else 1) as tables:
+        return tables.read(tables.plan(wanted), names, max_records)
+
+
+def read_pandas(topic: str, **options: Any) -> pd.DataFrame:
+    """Return the records of a topic as a pandas DataFrame; takes the options of `read_arrow`. Bytes stay bytes.
+
+    Raises:
+        ModuleNotFoundError: pandas is not installed.
+    """
+    _require("pandas", "read_pandas")
+    return read_arrow(topic, **options).to_pandas()
+
+
+def scan_polars(
+    topic: str,
+    *,
+    bootstrap: str | Sequence[str] | None = None,
+    partitions: Iterable[int] | None = None,
+    start: Bound = "earliest",
+    end: Bound = "latest",
+    isolation: Isolation = "read_committed",
+    timeout_ms: int = 30_000,
+) -> pl.LazyFrame:
+    """Return a polars LazyFrame over the records of a topic; takes what `read_arrow` does.
+
+    Where it begins and ends is fixed now, so each `collect` sees the same records. They are read batch by batch, as
+    polars asks for them, by partition and offset; columns that a query does not use are dropped at once, rows that it
+    filters out batch by batch.
+
+    Raises:
+        ModuleNotFoundError: polars is not installed.
+        RaftlogError: as `read_arrow`; what happens while a query runs is raised by `collect`.
+    """
+    polars = _require("polars", "scan_polars")
+    from polars.io.plugins import register_io_source  # noqa: PLC0415  (only now is it known to be there)
+
+    wanted = selection(topic, partitions, start, end, isolation)
+    with _Tables(bootstrap, wanted, timeout_ms) as tables:
+        spans = tables.plan(wanted)
+
+    def source(
+        names: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        projected = list(COLUMNS) if names is None else names
+        needed = [*projected, *(() if predicate is None else predicate.meta.root_names())]
+        with _Tables(bootstrap, wanted, timeout_ms, at_once=1) as reading:
+            for table in reading.each(spans, n_rows):
+                for rows in _in_batches(table.select(list(dict.fromkeys(needed))), batch_size):
+                    frame = polars.from_arrow(rows)
+                    yield (frame if predicate is None else frame.filter(predicate)).select(projected)
+
+    return register_io_source(source, schema=_polars_schema(polars), is_pure=True)
+
+
+class _Tables(Facade[SpanReader]):
+    """One reading of one topic, or the planning of some."""
+
+    def __init__(
+        self, bootstrap: str | Sequence[str] | None, wanted: Selection, timeout_ms: int, *, at_once: int = 256
+    ) -> None:
+        where = os.environ.get("RAFTLOG_BOOTSTRAP") or _DEFAULT_BOOTSTRAP if bootstrap is None else bootstrap
+        super().__init__(SpanReader, where, isolation=wanted.isolation, timeout_ms=timeout_ms, at_once=at_once)
+
+    def plan(self, wanted: Selection) -> list[Span]:
+        return self._run(self._client.plan, wanted)
+
+    def parts(self, spans: Sequence[Span]) -> Iterator[tuple[TopicPartition, pa.Table, Offset]]:
+        """Yield tables of single partitions as they come."""
+        self._run(self._client.begin, spans)
+        while (part := self._run(self._client.next)) is not None:
+            yield part
+
+    def each(self, spans: Sequence[Span], max_records: int | None) -> Iterator[pa.Table]:
+        """Yield tables as they come, of at most `max_records` rows altogether."""
+        left = max_records
+        for _, table, _ in self.parts(spans) if left != 0 else ():
+            taken = table if left is None else table.slice(0, left)
+            yield taken
+            if left is not None and (left := left - taken.num_rows) == 0:
+                return
+
+    def read(self, spans: Sequence[Span], names: Sequence[str], max_records: int | None) -> pa.Table:
+        """Return everything as one table, by partition and offset."""
+        import pyarrow as pa  # noqa: PLC0415  (the module is imported without it)
+
+        from raftlog.record.tables import TABLE_SCHEMA  # noqa: PLC0415
+
+        found: dict[int, list[pa.Table]] = {span.partition.partition: [] for span in spans}
+        for table in self.each(spans, max_records):
+            if table.num_rows:
+                kept = table.select(names) if "value" in names else _copied(table.select(names))
+                found[table.column("partition")[0].as_py()].append(kept)
+        tables = [table for number in sorted(found) for table in found[number]]
+        return pa.concat_tables(tables) if tables else TABLE_SCHEMA.empty_table().select(names)
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    """Return a table with bytes of its own: columns of a batch keep all of it in memory, values too."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = [pa.concat_arrays([*column.chunks, column.slice(0, 0).combine_chunks()]) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _in_batches(table: pa.Table, batch_size: int | None) -> Iterator[pa.Table]:
+    step = batch_size or max(1, table.num_rows)
+    for begin in range(0, table.num_rows, step):
+        yield table.slice(begin, step)
+
+
+def _checked_columns(columns: Sequence[str] | None) -> list[str]:
+    names = list(COLUMNS) if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise ConfigError(f"columns: there are {', '.join(COLUMNS)}; received {unknown[0]!r}")
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"columns: expected at least one, each once, received {columns!r}")
+    return names
+
+
+def _polars_schema(polars: Any) -> dict[str, Any]:
+    headers = polars.List(polars.Struct({"key": polars.String, "value": polars.Binary}))
+    types = (
+        polars.String, polars.Int32, polars.Int64, polars.Datetime("us", "UTC"), polars.Binary, polars.Binary, headers,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, types, strict=True))
+
+
+def _require(package: str, function: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise ModuleNotFoundError(
+            f"raftlog.{function} needs {package}, which is not installed; install it with: pip install {package}",
+            name=package,
+        ) from None

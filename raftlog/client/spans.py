@@ -1,0 +1,139 @@
+"""Which part of a topic is read once, from an end to an end: both are known before the first record is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias, get_args
+
+from raftlog.client.arguments import is_whole, partitions_option, require_topic_name
+from raftlog.client.connection import Connection
+from raftlog.client.starts import Start, ask_offset
+from raftlog.errors import ConfigError, NotFoundError, OffsetOutOfRangeError
+from raftlog.model import Isolation, Offset, TopicPartition
+
+Bound: TypeAlias = Literal["earliest", "latest"] | datetime | timedelta | Offset | Mapping[int, Offset]
+"""An end of the log, a time (a timedelta is so long ago), an offset of the only partition, or offsets by partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The offsets `start` to `end` (exclusive) of one partition."""
+
+    partition: TopicPartition
+    start: Offset
+    end: Offset
+    log_start: Offset
+    """The first offset that there was when this was asked."""
+    topic_id: str
+    """In a topic that is recreated under the same name, offsets mean something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to read of a topic.
+
+    Raises:
+        TypeError, ConfigError: it cannot be read so.
+    """
+
+    topic: str
+    partitions: tuple[int, ...] | None = None
+    """None: all."""
+    start: Bound = "earliest"
+    end: Bound = "latest"
+    isolation: Isolation = "read_committed"
+
+    def __post_init__(self) -> None:
+        require_topic_name(self.topic)
+        if self.isolation not in get_args(Isolation):
+            raise ConfigError(f"isolation: expected read_committed or read_uncommitted, received {self.isolation!r}")
+        _require_bound("start", self.start)
+        _require_bound("end", self.end)
+
+
+def selection(
+    topic: str, partitions: Iterable[int] | None, start: Bound, end: Bound, isolation: Isolation
+) -> Selection:
+    """Return what an application has asked for, checked."""
+    chosen = None if partitions is None else tuple(dict.fromkeys(partitions_option(partitions)))
+    return Selection(topic, chosen, start, end, isolation)
+
+
+async def spans_of(connection: Connection, wanted: Selection) -> list[Span]:
+    """Ask the partitions' leaders where a selection begins and ends now.
+
+    Raises:
+        NotFoundError: there is no such topic or partition.
+        ConfigError: an offset alone does not say of which partition.
+        OffsetOutOfRangeError: an offset that was named is not in the log.
+    """
+    info = await connection.topic(wanted.topic)
+    count = len(info.partitions)
+    numbers = range(count) if wanted.partitions is None else wanted.partitions
+    if outside := [number for number in numbers if number >= count]:
+        raise NotFoundError(f"topic {wanted.topic!r} has partitions 0 to {count - 1}, received {outside[0]}")
+    for name, bound in (("start", wanted.start), ("end", wanted.end)):
+        _require_fits(name, bound, wanted.topic, numbers)
+    places = [TopicPartition(wanted.topic, number) for number in numbers]
+    return await asyncio.gather(*(_span(connection, place, wanted, info.topic_id) for place in places))
+
+
+async def _span(connection: Connection, partition: TopicPartition, wanted: Selection, topic_id: str) -> Span:
+    latest = await ask_offset(connection, partition, "latest", wanted.isolation)
+    ends = range(latest.log_start_offset, max(latest.log_start_offset, latest.offset) + 1)
+    end = await _resolved(connection, partition, wanted.end, wanted.isolation, ends, "end")
+    start = await _resolved(connection, partition, wanted.start, wanted.isolation, ends, "start")
+    return Span(partition, start, max(start, end), latest.log_start_offset, topic_id)
+
+
+async def _resolved(
+    connection: Connection, partition: TopicPartition, asked: Bound, isolation: Isolation, ends: range, name: str
+) -> Offset:
+    bound: Start
+    if isinstance(asked, Mapping):
+        bound = asked.get(partition.partition, "earliest" if name == "start" else "latest")
+    else:
+        bound = asked
+    if bound == "earliest":
+        return ends.start
+    if bound == "latest":
+        return ends[-1]
+    if isinstance(bound, int):
+        if bound not in ends:
+            raise OffsetOutOfRangeError(
+                f"{name}: {partition} can be read from offset {ends.start} to {ends[-1]}, received {bound}"
+            )
+        return bound
+    # Between the two questions the log may have grown: what has come since is not part of this.
+    found = (await ask_offset(connection, partition, bound, isolation)).offset
+    return min(found, ends[-1])
+
+
+def _require_bound(name: str, bound: object) -> None:
+    if isinstance(bound, Mapping):
+        is_one = all(is_whole(key) and is_whole(value) for key, value in bound.items())
+    else:
+        is_one = bound in ("earliest", "latest") if isinstance(bound, str) else _is_place(bound)
+    if not is_one:
+        raise ConfigError(
+            f"{name}: expected earliest, latest, a datetime, a timedelta (so long ago), an offset, or offsets by "
+            f"partition such as {{0: 5}}, received {bound!r:.80}"
+        )
+
+
+def _is_place(bound: object) -> bool:
+    return isinstance(bound, datetime | timedelta) or is_whole(bound)
+
+
+def _require_fits(name: str, bound: Bound, topic: str, numbers: Iterable[int]) -> None:
+    read = list(numbers)
+    if isinstance(bound, int) and len(read) > 1:
+        raise ConfigError(
+            f"{name}: {len(read)} partitions of {topic!r} are read, and an offset is of one: name offsets by "
+            f"partition such as {{0: {bound}}}, or read partitions=[0]; received {bound}"
+        )
+    if isinstance(bound, Mapping) and (odd := sorted(set(bound) - set(read))):
+        raise ConfigError(f"{name}: partition {odd[0]} of {topic!r} is not read; read are {read}")
