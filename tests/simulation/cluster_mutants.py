@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import client_mutants as _client
 import coordinator_mutants as _coordinator
+import deciding_mutants as _deciding
 import isr_mutants as _isr
 import log_mutants as _log
 import repair_mutants as _repair
@@ -11,5 +12,5 @@ import storage_mutants as _storage
 from mutating import MUTANTS, TOLD_BY, Patches, broken_by
 
 __all__ = ["MUTANTS", "TOLD_BY", "Patches", "broken_by"]
-PARTS = (_isr, _log, _storage, _client, _repair, _coordinator)
+PARTS = (_isr, _log, _storage, _client, _repair, _coordinator, _deciding)
 """Each adds its own to `MUTANTS`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import CodeType, FunctionType
 from typing import Any
 from unittest import mock
 
@@ -23,9 +26,36 @@ class Patches:
         patch.start()
         self._patches.append(patch)
 
+    def edit(self, function: Any, old: str, new: str) -> None:
+        """Have a function do `new` where its source says `old`, for everybody who calls it."""
+        edited = _Edited(function, old, new)
+        edited.start()
+        self._patches.append(edited)
+
     def undo(self) -> None:
         for patch in reversed(self._patches):
             patch.stop()
+
+
+class _Edited:
+    """One function, with another line in its source."""
+
+    def __init__(self, function: FunctionType, old: str, new: str) -> None:
+        source = textwrap.dedent(inspect.getsource(function))
+        if source.count(old) != 1:
+            raise ValueError(f"{function.__qualname__} has {source.count(old)} times {old!r}, expected once")
+        module = compile(
+            f"from __future__ import annotations\n{source.replace(old, new)}", inspect.getfile(function), "exec"
+        )
+        codes = (const for const in module.co_consts if isinstance(const, CodeType))
+        self._function, self._before = function, function.__code__
+        self._code = next(code for code in codes if code.co_name == function.__name__)
+
+    def start(self) -> None:
+        self._function.__code__ = self._code
+
+    def stop(self) -> None:
+        self._function.__code__ = self._before
 
 
 @contextmanager
