@@ -423,3 +423,29 @@ async def test_requests_for_what_is_not_there_leave_nothing_to_the_garbage_colle
             assert sum(isinstance(each, web.Request) for each in gc.get_objects()) <= 1
         finally:
             gc.enable()
+
+
+async def until_nothing_counts(served: Served) -> None:
+    async with asyncio.timeout(10):
+        await until(lambda: (served.connections.size, served.limits.requests, served.limits.bytes) == (0, 0, 0))
+
+
+@pytest.mark.parametrize("way", ["lean", "aiohttp"])
+async def test_what_is_answered_and_closed_counts_no_longer(way: str):
+    chunked = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"
+    async with serving() as served:
+        async with connected(served) as (reader, writer):
+            writer.write(post("/echo", b"abcde") if way == "lean" else chunked)
+            assert (await answer(reader)).body == b"<abcde>"
+            assert served.connections.size == 1
+        await until_nothing_counts(served)
+
+
+async def test_a_request_that_is_handled_for_longer_than_its_head_may_take_is_answered():
+    head_s = 0.05
+    async with serving(head_s=head_s) as served, connected(served) as (reader, writer):
+        writer.write(b"POST /wait?for=it HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        await served.waiting.wait()
+        asyncio.get_running_loop().call_later(2 * head_s, served.release.set)
+        reply = await answer(reader)
+        assert (reply.status, reply.body) == (200, b'{"waited":"it"}')

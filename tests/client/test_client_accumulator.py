@@ -397,3 +397,25 @@ def test_a_batch_that_was_never_answered_names_why_its_last_attempt_failed():
 
     ((_, error),) = queue.expire(1_000)
     assert "BROKER_NOT_AVAILABLE: cannot connect" in error.message
+
+
+def test_a_batch_that_may_be_in_the_log_is_not_sent_in_another_epoch():
+    queue, (first,) = in_flight(1)
+    assert refuse(queue, first, LOST) == []
+    (again,) = take(queue, 10_000)
+    assert again is first
+
+    ((failed, error),) = refuse(queue, first, OUT_OF_ORDER, 10_000)
+
+    assert failed is first
+    assert isinstance(error, UnknownOutcomeError)
+    assert OUT_OF_ORDER.message in error.message  # It failed by itself, not because of one before it.
+
+
+def test_a_batchs_time_counts_from_when_its_oldest_record_was_given():
+    """One that waited for room or metadata joins it late."""
+    queue = accumulator()
+    queue.add(P0, RECORD, 1, 100)
+    queue.add(P0, RECORD, 2, 50)
+
+    assert queue.next_due_ms(51) == 60

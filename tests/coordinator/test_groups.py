@@ -14,6 +14,8 @@ from raftlog.coordinator.group.offsets import (
     decide_offset_deletion,
     decide_transactional_commit,
 )
+from raftlog.coordinator.group.records import CurrentChanged
+from raftlog.coordinator.group.state import Group
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.groups import (
@@ -499,3 +501,68 @@ def test_a_heartbeat_that_comes_late_does_nothing():
         assert stale.value.code is ErrorCode.STALE_MEMBER_EPOCH
     assert len(shard.log) == before
     assert shard.heartbeat("a", 1, number=3, owned=by_topic(t(0, 1, 2, 3))).member_epoch == 1  # It was sent again.
+
+
+def test_who_says_nothing_of_what_it_owns_has_not_given_it_up():
+    shard = Shard()
+    a, b = Member(shard, "a"), Member(shard, "b")
+    a.beat()
+    a.slow = True
+    b.beat()
+    a.beat()
+    assert shard.group.current["a"].revoking
+
+    shard.heartbeat("a", a.epoch)
+    b.beat()
+
+    assert shard.group.current["a"].revoking
+    assert b.owned == set()
+
+
+def test_whose_partition_it_is_depends_on_who_was_given_it_last():
+    group = Group("g")
+
+    def has(member: str, *partitions: int) -> None:
+        assigned = {"t": partitions} if partitions else {}
+        group.replay(
+            CurrentChanged(
+                group_id="g",
+                member_id=member,
+                member_epoch=1,
+                previous_epoch=0,
+                state="stable",
+                assigned=assigned,
+                revoking={},
+            )
+        )
+
+    has("a", 0, 1)
+    has("b", 1)
+    has("a", 0)
+
+    assert group.owners == {TopicPartition("t", 0): "a", TopicPartition("t", 1): "b"}
+
+
+def test_a_member_of_the_epoch_before_keeps_nothing_that_it_was_not_given():
+    shard = Shard()
+    a, b = Member(shard, "a"), Member(shard, "b")
+    settle([a])
+    b.beat()
+    a.beat()
+    a.beat(lose_answer=True)
+    assert shard.group.current["a"].previous_epoch == a.epoch
+    with pytest.raises(FencedError) as fenced:
+        shard.heartbeat("a", a.epoch, owned=by_topic(t(0, 1, 2, 3)))
+    assert fenced.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_offsets_that_a_transaction_is_about_to_commit_do_not_expire():
+    shard = Shard(offsets_retention_ms=10_000, offsets_retention_check_interval_ms=1_000)
+    shard.commit(5)
+    asked = OffsetCommitRequest(offsets=(CommitOffset(topic="t", partition=0, offset=6),))
+    more = {"topics": shard.topics, "settings": shard.settings}
+    shard.run(decide_transactional_commit, GROUP, asked, producer_id=9, producer_epoch=1, **more)
+
+    shard.pass_time(20_000)
+
+    assert shard.committed() == {TopicPartition("t", 0): 5}

@@ -95,3 +95,12 @@ def test_a_heartbeat_without_a_number_and_a_repeated_one_are_taken():
 
     assert flat(decide(shard, asked).assignment) == flat(decide(shard, asked).assignment) == one.target
     assert one.sign_of_life() == GroupHeartbeatRequest(member_id="a", member_epoch=one.epoch)
+
+
+def test_an_answer_that_comes_after_a_member_was_fenced_is_too_late():
+    shard, one = Shard(FakeTopics(t=4)), member("a")
+    answer = decide(shard, one.request())
+    one.lose(FencedError("gone", code=ErrorCode.UNKNOWN_MEMBER_ID))
+
+    assert not one.on_response(answer)
+    assert (one.phase, one.target) == ("lost", frozenset())

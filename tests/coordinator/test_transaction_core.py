@@ -219,3 +219,37 @@ def test_a_transactions_time_counts_from_its_beginning_whatever_joins_later():
     assert shard.tick(600) == 0
     shard.join(first, 1)
     assert (shard.tick(399), shard.tick(1), shard.phase()) == (0, 1, "aborting")
+
+
+def test_a_completion_that_comes_late_does_not_end_the_next_transaction():
+    shard = Shard()
+    first = shard.init()
+    shard.join(first, 0)
+    second = shard.end(first)
+    late = shard.state.by_id["t"]
+    shard.complete()
+    shard.join(second, 1)
+    shard.end(second)
+
+    shard.write(shard.coordinator.complete(shard.state, shard.now, late).records)
+
+    assert (shard.phase(), list(shard.state.ending)) == ("committing", ["t"])
+
+
+def test_an_id_whose_markers_are_still_to_be_written_is_not_forgotten():
+    shard = Shard()
+    first = shard.init()
+    shard.join(first, 0)
+    shard.end(first)
+
+    assert (shard.tick(200_000), shard.phase()) == (0, "committing")
+
+
+def test_the_last_epoch_is_left_for_markers():
+    shard = Shard()
+    before = TransactionChanged(
+        transactional_id="t", producer_id=7, producer_epoch=LAST_EPOCH - 1, timeout_ms=1_000, changed_ms=0
+    )
+    shard.write([before])
+
+    assert shard.init() == (101, 0)

@@ -11,6 +11,7 @@ import pytest
 
 from raftlog.errors import UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
+from raftlog.transport import lean
 from raftlog.transport.lean import LeanPool
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -210,3 +211,12 @@ async def test_waiting_for_a_connection_in_vain_means_that_nothing_was_sent():
         await pool.close()
         with pytest.raises(UnknownOutcomeError, match="connection lost"):
             await first
+
+
+async def test_a_connection_that_has_rested_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch):
+    """Its server may be about to close it: whether the next request was taken would be unknown."""
+    async with served_by(echo) as (pool, address, accepted):
+        await post(pool, address)
+        monkeypatch.setattr(lean, "IDLE_S", -1.0)
+        await post(pool, address)
+        assert len(accepted) == 2

@@ -257,3 +257,29 @@ async def test_a_loaded_snapshot_is_where_brokers_start_again(bench: Bench):
 
     assert other.controller.image == bench.controller.image
     assert (await other.controller.publisher.updates(0, max_wait_ms=0)).snapshot is not None
+
+
+async def test_a_process_that_came_back_while_it_was_looked_for_keeps_its_session(bench: Bench):
+    await bench.active()
+    await bench.join(1)
+
+    async def comes_back(_: Address) -> bool:
+        bench.clock.now_ms += 3_001
+        again = RegisterBrokerRequest(
+            cluster_id="c",
+            broker_id=1,
+            incarnation_id="another",
+            public=Address("h", 1),
+            internal=Address("h", 2),
+            max_feature_level=FEATURE_LEVEL,
+        )
+        registered = await bench.controller.register(again)
+        await bench.beat(1, registered.broker_epoch)
+        return True
+
+    bench.controller._is_gone = comes_back
+    await bench.controller.suspect(1)
+    await bench.controller._check_sessions()
+
+    known = bench.controller.image.brokers[1]
+    assert (known.incarnation_id, known.fenced) == ("another", False)

@@ -257,6 +257,24 @@ class TestAlterPartition:
         assert self.code(fenced, 1, 2) == "INELIGIBLE_REPLICA"
         assert self.code(stopping, 1, 2) == "INELIGIBLE_REPLICA"
 
+    def test_a_second_proposal_in_a_request_is_compared_with_what_the_first_has_decided(self):
+        image = with_partition(cluster(), isr=(1, 2, 3), leader=1)
+        epochs = {member: image.brokers[member].broker_epoch for member in (1, 2)}
+
+        def proposal(*members: int) -> AlterPartition:
+            isr = tuple(IsrMember(broker_id=member, broker_epoch=epochs[member]) for member in members)
+            return AlterPartition(topic_id=TOPIC_ID, partition=0, leader_epoch=5, partition_epoch=7, new_isr=isr)
+
+        request = AlterPartitionsRequest(broker_id=1, broker_epoch=epochs[1], partitions=(proposal(1, 2), proposal(1)))
+        decision = decide_alter_partitions(image, request)
+
+        first, second = decision.response.partitions
+        assert first.state is not None
+        assert first.state.isr == (1, 2)
+        assert second.error is not None
+        assert second.error.code == "INVALID_UPDATE_VERSION"
+        assert len(decision.records) == 1
+
     def test_a_request_of_an_old_incarnation_is_refused_whole(self):
         image = with_partition(cluster(), isr=(1, 2), leader=1)
         request = AlterPartitionsRequest(broker_id=1, broker_epoch=99, partitions=())

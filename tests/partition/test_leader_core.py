@@ -10,7 +10,7 @@ import pytest
 
 from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.model import PartitionState
-from raftlog.partition.core.leader import IsrLimits, LeaderCore
+from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
 
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.txt"))
 
@@ -158,3 +158,27 @@ def test_too_few_replicas_are_named():
 
     assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
     assert refused.value.details == {"isr": [1], "min_insync_replicas": 2}
+
+
+def test_who_has_at_each_fetch_what_there_was_at_the_last_one_stays():
+    """However long: the log is never at the same place twice when it asks."""
+    story = Story()
+    story.run("lead isr=1,2 end=0")
+    for number in range(12):
+        story.run(f"append end={10 * number + 10}")
+        story.run(f"fetch follower=2 offset={10 * number}")
+        story.run("wait ms=1500")
+    assert story.run("propose") == "nothing"
+
+
+def test_the_end_of_an_earlier_session_says_nothing_of_the_present_one():
+    story = Story()
+    story.run("lead isr=1,2 end=5")
+    core, earlier, present = story.core, SessionClock(), SessionClock()
+    assert core is not None
+    for session in (earlier, present):
+        core.on_follower_fetch(2, broker_epoch=12, fetch_offset=5, now_ms=0, session=session)
+
+    core.on_follower_left(2, earlier)
+
+    assert core.hears(2, present)

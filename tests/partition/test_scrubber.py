@@ -193,3 +193,23 @@ async def test_a_state_that_cannot_be_read_or_written_costs_work_and_nothing_els
     gone = ScrubState(tmp_path / "gone", now_ms=7)
     gone.save()
     assert not (tmp_path / "gone").exists()
+
+
+async def test_what_was_read_is_paid_for_in_time():
+    scrubs = Scrubber(ScrubSettings(bytes_per_second=1_000_000), replicas=list, clock=ManualClock())
+    began = asyncio.get_running_loop().time()
+    for _ in range(3):
+        await scrubs._throttle(10_000)
+    assert asyncio.get_running_loop().time() - began >= 0.029
+
+
+async def test_what_is_known_to_be_damaged_is_left_to_repair(tmp_path: Path, small: dict[str, Any]):
+    async with World(tmp_path, configs=small) as world:
+        await filled(world)
+        replica = world.brokers[1].replica
+        replica.note_damage(0, "as a reader says")
+        assert replica.damage is not None
+        scrubs = scrubber(world, 1, interval_ms=NEVER)
+        scrubs.ask()
+        assert scrubs.progress().replicas_left == 0
+        await world.until(lambda: replica.damage is None)

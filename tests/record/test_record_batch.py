@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -361,3 +362,12 @@ def test_nothing_to_build():
         build_batch([])
     with pytest.raises(ValueError, match="expected rows of"):
         build_batch_from_arrow(pa.record_batch([pa.array([1])], names=["x"]))
+
+
+def test_columns_that_share_bytes_are_refused():
+    """Each lies inside the body: a small message could name it many times, and unpack to a lot."""
+    header = parse_header(build_batch([NewRecord(b"x", timestamp=1)]))
+    for buffers, refused in (((0, 32, 32, 32), False), ((0, 40, 32, 32), True), ((0, 64, 0, 64), True)):
+        numbers = structure._Numbers(64, 1, (), buffers, None)
+        with pytest.raises(CorruptBatchError, match="overlap") if refused else nullcontext():
+            structure._check_buffers(numbers, memoryview(bytes(64)), header)

@@ -6,11 +6,13 @@ import client_mutants as _client
 import coordinator_mutants as _coordinator
 import deciding_mutants as _deciding
 import isr_mutants as _isr
+import keeping_mutants as _keeping
 import log_mutants as _log
 import repair_mutants as _repair
+import serving_mutants as _serving
 import storage_mutants as _storage
 from mutating import MUTANTS, TOLD_BY, Patches, broken_by
 
 __all__ = ["MUTANTS", "TOLD_BY", "Patches", "broken_by"]
-PARTS = (_isr, _log, _storage, _client, _repair, _coordinator, _deciding)
+PARTS = (_isr, _log, _storage, _client, _repair, _coordinator, _deciding, _keeping, _serving)
 """Each adds its own to `MUTANTS`."""

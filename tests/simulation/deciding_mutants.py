@@ -6,11 +6,34 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.coordinator.group import membership, offsets, reconciliation
+from raftlog.coordinator.group.state import Group
+from raftlog.coordinator.runtime.shard import Shard
+from raftlog.coordinator.transaction.core import TransactionCoordinator
+from raftlog.metadata_quorum.active_controller import Controller
+from raftlog.metadata_quorum.controller import brokers, damage, elections, isr, producer_ids
 from raftlog.metadata_quorum.decision_writer import DecisionWriter
 from raftlog.metadata_quorum.http import ControllerRoutes
+from raftlog.metadata_quorum.publisher import Publisher
+from raftlog.partition.core import read_replicas
+from raftlog.partition.core.fetch_sessions import LeaderSession, LeaderSessions
+from raftlog.partition.core.leader import LeaderCore
+from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.core.throttle import Throttle
+from raftlog.partition.core.transactions import Transactions
 
 CONTROLLER = "tests/metadata_quorum/test_active_controller.py"
 CONTROLLER_HTTP = "tests/metadata_quorum/test_controller_http.py"
+DECISIONS = "tests/metadata_quorum/test_controller_decisions.py"
+DAMAGED = "tests/metadata_quorum/test_damaged_replicas.py"
+PUBLISHER = "tests/metadata_quorum/test_publisher_and_sessions.py"
+GROUPS = "tests/coordinator/test_groups.py"
+RUNTIME = "tests/coordinator/test_coordinator_runtime.py"
+TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
+LEADER = "tests/partition/test_leader_core.py"
+PRODUCERS = "tests/partition/test_epochs_and_producers.py"
+PARTITION_TRANSACTIONS = "tests/partition/test_transactions.py"
+SESSIONS = "tests/partition/test_fetch_sessions.py"
 
 # The controller.
 
@@ -34,3 +57,216 @@ def an_elected_controller_decides_before_its_epoch_begins(patch: Any) -> None:
         "self._epoch = None",
         "self._epoch = self._image().controller_epoch if leader == self._node_id else None",
     )
+
+
+@mutant
+@told_by(DECISIONS)
+def proposals_of_one_request_are_judged_apart(patch: Any) -> None:
+    """Two for one partition: the second is not compared with what the first has decided."""
+    patch.edit(
+        isr.decide_alter_partitions,
+        "decided.get((asked.topic_id, asked.partition)) or image.partition(",
+        "image.partition(",
+    )
+
+
+@mutant
+@told_by(DECISIONS)
+def brokers_are_unfenced_before_they_have_caught_up(patch: Any) -> None:
+    patch.edit(brokers.decide_heartbeat, "request.metadata_offset >= broker.broker_epoch", "True")
+
+
+@mutant
+@told_by(DECISIONS)
+def a_broker_that_shuts_down_is_unfenced_again(patch: Any) -> None:
+    patch.edit(
+        brokers.decide_heartbeat, "broker.fenced and caught_up and not broker.in_controlled_shutdown", "broker.fenced"
+    )
+
+
+@mutant
+@told_by(DECISIONS)
+def a_fence_of_an_earlier_incarnation_counts(patch: Any) -> None:
+    patch.edit(brokers.decide_fence, "broker.broker_epoch != broker_epoch or ", "")
+
+
+@mutant
+@told_by(DECISIONS)
+def a_producer_id_is_given_twice(patch: Any) -> None:
+    patch.edit(producer_ids.decide_producer_ids, "first + BLOCK,", "first + BLOCK - 1,")
+
+
+@mutant
+@told_by(CONTROLLER)
+def a_broker_that_came_back_is_fenced_for_the_one_before(patch: Any) -> None:
+    """Its session ends, because nothing listened while it was away."""
+    patch.edit(Controller.suspect, " or now_known.broker_epoch != broker.broker_epoch", "")
+
+
+@mutant
+@told_by(PUBLISHER)
+def brokers_skip_what_one_answer_did_not_hold(patch: Any) -> None:
+    patch.edit(Publisher._update, "end = entries[-1].offset", "end = image.offset")
+
+
+@mutant
+@told_by(DAMAGED)
+def a_damaged_leader_that_gives_way_keeps_its_epoch(patch: Any) -> None:
+    """What a follower has said in this epoch that it holds counts after it has dropped it."""
+    patch.edit(damage._without, "replace(after, leader_epoch=state.leader_epoch + 1)", "after")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_offline_replicas.py")
+def the_last_replica_that_holds_everything_is_forgotten_when_damaged(patch: Any) -> None:
+    patch.edit(elections.take_offline, "last = eligible == {broker_id}", "last = False")
+
+
+# Groups and transactions.
+
+
+@mutant
+@told_by(GROUPS)
+def silence_about_what_is_owned_gives_it_up(patch: Any) -> None:
+    patch.edit(reconciliation.next_current, "current.revoking and (owned is None or owned", "owned and (owned")
+
+
+@mutant
+@told_by(GROUPS)
+def who_gives_a_partition_up_late_takes_it_from_its_next_owner(patch: Any) -> None:
+    patch.edit(Group._set_current, "if self.owners.get(partition) == member_id:", "if partition in self.owners:")
+
+
+@mutant
+@told_by(GROUPS)
+def each_heartbeat_gives_more_time_to_give_up(patch: Any) -> None:
+    patch.edit(membership._let_live, "if revoke_by_ms is None else revoke_by_ms", "")
+
+
+@mutant
+@told_by(GROUPS)
+def a_member_of_the_epoch_before_may_own_anything(patch: Any) -> None:
+    patch.edit(membership._require_current, " and (owned is None or owned <= current.assigned)", "")
+
+
+@mutant
+@told_by(GROUPS)
+def offsets_that_a_transaction_will_commit_expire(patch: Any) -> None:
+    patch.edit(offsets.expired_offsets, "partition not in pending and ", "")
+
+
+@mutant
+@told_by(GROUPS)
+def offsets_of_an_empty_group_count_from_their_commit(patch: Any) -> None:
+    patch.edit(offsets._is_old, "since = max(since, group.empty_since_ms)", "pass")
+
+
+@mutant
+@told_by(RUNTIME)
+def coordinators_answer_before_it_is_replicated(patch: Any) -> None:
+    patch.edit(
+        Shard.decide, "await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)", "end"
+    )
+
+
+@mutant
+@told_by(RUNTIME)
+def coordinators_load_what_is_committed_only(patch: Any) -> None:
+    """Records above the high watermark count, too: this leader will never cut them off."""
+    patch.edit(Shard.load, "self.replica.log.log_end_offset", "self.replica.high_watermark")
+
+
+@mutant
+@told_by(TRANSACTIONS)
+def a_late_completion_ends_the_next_transaction(patch: Any) -> None:
+    patch.edit(TransactionCoordinator.complete, "known is None or known != asked", "known is None")
+
+
+@mutant
+@told_by(TRANSACTIONS)
+def a_transactional_id_expires_in_the_middle_of_its_end(patch: Any) -> None:
+    patch.edit(TransactionCoordinator._expired, " if known.phase in IDLE", "")
+
+
+@mutant
+@told_by(TRANSACTIONS)
+def a_transactions_last_epoch_is_used(patch: Any) -> None:
+    """The one after it must be left for its markers."""
+    patch.edit(
+        TransactionCoordinator.init, "known.producer_epoch < LAST_EPOCH - 1", "known.producer_epoch < LAST_EPOCH"
+    )
+
+
+# A partition's leader.
+
+
+@mutant
+@told_by(LEADER)
+def who_lags_is_caught_up_by_each_append(patch: Any) -> None:
+    patch.edit(LeaderCore.on_local_append, "if follower.end_offset >= self._log_end_offset:", "if True:")
+
+
+@mutant
+@told_by(LEADER)
+def who_keeps_up_with_each_fetch_lags(patch: Any) -> None:
+    """A follower that always has what the log held at its previous fetch is in sync."""
+    patch.edit(
+        LeaderCore.on_follower_fetch,
+        "fetch_offset >= follower.last_fetch_leader_end !=",
+        "fetch_offset > follower.last_fetch_leader_end !=",
+    )
+
+
+@mutant
+@told_by(LEADER)
+def the_end_of_an_earlier_session_silences_a_follower(patch: Any) -> None:
+    patch.edit(LeaderCore.on_follower_left, " and follower.session is session", "")
+
+
+@mutant
+@told_by(PRODUCERS)
+def leaders_remember_one_batch_less(patch: Any) -> None:
+    patch.edit(ProducerStates.on_appended, "1 - REMEMBERED_BATCHES", "2 - REMEMBERED_BATCHES")
+
+
+@mutant
+@told_by(PRODUCERS)
+def sequences_wrap_one_too_early(patch: Any) -> None:
+    patch.edit(ProducerStates.check, "% (MAX_SEQUENCE + 1)", "% MAX_SEQUENCE")
+
+
+@mutant
+@told_by(PRODUCERS, PARTITION_TRANSACTIONS)
+def a_producer_is_forgotten_in_the_middle_of_its_transaction(patch: Any) -> None:
+    patch.edit(ProducerStates.expire, "if producer not in self.transactions:", "if True:")
+
+
+@mutant
+@told_by(PARTITION_TRANSACTIONS)
+def a_marker_at_the_high_watermark_decides(patch: Any) -> None:
+    patch.edit(Transactions.forget_decided, "< high_watermark", "<= high_watermark")
+
+
+@mutant
+@told_by(SESSIONS)
+def what_a_lost_answer_told_is_not_told_again(patch: Any) -> None:
+    patch.edit(LeaderSession.on_request, "if request.answers_lost:", "if False:")
+
+
+@mutant
+@told_by(SESSIONS)
+def requests_of_a_session_may_be_missing(patch: Any) -> None:
+    patch.edit(LeaderSessions._continued, "request.session_epoch != session.epoch + 1", "False")
+
+
+@mutant
+@told_by("tests/partition/test_throttled_moves.py")
+def a_rest_is_made_up_for_at_once(patch: Any) -> None:
+    """The bucket holds more than a second's worth."""
+    patch.edit(Throttle._refill, "min(float(self._rate), self._tokens + max(0.0, gained))", "self._tokens + gained")
+
+
+@mutant
+@told_by("tests/partition/test_read_replicas.py")
+def consumers_are_sent_to_an_earlier_incarnation(patch: Any) -> None:
+    patch.edit(read_replicas.preferred_read_replica, "broker.broker_epoch == follower.broker_epoch and ", "")

@@ -219,3 +219,31 @@ def test_an_index_speaks_of_one_size_only():
     assert decode_index(encode_index(SegmentFacts(6, 100, 7, 1, 1), index)) is None
     assert decode_index(encode_index(SegmentFacts(5, 0, 5, 1, 1), index)) is None
     assert decode_index(encode_index(SegmentFacts(5, 100, 5, 1, 1), index)) is None
+
+
+def test_every_byte_of_an_index_is_checked_by_itself():
+    index = SparseIndex()
+    for number in range(3):
+        index.add(5 + number, 10 * number, 1_000 * number)
+    sound = encode_index(SegmentFacts(5, 100, 9, 9_000, 1), index)
+    assert decode_index(sound) is not None
+
+    for at in range(len(sound)):
+        assert decode_index(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :]) is None, at
+
+
+def test_an_index_of_a_time_when_the_segment_was_smaller_is_not_read(tmp_path: Path):
+    prepared(tmp_path / "p")
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    segment = log.segments[1]
+    facts, whole = segment.facts, segment.load_index()
+    entries = len(whole)
+    earlier = SparseIndex()
+    earlier.add(segment.base_offset, 0, whole.newest_before[0])
+    size = whole.positions[1]
+    smaller = SegmentFacts(facts.base_offset, size, facts.base_offset + 1, facts.max_timestamp, facts.first_timestamp)
+    segment.index_path.write_bytes(encode_index(smaller, earlier))
+    segment._index = None
+
+    assert len(segment.load_index()) == entries > 1
+    log.close()

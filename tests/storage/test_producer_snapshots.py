@@ -137,3 +137,19 @@ def test_the_producer_that_wrote_longest_ago_makes_room_on_leader_and_follower_a
     built = build_batch([NewRecord(b"x", timestamp=1)], producer_id=4, producer_epoch=0, base_sequence=9)
     with pytest.raises(InvalidRequestError, match="expected sequence 1"):
         states.check(parse_header(built))
+
+
+def test_a_snapshot_beyond_the_logs_end_is_of_batches_that_are_gone(tmp_path: Path):
+    """So it may be after a loss of power: it was written without a sync, and the log ends earlier."""
+    log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
+    for sequence in range(3):
+        produce(log, states, 7, sequence)
+    known, gone = states.to_plain(), open_log(tmp_path / "q")
+    for sequence in range(3):
+        produce(gone, ProducerStates(), 7, sequence)
+    for sequence in range(3, 6):
+        produce(gone, states, 7, sequence)
+    save_producers(log.folder, 6, states.to_plain())
+
+    assert recovered(log) == known
+    assert not snapshot_path(log.folder, 6).exists()

@@ -13,6 +13,7 @@ from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.storage.check import check_partition
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
+from raftlog.partition.storage.transaction_index import AbortedEntry, decode_aborted, encode_aborted
 
 
 def make(folder: Path, seed: int = 0, **config: object) -> TransactionalLog:
@@ -135,3 +136,11 @@ def test_storage_check_names_a_damaged_index(tmp_path: Path):
         assert (finding.path, finding.severity) == (str(path), "damage")
     path.unlink()
     assert "missing or damaged" in check_partition(told.log.folder)[0].what
+
+
+def test_an_index_is_of_one_segment_at_one_size():
+    entries = [AbortedEntry(7, 1, 3, 1)]
+    content = encode_aborted(0, 100, entries)
+    assert decode_aborted(content, 0, 100) == entries
+    assert decode_aborted(content, 0, 101) is None
+    assert decode_aborted(content, 5, 100) is None

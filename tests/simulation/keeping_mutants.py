@@ -1,0 +1,202 @@
+"""The rules by which a log's files, scrubbers and repair keep what they were given, each told by a test of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutating import mutant, told_by
+
+from raftlog.partition import scrubber
+from raftlog.partition.core import compaction, repair
+from raftlog.partition.storage import cleaner, index, producer_snapshots, retention, transaction_index
+from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.storage.log_dirs import LogDirs
+from raftlog.partition.storage.scrub import SegmentScrub
+from raftlog.partition.storage.segment import Segment
+
+INDEX = "tests/storage/test_index_and_pool.py"
+COMPACTION = "tests/storage/test_compaction.py"
+CLEANING = "tests/partition/test_cleaning.py"
+SNAPSHOTS = "tests/storage/test_producer_snapshots.py"
+SCRUBBER = "tests/partition/test_scrubber.py"
+SEGMENTS = "tests/storage/test_scrubbed_segments.py"
+FATE = "tests/partition/test_repair_fate.py"
+IN_PLACE = "tests/storage/test_repair_in_place.py"
+
+# Files beside the log.
+
+
+@mutant
+@told_by(INDEX)
+def entries_of_an_index_are_not_checked(patch: Any) -> None:
+    patch.edit(index.decode_index, " or crc32c(entries) != crc", "")
+
+
+@mutant
+@told_by(INDEX)
+def an_index_of_another_size_is_believed(patch: Any) -> None:
+    patch.edit(Segment.load_index, " and read[0] == self.facts", "")
+
+
+@mutant
+@told_by(INDEX)
+def an_index_is_believed_where_it_lands(patch: Any) -> None:
+    patch.edit(Segment.position_before, "self.lands_on(entry)", "entry")
+
+
+@mutant
+@told_by("tests/storage/test_transaction_index.py")
+def an_index_of_aborted_transactions_is_of_any_time(patch: Any) -> None:
+    patch.edit(transaction_index.decode_aborted, " or (base, covered) != (base_offset, size)", "")
+
+
+@mutant
+@told_by("tests/storage/test_transaction_index.py")
+def aborted_transactions_outlive_a_cut(patch: Any) -> None:
+    patch.edit(Segment.truncate_to, " if entry.last_offset < self.next_offset", "")
+
+
+@mutant
+@told_by(SNAPSHOTS)
+def a_snapshot_of_producers_beyond_the_logs_end_is_believed(patch: Any) -> None:
+    patch.edit(producer_snapshots._load_newest, "offset <= log.log_end_offset and ", "")
+
+
+@mutant
+@told_by(SNAPSHOTS)
+def a_snapshot_of_producers_is_not_checked(patch: Any) -> None:
+    patch.edit(producer_snapshots.decode_producers, " or crc32c(body) != crc", "")
+
+
+@mutant
+@told_by(SNAPSHOTS)
+def one_snapshot_of_producers_is_kept(patch: Any) -> None:
+    """A cut of the log's tail leaves none."""
+    patch.edit(producer_snapshots.save_producers, "[:-_KEPT]", "[:-1]")
+
+
+@mutant
+@told_by("tests/storage/test_log_dirs.py")
+def a_folder_that_knows_fewer_incarnations_has_no_say(patch: Any) -> None:
+    """One of a node's disks that was put back to an earlier state goes unnoticed."""
+    patch.edit(LogDirs.previous_incarnations.fget, "all(name in others", "any(name in others")
+
+
+# What is read, dropped and rewritten.
+
+
+@mutant
+@told_by("tests/storage/test_checked_reads.py")
+def a_range_of_a_log_that_was_cut_is_sent(patch: Any) -> None:
+    patch.edit(FileRange._require_there, "self._segment.cuts != self._cuts", "False")
+
+
+@mutant
+@told_by("tests/storage/test_partition_log.py")
+def retention_by_size_leaves_less_than_asked_for(patch: Any) -> None:
+    patch.edit(retention.expired_segments, "total - segment.size >= config", "total > config")
+
+
+@mutant
+@told_by(COMPACTION)
+def rotten_batches_are_compacted(patch: Any) -> None:
+    patch.edit(cleaner._walk, "verify_payload_crc(header, batch)", "pass")
+
+
+@mutant
+@told_by(COMPACTION)
+def what_compaction_writes_is_not_synced(patch: Any) -> None:
+    patch.edit(cleaner._Output.finish, "sync_file(self._descriptor)", "pass")
+
+
+@mutant
+@told_by(COMPACTION)
+def compaction_makes_records_newer(patch: Any) -> None:
+    patch.edit(
+        cleaner._Output.finish, "os.utime(self._descriptor, ns=(written_us * 1_000, written_us * 1_000))", "pass"
+    )
+
+
+@mutant
+@told_by(COMPACTION)
+def tombstones_go_before_every_replica_holds_them(patch: Any) -> None:
+    patch.edit(compaction.Compactor._has_had_its_time, "and header.last_offset < self._rules.replicated_below", "")
+
+
+@mutant
+@told_by(COMPACTION)
+def tombstones_of_another_replicas_pass_go_early(patch: Any) -> None:
+    """This replica has not removed yet what was before them."""
+    patch.edit(compaction.Compactor._has_had_its_time, "and header.base_offset < self._last.start_offset", "")
+
+
+@mutant
+@told_by(COMPACTION)
+def segments_that_reach_above_the_high_watermark_are_compacted(patch: Any) -> None:
+    patch.edit(compaction.cleanable_end, "segment.next_offset > limit_offset", "segment.base_offset > limit_offset")
+
+
+# Scrubbers and repair.
+
+
+@mutant
+@told_by(SEGMENTS)
+def scrubbers_do_not_see_that_batches_are_missing(patch: Any) -> None:
+    patch.edit(SegmentScrub._next, "header.base_offset != self.offset or ", "")
+
+
+@mutant
+@told_by(SCRUBBER)
+def what_was_cut_while_it_was_scrubbed_is_damaged(patch: Any) -> None:
+    patch.edit(scrubber.Scrubber._check_segment, "segment.cuts != cuts or segment not in replica.log.segments", "False")
+
+
+@mutant
+@told_by(SCRUBBER)
+def scrubbers_read_as_fast_as_they_can(patch: Any) -> None:
+    patch.edit(scrubber.Scrubber._throttle, "await asyncio.sleep(self._free_at - now)", "await asyncio.sleep(0)")
+
+
+@mutant
+@told_by(SCRUBBER)
+def a_pass_begins_again_after_a_restart(patch: Any) -> None:
+    patch.edit(scrubber.Scrubber._check, "next_offset\n            await asyncio.to_thread(state.save)", "next_offset")
+
+
+@mutant
+@told_by(SCRUBBER)
+def what_is_being_repaired_is_scrubbed(patch: Any) -> None:
+    """And counts as found damaged again."""
+    patch.edit(scrubber._is_able, "and replica.damage is None ", "")
+
+
+@mutant
+@told_by(FATE, IN_PLACE)
+def repair_takes_batches_of_an_earlier_epoch(patch: Any) -> None:
+    patch.edit(repair.accept, "or header.leader_epoch < epoch ", "")
+
+
+@mutant
+@told_by(FATE, IN_PLACE)
+def repair_takes_another_batch_with_the_same_offset(patch: Any) -> None:
+    patch.edit(repair._is_wanted, "header == damaged.header", "header.base_offset == damaged.header.base_offset")
+
+
+@mutant
+@told_by(FATE, IN_PLACE)
+def repair_writes_beyond_what_is_known_to_be_damaged(patch: Any) -> None:
+    patch.edit(repair._fits, "length and length + header.batch_length > damaged.room", "False")
+
+
+@mutant
+@told_by(FATE)
+def records_are_lost_before_everybody_has_answered(patch: Any) -> None:
+    patch.edit(
+        repair.fate, "for other in others):\n        return Fate.WAIT", "for other in heirs):\n        return Fate.WAIT"
+    )
+
+
+@mutant
+@told_by(FATE)
+def a_silent_heir_is_not_waited_for(patch: Any) -> None:
+    patch.edit(repair.fate, "patience_over and ", "")

@@ -1,0 +1,251 @@
+"""The rules of clients' cores, batches, listeners and connections, each told by a test of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutating import mutant, told_by
+
+from raftlog.broker.lean import LeanConnection
+from raftlog.client.core import backoff
+from raftlog.client.core.epochs_read import EpochsRead
+from raftlog.client.core.membership import Membership
+from raftlog.client.core.partition_queue import PartitionQueue
+from raftlog.record import control, structure, validate
+from raftlog.serving.admission import Admission
+from raftlog.serving.connections import AiohttpConnection, ConnectionLimits
+from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.turnstile import Turnstile
+from raftlog.transport import buffers, lean, session, writing
+
+QUEUE = "tests/client/test_client_accumulator.py"
+HISTORIES = "tests/client/test_in_flight_histories.py"
+MEMBERSHIP = "tests/coordinator/test_member_and_coordinator.py"
+BATCH = "tests/record/test_record_batch.py"
+CONTROL = "tests/record/test_control_batch.py"
+CONNECTIONS = "tests/broker/test_connection_limits.py"
+LIMITS = "tests/broker/test_broker_limits.py"
+LISTENER = "tests/foundation/test_listener_rules.py"
+TURNSTILE = "tests/foundation/test_turnstile.py"
+LEAN = "tests/broker/test_lean_path.py"
+LEAN_CLIENT = "tests/foundation/test_lean_client.py"
+SESSION = "tests/foundation/test_http_session.py"
+
+# The client's cores.
+
+
+@mutant
+@told_by(QUEUE, HISTORIES)
+def what_may_be_in_the_log_is_sent_in_a_new_epoch(patch: Any) -> None:
+    patch.edit(PartitionQueue._may_begin_anew, "first.may_be_appended or ", "")
+
+
+@mutant
+@told_by(QUEUE, HISTORIES)
+def many_batches_go_at_once_after_a_pause(patch: Any) -> None:
+    """To a leader that may have forgotten the producer, and takes any of them first."""
+    patch.edit(PartitionQueue._is_quiet, "now_ms - self._acknowledged_ms >= QUIET_MS", "False")
+
+
+@mutant
+@told_by(QUEUE, HISTORIES)
+def halves_of_a_batch_have_the_same_sequence(patch: Any) -> None:
+    patch.edit(PartitionQueue._split, "_after(batch.sequence, start)", "batch.sequence")
+
+
+@mutant
+@told_by(QUEUE)
+def who_waited_for_room_has_more_time(patch: Any) -> None:
+    """A record's time counts from when it was given to the producer, even if it joins a batch late."""
+    patch.edit(PartitionQueue._open_batch, "elif sent_ms < batch.created_ms:", "elif False:")
+
+
+@mutant
+@told_by(QUEUE)
+def clients_that_failed_together_come_back_together(patch: Any) -> None:
+    patch.edit(backoff.backoff_ms, "(0.8 + 0.4 * jitter)", "1.0")
+
+
+@mutant
+@told_by("tests/client/test_epochs_read.py")
+def epochs_of_records_that_nobody_has_read_are_known(patch: Any) -> None:
+    patch.edit(EpochsRead.before, " or offset > self._ends[partition]", "")
+
+
+@mutant
+@told_by(MEMBERSHIP)
+def members_say_what_they_read_now_only(patch: Any) -> None:
+    """While the heartbeat is under way they may begin to read what they were told to take."""
+    patch.edit(Membership.request, "self.owned | self.target", "self.owned")
+
+
+@mutant
+@told_by(MEMBERSHIP)
+def late_answers_make_a_member_of_who_was_fenced(patch: Any) -> None:
+    patch.edit(Membership.on_response, 'if self.phase not in ("joining", "member"):', "if False:")
+
+
+# Batches.
+
+
+@mutant
+@told_by(BATCH)
+def batches_may_leave_offsets_out(patch: Any) -> None:
+    patch.edit(validate.validate_batch, "header.last_offset_delta != header.record_count - 1", "False")
+
+
+@mutant
+@told_by(BATCH)
+def the_newest_time_in_a_header_is_believed(patch: Any) -> None:
+    """Retention goes by it."""
+    patch.edit(validate.validate_batch, "!= header.max_timestamp:", "is None:")
+
+
+@mutant
+@told_by(BATCH)
+def a_transaction_needs_no_producer(patch: Any) -> None:
+    patch.edit(validate.validate_batch, "header.is_transactional and header.producer_id == NO_PRODUCER_ID", "False")
+
+
+@mutant
+@told_by(BATCH)
+def columns_may_share_their_bytes(patch: Any) -> None:
+    patch.edit(structure._check_buffers, "sum(lengths) > size", "False")
+
+
+@mutant
+@told_by(BATCH)
+def batches_unpack_to_what_they_take_packed(patch: Any) -> None:
+    patch.edit(structure._unpacked_size, "else declared", "else length")
+
+
+@mutant
+@told_by(BATCH)
+def what_lies_between_known_places_is_not_compared(patch: Any) -> None:
+    patch.edit(structure._Layout.read, "metadata[start:end] != constant", "False")
+
+
+@mutant
+@told_by(CONTROL)
+def what_a_producer_wrote_after_an_abort_counts_as_aborted(patch: Any) -> None:
+    patch.edit(control.AbortedBatches.__contains__, " and header.base_offset <= ranges[at - 1][1]", "")
+
+
+@mutant
+@told_by(CONTROL)
+def any_control_batch_is_a_marker(patch: Any) -> None:
+    patch.edit(control.parse_marker, "header.batch_length != MARKER_BYTES or not as_written", "not as_written")
+
+
+# What listeners take.
+
+
+@mutant
+@told_by(LIMITS)
+def bodies_are_counted_once_they_are_too_many(patch: Any) -> None:
+    patch.edit(InflightLimits.hold, "self.bytes + size > self._max_bytes", "self.bytes > self._max_bytes")
+
+
+@mutant
+@told_by(LISTENER)
+def json_may_be_as_large_as_batches(patch: Any) -> None:
+    patch.edit(RequestLimits.require_size, "min(self.max_json_bytes, self.max_body_bytes) if json else ", "")
+
+
+@mutant
+@told_by(LEAN)
+def bodies_count_for_ever(patch: Any) -> None:
+    patch.edit(Admission._admit, "body.release()", "pass")
+
+
+@mutant
+@told_by(LEAN)
+def requests_count_for_ever(patch: Any) -> None:
+    patch.edit(Admission._admit, "self._inflight.leave()", "pass")
+
+
+@mutant
+@told_by(CONNECTIONS)
+def connections_of_an_address_count_for_ever(patch: Any) -> None:
+    patch.edit(ConnectionLimits.leave, "self._from[address] -= 1", "pass")
+
+
+@mutant
+@told_by(LEAN)
+def connections_of_aiohttp_count_for_ever(patch: Any) -> None:
+    patch.edit(AiohttpConnection.connection_lost, "self._limits.leave(self._address)", "pass")
+
+
+@mutant
+@told_by(LEAN)
+def a_request_must_be_handled_within_the_time_of_its_head(patch: Any) -> None:
+    patch.edit(AiohttpConnection.began, "self._stop_timer()", "pass")
+
+
+@mutant
+@told_by(TURNSTILE)
+def who_took_much_waits_without_limit(patch: Any) -> None:
+    patch.edit(Turnstile.took, "min(free_at, now + MAX_DEBT_S)", "free_at")
+
+
+# Connections.
+
+
+@mutant
+@told_by(LEAN)
+def lean_connections_count_for_ever(patch: Any) -> None:
+    patch.edit(LeanConnection.connection_lost, "self._connections.leave(self._address)", "pass")
+
+
+@mutant
+@told_by(LEAN)
+def bodies_of_lean_requests_count_for_ever(patch: Any) -> None:
+    patch.edit(LeanConnection._end_request, "self._routes.release(self._held_bytes)", "pass")
+
+
+@mutant
+@told_by(LEAN, LIMITS)
+def supervisors_wait_for_their_turn(patch: Any) -> None:
+    patch.edit(LeanConnection._give_away, "self._asks_for_health() or ", "")
+
+
+@mutant
+@told_by(LEAN)
+def the_body_of_a_refused_request_is_the_next_request(patch: Any) -> None:
+    patch.edit(LeanConnection._refuse, "self._unwanted = left", "self._unwanted = 0")
+
+
+@mutant
+@told_by(LEAN)
+def who_sends_ahead_is_not_stopped(patch: Any) -> None:
+    patch.edit(LeanConnection.buffer_updated, "self._transport.pause_reading()", "pass")
+
+
+@mutant
+@told_by(LEAN_CLIENT)
+def a_connection_with_an_answer_to_come_is_used_again(patch: Any) -> None:
+    patch.edit(lean._Connection.reusable.fget, " and self._answer is None", "")
+
+
+@mutant
+@told_by(LEAN_CLIENT)
+def connections_rest_for_any_time(patch: Any) -> None:
+    patch.edit(lean.LeanPool._rested, "now - connection.rests_since > IDLE_S", "False")
+
+
+@mutant
+@told_by(LEAN_CLIENT, SESSION)
+def a_buffer_that_somebody_looks_into_is_used_again(patch: Any) -> None:
+    patch.edit(buffers._is_free, "return False", "return True")
+
+
+@mutant
+@told_by(SESSION)
+def what_may_have_taken_effect_is_sent_again(patch: Any) -> None:
+    patch.edit(session.HttpSession.request, 'if method in ("PUT", "DELETE") else ()', "if False else ()")
+
+
+@mutant
+@told_by(LISTENER)
+def what_a_socket_did_not_take_is_skipped(patch: Any) -> None:
+    patch.edit(writing._after, "[piece[written:], *pieces[number + 1 :]]", "pieces[number + 1 :]")
