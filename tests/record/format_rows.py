@@ -83,6 +83,11 @@ def many_rows(count: int, value: bytes = b"x" * 100, *, first: int = 0) -> pa.Re
     return pa.record_batch(arrays, schema=READ_SCHEMA)
 
 
+def together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch, in memory of its own: what `pa.concat_batches` does, which the oldest pyarrow that serves has not."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
 def rendered(form: str, *parts: pa.RecordBatch | pa.Table, columns: tuple[str, ...] = COLUMNS) -> bytes:
     made = encoder(form, columns)
     return made.begin() + b"".join([made.write("events", 3, rows) for rows in parts]) + made.end()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from format_rows import GOLDEN_ROWS, many_rows, rendered
+from format_rows import GOLDEN_ROWS, many_rows, rendered, together
 
 from raftlog.errors import InvalidRequestError
 from raftlog.record.formats import COLUMNS, FORMATS, encoder
@@ -65,7 +65,7 @@ def test_a_stream_may_have_no_rows_and_no_rows_add_nothing(form: str):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_it_does_not_matter_in_how_many_arrays_rows_are(form: str):
-    rows = pa.concat_batches([GOLDEN_ROWS, many_rows(20_000)])
+    rows = together([GOLDEN_ROWS, many_rows(20_000)])
     parts = [rows.slice(0, 1), rows.slice(1, 2), rows.slice(3, 1), rows.slice(4, 9_999), rows.slice(10_003)]
     assert rendered(form, pa.Table.from_batches(parts)) == rendered(form, rows)
 

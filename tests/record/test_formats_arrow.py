@@ -7,7 +7,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from format_rows import GOLDEN_ROWS, many_rows, rendered, some_rows
+from format_rows import GOLDEN_ROWS, many_rows, rendered, some_rows, together
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,11 +100,11 @@ class TestParquet:
 
     @pytest.mark.parametrize("size", [10, 100, 10_000])
     def test_how_rows_lie_in_memory_changes_no_byte(self, size: int):
-        rows = pa.concat_batches([GOLDEN_ROWS, many_rows(2_000_000 // size, b"v" * size)])
+        rows = together([GOLDEN_ROWS, many_rows(2_000_000 // size, b"v" * size)])
         wanted = row_group_bytes("events", 3, rows)
         third = len(rows) // 3
         chunked = pa.Table.from_batches([rows.slice(0, third), rows.slice(third, 1), rows.slice(third + 1)])
-        within = pa.concat_batches([many_rows(5), rows, many_rows(5)]).slice(5, len(rows))
+        within = together([many_rows(5), rows, many_rows(5)]).slice(5, len(rows))
         assert row_group_bytes("events", 3, chunked) == wanted
         assert row_group_bytes("events", 3, within) == wanted
         assert row_group_bytes("events", 3, within.slice(0, third)) == row_group_bytes(

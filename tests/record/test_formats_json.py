@@ -7,7 +7,7 @@ import json
 import orjson
 import pyarrow as pa
 import pytest
-from format_rows import AWKWARD, GOLDEN_ROWS, many_rows, rendered, rows_of, some_rows
+from format_rows import AWKWARD, GOLDEN_ROWS, many_rows, rendered, rows_of, some_rows, together
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -67,7 +67,7 @@ def test_what_lies_below_a_null_is_not_looked_at():
 
 
 def test_pieces_end_between_records_and_not_within():
-    rows = pa.concat_batches([many_rows(15_000, b'"' * 99 + b"\xff"), many_rows(1, b"\n" * 3_000_000), many_rows(9)])
+    rows = together([many_rows(15_000, b'"' * 99 + b"\xff"), many_rows(1, b"\n" * 3_000_000), many_rows(9)])
     assert lines_of(rendered("ndjson", rows)) == expected(rows)
     assert json.loads(rendered("json", rows, rows)) == expected(rows) * 2
 

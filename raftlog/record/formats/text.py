@@ -35,10 +35,11 @@ def strings_of(column: pa.Array, *, takes_nul: bool = True) -> tuple[pa.Array, p
         if takes_nul or b"\0" not in bytes(data_of(strings)):
             return strings, None
     is_text = pc.fill_null(pc.match_substring_regex(column, _UTF8 if takes_nul else _UTF8_WITHOUT_NUL), True)
-    is_bytes = pc.invert(is_text)
-    encoded = [b2a_base64(value, newline=False) for value in column.filter(is_bytes).to_pylist()]
-    texts = pc.if_else(is_text, column, pa.scalar(None, pa.binary())).cast(pa.string())
-    return pc.replace_with_mask(texts, is_bytes, pa.array(encoded, pa.string())), is_bytes
+    texts = [
+        value if fits else b2a_base64(value, newline=False)
+        for value, fits in zip(column.to_pylist(), is_text.to_pylist(), strict=True)
+    ]
+    return pa.array(texts, pa.string()), pc.invert(is_text)
 
 
 def milliseconds(timestamps: pa.Array) -> pa.Array:
