@@ -123,13 +123,13 @@ class _Export:
         await require_topic(bootstrap, self._wanted.topic)
         begun = time.monotonic()
         work = asyncio.create_task(self._work(bootstrap))
-        with interruptible(work.cancel) as interruption:
+        with interruptible(work.cancel):
             await asyncio.wait({work})
         error = None if work.cancelled() else work.exception()
-        self._report(time.monotonic() - begun, whole=error is None and not work.cancelled())
+        self._report(time.monotonic() - begun, whole=self._writing.is_complete)
         if error is not None:
             raise error
-        return 1 if interruption.happened else 0
+        return 0 if self._writing.is_complete else 1
 
     async def _work(self, bootstrap: list[str]) -> None:
         try:
@@ -179,6 +179,7 @@ class _Writing:
         """The complete ones."""
         self.records = 0
         """In them."""
+        self.is_complete = False
         self._under_way: asyncio.Task[None] | None = None
 
     async def add(self, partition: TopicPartition, rows: pa.Table, position: Offset) -> None:
@@ -193,7 +194,12 @@ class _Writing:
 
     async def finish(self) -> None:
         await self.settled()
-        await asyncio.to_thread(self.end)
+        self._under_way = asyncio.create_task(asyncio.to_thread(self._complete))
+        await self.settled()
+
+    def _complete(self) -> None:
+        self.end()
+        self.is_complete = True
 
     async def close(self) -> None:
         """Drop what is not complete, once nobody writes to it."""
