@@ -17,6 +17,7 @@ _COMMANDS = {
     "configs": "Show and change settings of topics and brokers.",
     "consume": "Print the records of a topic, one a line.",
     "dev": "Run a cluster on this machine.",
+    "export": "Write the records of a topic to files.",
     "groups": "List, describe, reset and delete consumer groups.",
     "log": "Look into the files of partitions.",
     "perf": "Measure throughput and latency.",
