@@ -58,10 +58,12 @@ def test_every_example_of_reading_a_topic_runs_in_order(
     monkeypatch.chdir(tmp_path)
     topic = "notes_of_readers"
     blocks = BLOCK.findall((ROOT / "docs" / "read-a-topic.md").read_text("utf-8"))
-    _, curl, pandas, arrow, polars, duckdb = (
+    _, one_call, files, curl, pandas, arrow, polars, duckdb = (
         run(cluster, language, re.sub(r"\bnotes\b", topic, text)) for language, text in blocks
     )
 
+    assert one_call.startswith('3 [b\'{"n": 1, ')
+    assert files.endswith("[(3,)]\n")
     assert curl.startswith("1\n2\n3\n")
     assert curl.endswith('{"n": 1, "who": "ann"}\n{"n": 2, "who": "bob"}\n{"n": 3, "who": "cyd"}\n')
     assert pandas == "3 3 3\n"

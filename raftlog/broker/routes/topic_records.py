@@ -222,9 +222,13 @@ class _Answer:
 
     def name(self, topic_id: str) -> str:
         """Return what names the answer, whatever its end is now."""
+        from raftlog.record.formats.parquet_file import RENDERING  # noqa: PLC0415  (5 MB, for who reads so)
+
         asked = self._asked
         places = [sorted(at.items()) if isinstance(at, Mapping) else at for at in (asked.begin, asked.end)]
-        text = repr((topic_id, self._form, list(self._spans), asked.columns, asked.key, asked.isolation, places))
+        text = repr(
+            (RENDERING, topic_id, self._form, list(self._spans), asked.columns, asked.key, asked.isolation, places)
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def etag(self, topic_id: str, spans: Spans) -> str:
