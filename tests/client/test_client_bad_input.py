@@ -83,7 +83,11 @@ async def test_a_closed_transactional_producer_begins_nothing():
         ({"headers": "text"}, TypeError, "headers: expected a mapping, or a list of pairs"),
         ({"headers": [b"x"]}, TypeError, "headers: expected a mapping, or a list of pairs"),
         ({"headers": {"\ud800": b""}}, InvalidRequestError, "expected keys that UTF-8 can encode"),
-        ({"timestamp": 1.5}, TypeError, "timestamp: expected microseconds since 1970 as an int, received float"),
+        (
+            {"timestamp": 1.5},
+            TypeError,
+            "timestamp: expected microseconds since 1970 as an int, or a datetime, received float",
+        ),
         (
             {"timestamp": 1 << 63},
             InvalidRequestError,

@@ -58,10 +58,10 @@ def test_every_time_can_be_said_and_keeps_its_microseconds(at_us: int):
 @pytest.mark.parametrize(
     ("naive", "utc_hour"),
     [
-        (datetime(2024, 1, 15, 12), 11),
-        (datetime(2024, 7, 15, 12), 10),
-        (datetime(2024, 10, 27, 2, 30), 0),
-        (datetime(2024, 10, 27, 2, 30, fold=1), 1),
+        (datetime(2024, 1, 15, 12), 11),  # noqa: DTZ001
+        (datetime(2024, 7, 15, 12), 10),  # noqa: DTZ001
+        (datetime(2024, 10, 27, 2, 30), 0),  # noqa: DTZ001
+        (datetime(2024, 10, 27, 2, 30, fold=1), 1),  # noqa: DTZ001
     ],
 )
 def test_a_time_without_a_zone_is_local(naive: datetime, utc_hour: int):
