@@ -190,7 +190,7 @@ async def _fetch_arrow(stub: StubSession, count: int) -> float:
     async with _consuming(stub) as consumer:
         started = time.process_time()
         for _ in range(count // LOG_RECORDS):
-            await consumer.seek_to(0)
+            await consumer.seek_to("earliest")
             left = LOG_RECORDS
             while left:
                 left -= (await consumer.fetch_arrow()).num_rows

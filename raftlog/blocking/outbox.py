@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from raftlog import client
 from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.delivery import Delivery
+from raftlog.client.times import as_argument
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError
 from raftlog.record import NewRecord
 
@@ -191,7 +192,12 @@ class Outbox:
         value, key, timestamp, headers = queued.record
         try:
             delivery = self._producer.send_nowait(
-                queued.topic, value, key=key, headers=headers, partition=queued.partition, timestamp=timestamp
+                queued.topic,
+                value,
+                key=key,
+                headers=headers,
+                partition=queued.partition,
+                timestamp=as_argument(timestamp),
             )
         except Exception as error:  # noqa: BLE001  (the caller's, whatever it is)
             return error

@@ -15,6 +15,7 @@ from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.metrics import ProducerMetrics
 from raftlog.client.record_input import HeadersLike, new_record
+from raftlog.client.times import Time
 from raftlog.model import Offset
 
 P = ParamSpec("P")
@@ -42,7 +43,7 @@ class Producer(Facade[QueueingProducer]):
         key: bytes | None = None,
         headers: HeadersLike = None,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: Time | None = None,
     ) -> Future[RecordMetadata]:
         """Queue one record; return a future of its metadata, to wait for or to drop. Waits while the buffer is full.
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import BinaryIO
 
 import click
@@ -36,7 +37,10 @@ POLL_MS = 1_000
 @click.option("--from-beginning", is_flag=True, help="Start at the first record there is. Default: only new records.")
 @click.option("--offset", type=click.IntRange(min=0), help="Start here; of --partition, unless there is only one.")
 @click.option(
-    "--since", type=a_time, metavar="TIME", help="Start at a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago."
+    "--since",
+    type=a_time,
+    metavar="TIME",
+    help="Start at a time: ISO 8601 (local time without a zone), ms since 1970, or 90s, 5m, 2h, 1d ago.",
 )
 @click.option("--partition", type=click.IntRange(min=0), help="Only this one. Default: all.")
 @click.option("--group", help="As a member of this group: share the partitions, go on where it has committed.")
@@ -50,7 +54,7 @@ def command(
     *,
     from_beginning: bool,
     offset: int | None,
-    since: int | None,
+    since: datetime | None,
     partition: int | None,
     group: str | None,
     max_records: int | None,

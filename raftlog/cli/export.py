@@ -7,9 +7,8 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -34,8 +33,7 @@ _FORM_OF = {suffix: form for form, suffix in SUFFIXES.items()} | {".jsonl": "ndj
 
 
 def _a_bound(context: click.Context, parameter: click.Parameter, text: str) -> Bound:  # noqa: ARG001
-    at = a_time_or_an_end(text)
-    return datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else at
+    return cast("Bound", a_time_or_an_end(text))
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 
 import click
 
@@ -89,7 +90,10 @@ def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
 @click.option("--to-earliest", is_flag=True, help="To the first record there is.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option(
-    "--to-time", type=a_time, metavar="TIME", help="To a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago."
+    "--to-time",
+    type=a_time,
+    metavar="TIME",
+    help="To a time: ISO 8601 (local time without a zone), ms since 1970, or 90s, 5m, 2h, 1d ago.",
 )
 @click.option("--to-offset", type=click.IntRange(min=0), help="To this offset, or the nearest that the log holds.")
 @click.option("--shift-by", type=int, help="By so many offsets, back if it is negative.")
@@ -105,7 +109,7 @@ def reset_offsets(
     topics: Sequence[str],
     to_earliest: bool,
     to_latest: bool,
-    to_time: int | None,
+    to_time: datetime | None,
     to_offset: int | None,
     shift_by: int | None,
     create: bool,

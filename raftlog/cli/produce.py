@@ -19,6 +19,7 @@ from raftlog.cli.progress import progress
 from raftlog.cli.remote import bootstrap_option, complete_topics, require_topic
 from raftlog.cli.shared import describe_error, run
 from raftlog.client import Producer
+from raftlog.client.times import as_argument
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.record.model import Compression
 from raftlog.wire.data import AcksText
@@ -114,7 +115,7 @@ class _Production:
             key=record.key,
             headers=record.headers,
             partition=record.partition,
-            timestamp=record.timestamp_us,
+            timestamp=None if record.timestamp_us is None else as_argument(record.timestamp_us),
         )
 
     async def _finish(self, producer: Producer) -> None:

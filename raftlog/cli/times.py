@@ -15,22 +15,23 @@ _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parse_time(text: str, now_ms: int) -> int:
-    """Return milliseconds since 1970; a time without a zone is UTC.
+def parse_time(text: str, now_ms: int) -> datetime:
+    """Read a time; a number is milliseconds since 1970, a time without a zone is local.
 
     Raises:
         ValueError: it is no time.
     """
-    if match := _AGO.match(text):
-        return now_ms - int(match[1]) * _UNIT_MS[match[2]]
-    if text.isdecimal():
-        return int(text)
-    moment = datetime.fromisoformat(text)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    try:
+        if match := _AGO.match(text):
+            return _EPOCH + timedelta(milliseconds=now_ms - int(match[1]) * _UNIT_MS[match[2]])
+        if text.isdecimal():
+            return _EPOCH + timedelta(milliseconds=int(text))
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"expected a time of the years 1 to 9999, received {text!r}") from None
 
 
-def a_time(text: str) -> int:
+def a_time(text: str) -> datetime:
     """Read an option's value: a time, up to now."""
     try:
         return parse_time(text, time.time_ns() // 1_000_000)

@@ -178,7 +178,7 @@ def delete(name: str, bootstrap: list[str], as_json: bool) -> None:
     default="latest",
     show_default=True,
     metavar="TIME",
-    help="earliest, latest, or a time: ISO 8601, ms since 1970, or 90s, 5m, 2h, 1d ago.",
+    help="earliest, latest, or a time: ISO 8601 (local time without a zone), ms since 1970, or 90s, 5m, 2h, 1d ago.",
 )
 @click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Repeatable. Default: all.")
 @isolation_option

@@ -124,7 +124,8 @@ class Admin(GroupAdmin):
         """Return an offset of each of a topic's partitions (or of some), and both ends of their logs.
 
         Args:
-            at: `earliest`, `latest`, or a time: the first offset at or after it, the end when there is none.
+            at: `earliest`, `latest`, or a time (µs since 1970 UTC, a datetime, or a timedelta ago; by the millisecond):
+                the first offset at or after it, the end when there is none.
             isolation: `read_committed` takes the last stable offset for the end.
 
         Raises:

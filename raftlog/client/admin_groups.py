@@ -119,7 +119,8 @@ class GroupAdmin(SecurityAdmin):
         start.
 
         Args:
-            to: `earliest`, `latest`, or a time; see `Consumer`. None: where it has committed.
+            to: `earliest`, `latest`, or a time (µs since 1970 UTC, a datetime, or a timedelta ago). None:
+                where it has committed.
             to_offset: an offset, the same in every partition.
             shift_by: added to it.
             partitions: None means all that it has committed offsets of.

@@ -55,7 +55,8 @@ class Consumer:
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
         topics: what to read.
         partitions: of each topic, only these; None means all, those that are added later too. Not in a group.
-        start: `earliest`, `latest`, or a time (a datetime, a timedelta ago, or ms since 1970 UTC). Not in a group.
+        start: `earliest`, `latest`, or a time (a datetime, local if it has no zone; a timedelta ago;
+            or µs since 1970 UTC, as in `record.timestamp`). Not in a group.
         on_out_of_range: what to do when the position is no longer (or not yet) in the log. Not in a group.
         fetch_max_wait_ms: how long a broker parks a fetch that finds nothing.
         isolation: `read_committed` waits until transactions are decided, and leaves out what was aborted;
@@ -303,7 +304,17 @@ class Consumer:
         self._reader.begin({self._require_assigned(topic, partition): offset})
 
     async def seek_to(self, start: Start, *partitions: tuple[str, int]) -> None:
-        """Go on at the earliest or latest offset, or at a time, in some partitions (none named: in every one)."""
+        """Go on at the earliest or latest offset, or at a time, in some partitions (none named: in every one).
+
+        Times are looked up by the millisecond: `seek_to(record.timestamp)` reads on at this record, or at one before
+        it of the same millisecond.
+
+        Args:
+            start: `earliest`, `latest`, µs since 1970 UTC, a datetime (local if it has no zone), or a timedelta ago.
+
+        Raises:
+            InvalidRequestError: INVALID_TIMESTAMP, a number that looks like another unit.
+        """
         await self._ensure_started()
         chosen = [self._require_assigned(*partition) for partition in partitions] or self.assignment
         self._reader.begin(await self._reader.offsets(chosen, start))

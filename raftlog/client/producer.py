@@ -33,6 +33,7 @@ from raftlog.record import Compression
 from raftlog.wire.data import AcksText
 
 if TYPE_CHECKING:
+    from raftlog.client.times import Time
     from raftlog.client.transactions import Transaction, TransactionManager
 
 _log = logging.getLogger(__name__)
@@ -165,14 +166,14 @@ class Producer:
         key: bytes | None = None,
         headers: HeadersLike = None,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: Time | None = None,
     ) -> RecordMetadata:
         """Send one record and wait until it is acknowledged; waits before while the buffer is full.
 
         Being cancelled does not take the record back: it is queued already.
 
         Args:
-            timestamp: microseconds since 1970 UTC; now when None.
+            timestamp: microseconds since 1970 UTC, or a datetime (local time if it has no zone); now when None.
 
         Raises:
             InvalidRequestError: the record cannot be stored; it is not in the log.
@@ -191,13 +192,14 @@ class Producer:
         key: bytes | None = None,
         headers: HeadersLike = None,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: Time | None = None,
     ) -> Delivery:
         """Queue one record; return a future of its metadata, to await, to give a callback, or to drop.
 
         Raises:
             OverloadedError: BUFFER_EXHAUSTED; nothing was queued.
             TypeError: a key or value is not bytes.
+            InvalidRequestError: the record cannot be stored, or its time is a number in another unit.
         """
         if key is None and partition is None and timestamp is None and not headers and type(value) is bytes:
             lane = self._intake.lanes.get(topic)

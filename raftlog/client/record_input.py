@@ -9,21 +9,23 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES, record_bytes
+from raftlog.client.times import Time, microseconds
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.record.model import Headers, NewRecord
 
 HeadersLike: TypeAlias = Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]] | None
 
 
-def new_record(value: object, key: object, headers: HeadersLike, timestamp: int | None) -> tuple[NewRecord, int]:
+def new_record(value: object, key: object, headers: HeadersLike, timestamp: Time | None) -> tuple[NewRecord, int]:
     """Return a record, and about how many bytes it takes in a batch.
 
     Raises:
         TypeError: some part has another type than it must.
+        InvalidRequestError: a time or a header cannot be stored.
     """
     if type(value) is not bytes:
         value = bytes_or_none("value", value)
-    at = time.time_ns() // 1_000 if timestamp is None else _microseconds(timestamp)
+    at = time.time_ns() // 1_000 if timestamp is None else microseconds("timestamp", timestamp)
     if key is None and not headers:
         return tuple.__new__(NewRecord, (value, None, at, ())), RECORD_OVERHEAD_BYTES + (len(value) if value else 0)
     record = NewRecord(value, bytes_or_none("key", key), at, _headers(headers) if headers else ())
@@ -73,17 +75,6 @@ def bytes_or_none(name: str, value: object) -> bytes | None:
         return bytes(value)
     hint = ": encode it, for example with .encode()" if isinstance(value, str) else ""
     raise TypeError(f"{name}: expected bytes or None, received {type(value).__name__}{hint}")
-
-
-def _microseconds(timestamp: object) -> int:
-    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
-        raise TypeError(f"timestamp: expected microseconds since 1970 as an int, received {type(timestamp).__name__}")
-    if not -(1 << 63) <= timestamp < 1 << 63:
-        raise InvalidRequestError(
-            f"timestamp: expected microseconds since 1970 in 64 bits, received {timestamp}",
-            code=ErrorCode.INVALID_TIMESTAMP,
-        )
-    return timestamp
 
 
 def _headers(headers: object) -> Headers:

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 from unittest.mock import AsyncMock
 
@@ -241,8 +242,11 @@ def test_ctrl_c_is_a_normal_end():
 def test_since_is_a_time():
     assert invoke("consume", "t", "--since", "1970-01-01T00:00:05Z", "--max-records", "1").exit_code == 0
     assert invoke("consume", "t", "--since", "7000", "--max-records", "1").exit_code == 0
-    assert [call[1]["start"] for call in FakeConsumer.calls] == [5000, 7000]
-    assert parse_time("2h", 7_300_000) == 100_000
+    assert [call[1]["start"] for call in FakeConsumer.calls] == [
+        datetime.fromtimestamp(5, UTC),
+        datetime.fromtimestamp(7, UTC),
+    ]
+    assert parse_time("2h", 7_300_000) == datetime.fromtimestamp(100, UTC)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -156,3 +157,9 @@ def test_a_transaction_has_all_that_was_accepted_within(url: str, topic_name: st
         while records := consumer.fetch(max_wait_ms=1_000):
             seen += records
         assert [record.value for record in seen] == [LARGE] * 20
+
+
+def test_a_time_of_1970_arrives_as_it_was_given(url: str, topic_name: str):
+    at = datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)
+    with blocking.Producer(url) as producer:
+        assert producer.send(topic_name, b"x", timestamp=at).timestamp == 1_000_005

@@ -83,8 +83,16 @@ async def test_a_closed_transactional_producer_begins_nothing():
         ({"headers": "text"}, TypeError, "headers: expected a mapping, or a list of pairs"),
         ({"headers": [b"x"]}, TypeError, "headers: expected a mapping, or a list of pairs"),
         ({"headers": {"\ud800": b""}}, InvalidRequestError, "expected keys that UTF-8 can encode"),
-        ({"timestamp": 1.5}, TypeError, "timestamp: expected microseconds since 1970 as an int, received float"),
-        ({"timestamp": 1 << 63}, InvalidRequestError, "timestamp: expected microseconds since 1970 in 64 bits"),
+        (
+            {"timestamp": 1.5},
+            TypeError,
+            "timestamp: expected microseconds since 1970 as an int, or a datetime, received float",
+        ),
+        (
+            {"timestamp": 1 << 63},
+            InvalidRequestError,
+            "timestamp: expected microseconds since 1970, received 9223372036854775808",
+        ),
         ({"partition": "0"}, TypeError, "partition: expected an int or None, received str"),
         ({"value": b"x" * 100_000}, InvalidRequestError, "the record has 100032 bytes, buffer_bytes is 50000"),
     ],

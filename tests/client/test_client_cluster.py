@@ -58,7 +58,9 @@ async def read_all(url: str, topic: str) -> list[raftlog.Record]:
 async def test_what_is_sent_is_read(url: str, topic_name: str):
     await create(url, topic_name, partitions=3)
     async with Producer(url) as producer:
-        first = await producer.send(topic_name, b"v", key=b"k", headers={"h": b"1", "n": None}, timestamp=1_000_000)
+        first = await producer.send(
+            topic_name, b"v", key=b"k", headers={"h": b"1", "n": None}, timestamp=datetime.fromtimestamp(1, UTC)
+        )
         many = await producer.send_many(topic_name, [b"%d" % number for number in range(500)])
         null = await producer.send(topic_name, partition=2)
 
@@ -179,11 +181,14 @@ async def test_order_holds_for_each_key(url: str, topic_name: str):
     assert len(last) == 11
 
 
+START_US = 1_700_000_000_000_000
+
+
 async def test_starting_points_and_seeking(url: str, topic_name: str):
     await create(url, topic_name)
     async with Producer(url) as producer:
         for number in range(10):
-            await producer.send(topic_name, b"%d" % number, timestamp=number * 1_000_000)
+            await producer.send(topic_name, b"%d" % number, timestamp=START_US + number * 1_000_000)
 
     async def first(start) -> tuple[int, bytes | None]:
         async with Consumer(url, topic_name, start=start) as consumer:
@@ -193,12 +198,14 @@ async def test_starting_points_and_seeking(url: str, topic_name: str):
 
     assert await first("earliest") == (0, b"0")
     assert await first("latest") == (10, None)
-    assert await first(3_500) == (4, b"4")
-    assert await first(datetime.fromtimestamp(7, UTC)) == (7, b"7")
+    assert await first(START_US + 3_500_000) == (4, b"4")
+    assert await first(datetime.fromtimestamp(START_US / 1e6 + 7, UTC)) == (7, b"7")
     async with Consumer(url, topic_name) as consumer:
         await consumer.seek(topic_name, 0, 6)
         assert [record.offset for record in await consumer.fetch(max_records=2)] == [6, 7]
         assert [record.offset for record in await consumer.fetch(max_records=2)] == [8, 9]
+        await consumer.seek_to(START_US + 5_000_000)  # A record's own timestamp.
+        assert [record.offset for record in await consumer.fetch(max_records=1)] == [5]
         await consumer.seek_to("earliest")
         table = await consumer.fetch_arrow()
         assert table.column("offset").to_pylist() == list(range(10))
