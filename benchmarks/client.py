@@ -132,7 +132,7 @@ async def _producing(stub: StubSession) -> AsyncIterator[Producer]:
 @asynccontextmanager
 async def _consuming(stub: StubSession) -> AsyncIterator[Consumer]:
     with mock.patch.object(transport, "HttpSession", return_value=stub):
-        consumer = Consumer("http://stub:1", TOPIC, start=0)
+        consumer = Consumer("http://stub:1", TOPIC, start="earliest")
     async with consumer:
         for number in range(PARTITIONS):
             await consumer.seek(TOPIC, number, 0)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "dev": "Run a cluster on this machine.",
     "export": "Write the records of a topic to files.",
     "groups": "List, describe, reset and delete consumer groups.",
+    "import": "Send the rows of files to a topic.",
     "log": "Look into the files of partitions.",
     "perf": "Measure throughput and latency.",
     "produce": "Write each line of standard input to a topic.",
@@ -31,6 +32,8 @@ _COMMANDS = {
     "verify": "Write numbered records, and check that none is missing, doubled or out of order.",
 }
 """Each is a module of this name beside this one; its line here spares `raftlog --help` loading it."""
+_MODULES = {"import": "import_"}
+"""Where Python has the word for itself."""
 
 
 _AS_JSON = "raftlog.as_json"
@@ -45,7 +48,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"raftlog.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"raftlog.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         return command
 
     def resolve_command(

@@ -23,7 +23,7 @@ from raftlog.client.spans import Selection
 from raftlog.errors import ConfigError, NotFoundError, OffsetOutOfRangeError, RetriableError
 
 pytestmark = pytest.mark.cluster
-SECOND_US = 1_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -37,8 +37,17 @@ async def topic(url: str, topic_name: str) -> str:
     await create(url, topic_name)
     async with Producer(url) as producer:
         for number in range(10):
-            await producer.send(topic_name, f"{number}".encode(), partition=0, timestamp=(1_000 + number) * SECOND_US)
-        await producer.send(topic_name, None, key=b"\xff", headers={"h": b"1", "n": None}, partition=1, timestamp=5)
+            await producer.send(
+                topic_name, f"{number}".encode(), partition=0, timestamp=EPOCH + timedelta(seconds=1_000 + number)
+            )
+        await producer.send(
+            topic_name,
+            None,
+            key=b"\xff",
+            headers={"h": b"1", "n": None},
+            partition=1,
+            timestamp=EPOCH + timedelta(microseconds=5),
+        )
     return topic_name
 
 

@@ -1,0 +1,143 @@
+"""Files that `raftlog import` reads: Parquet, Arrow IPC, CSV and NDJSON, some rows at a time."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+import orjson
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row: TypeAlias = dict[str, Any]
+ROWS = 10_000
+"""In memory at once, about: as many as are sent together."""
+FORMS = {".parquet": "parquet", ".arrows": "arrow", ".arrow": "arrow", ".csv": "csv", ".ndjson": "ndjson"}
+FORMS |= {".jsonl": "ndjson", ".feather": "arrow", ".ipc": "arrow"}
+MAX_LINE_BYTES = 64 << 20
+
+
+def form_of(path: Path) -> str:
+    """Return the format of a file by its suffix.
+
+    Raises:
+        UsageError: it tells none.
+    """
+    if path.suffix not in FORMS:
+        raise click.UsageError(f"{path}: the suffix tells no format; pass --format, one of {', '.join(_READERS)}")
+    return FORMS[path.suffix]
+
+
+def columns_of(path: Path, form: str) -> list[str]:
+    """Return the names of a file's columns; of NDJSON those of the first row.
+
+    Raises:
+        ClickException: it is no such file.
+    """
+    first = next(chunks_of(path, form), [])
+    return list(first[0]) if first else []
+
+
+def chunks_of(path: Path, form: str) -> Iterator[list[Row]]:
+    """Return all rows of a file, in chunks.
+
+    Raises:
+        ClickException: it is no such file, or damaged.
+    """
+    import pyarrow as pa  # noqa: PLC0415  (`--help` loads next to nothing)
+
+    try:
+        yield from _READERS[form](path)
+    except (pa.ArrowException, orjson.JSONDecodeError, csv.Error, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{path}: not readable as {form}: {error}") from None
+
+
+def _parquet(path: Path) -> Iterator[list[Row]]:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=ROWS, use_threads=False):
+            yield _rows(batch)
+
+
+def _arrow(path: Path) -> Iterator[list[Row]]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    with pa.OSFile(str(path)) as file:
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        batches: Iterator[pa.RecordBatch]
+        if is_file:
+            opened = pa.ipc.open_file(file)
+            batches = (opened.get_batch(number) for number in range(opened.num_record_batches))
+        else:
+            batches = iter(pa.ipc.open_stream(file))
+        for batch in batches:
+            for start in range(0, batch.num_rows, ROWS):
+                yield _rows(batch.slice(start, ROWS))
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    """Return rows as Python's own values; times that are finer than microseconds are cut."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = [
+        column.cast(pa.timestamp("us", column.type.tz), safe=False) if pa.types.is_timestamp(column.type) else column
+        for column in batch.columns
+    ]
+    names = batch.schema.names
+    return [dict(zip(names, row, strict=True)) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+
+
+def _csv(path: Path) -> Iterator[list[Row]]:
+    """Read RFC 4180: an empty field is null, and an empty text is two quotation marks."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv as pacsv  # noqa: PLC0415
+
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        names = next(csv.reader(file), [])
+    if not names:
+        return
+    reading = pacsv.open_csv(
+        path,
+        read_options=pacsv.ReadOptions(use_threads=False, block_size=4 << 20),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        ),
+    )
+    with reading:
+        for batch in reading:
+            for start in range(0, batch.num_rows, ROWS):
+                yield _rows(batch.slice(start, ROWS))
+
+
+def _ndjson(path: Path) -> Iterator[list[Row]]:
+    number = 0
+    with path.open("rb") as file:
+        lines = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
+        while chunk := list(islice(lines, ROWS)):
+            rows = []
+            for line in chunk:
+                number += 1
+                if line.isspace():
+                    continue
+                try:
+                    row = orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    raise click.ClickException(f"{path}, line {number}: no JSON: {error}") from None
+                if not isinstance(row, dict):
+                    raise click.ClickException(f"{path}, line {number}: expected an object, received {line[:60]!r}")
+                rows.append(row)
+            yield rows
+
+
+_READERS = {"parquet": _parquet, "arrow": _arrow, "csv": _csv, "ndjson": _ndjson}

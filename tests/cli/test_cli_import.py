@@ -1,0 +1,214 @@
+"""`raftlog import` on a real cluster: files of every kind, what export wrote, and imports that end early and go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import raftlog
+from raftlog.blocking import Admin, Producer
+from raftlog.cli.import_rows import Mapped, Restored
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.main import cli
+from raftlog.client import transactions
+from raftlog.errors import InvalidRequestError
+
+cluster = pytest.mark.cluster
+
+
+@pytest.fixture
+def topic(shared_cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("RAFTLOG_BOOTSTRAP", shared_cluster.bootstrap)
+    with Admin(shared_cluster.bootstrap) as admin:
+        admin.create_topic(topic_name, partitions=2)
+    return topic_name
+
+
+def invoke(command: str, *arguments: object) -> Result:
+    return CliRunner().invoke(cli, [command, *map(str, arguments)])
+
+
+def rows_of(topic: str) -> list[dict[str, Any]]:
+    return raftlog.read_arrow(topic).drop_columns(["topic", "offset"]).to_pylist()
+
+
+def numbers_of(topic: str, count: int) -> list[int]:
+    """Return the numbers of all rows, once so many are visible: the last transaction's markers may be under way."""
+    deadline = time.monotonic() + 20
+    while len(rows := rows_of(topic)) < count:
+        assert time.monotonic() < deadline, len(rows)
+    return sorted(json.loads(row["value"])["n"] for row in rows)
+
+
+@cluster
+@pytest.mark.parametrize("suffix", ["parquet", "arrows", "csv", "ndjson"])
+def test_what_export_wrote_is_restored(topic: str, shared_cluster: LocalCluster, tmp_path: Path, suffix: str):
+    copy = f"{topic}-copy"
+    with Admin(shared_cluster.bootstrap) as admin, Producer(shared_cluster.bootstrap) as producer:
+        admin.create_topic(copy, partitions=2)
+        at = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+        producer.send(topic, b'text, "quoted"\r\n\xc3\xa9', key=b"k", headers=[("h", b"1"), ("h", None)], timestamp=at)
+        producer.send(topic, b"\xff\x00", key=b"", partition=1, timestamp=datetime(1970, 1, 1, tzinfo=UTC))
+        producer.send(topic, None, key=b"\xfe", headers={"raw": b"\xff"}, partition=0)
+        producer.send(topic, b"", partition=1)
+    file = tmp_path / f"all.{suffix}"
+    assert invoke("export", topic, "--to", file).exit_code == 0
+    result = invoke("import", file, "--topic", copy, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == 4
+
+    before, after = rows_of(topic), rows_of(copy)
+    if suffix in ("csv", "ndjson"):  # They have milliseconds.
+        for row in before:
+            row["timestamp"] = row["timestamp"].replace(microsecond=row["timestamp"].microsecond // 1000 * 1000)
+    for row in (*before, *after):
+        row["headers"] = row["headers"] or []
+    assert after == before
+
+
+@cluster
+def test_columns_of_other_files_become_what_was_asked_for(topic: str, tmp_path: Path):
+    table = pa.table(
+        {
+            "id": [1, 2],
+            "name": ["ann", None],
+            "at": pa.array(
+                [datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)], pa.timestamp("ns", "UTC")
+            ),
+            "part": [1, 0],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    pa.feather.write_feather(table, tmp_path / "t.feather", compression="uncompressed")
+    options = ["--key", "id", "--timestamp", "at", "--partition", "part", "--header", "who=name"]
+    for file in ("t.parquet", "t.feather"):
+        result = invoke("import", tmp_path / file, "--topic", topic, *options)
+        assert result.exit_code == 0, result.output
+    rows = rows_of(topic)
+    assert [(row["partition"], row["key"], row["value"]) for row in rows] == [(0, b"2", b"{}")] * 2 + [
+        (1, b"1", b"{}")
+    ] * 2
+    assert rows[2]["headers"] == [{"key": "who", "value": b"ann"}]
+    assert rows[0]["headers"] == [{"key": "who", "value": None}]
+    assert rows[0]["timestamp"] == datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@cluster
+def test_rows_without_a_value_column_become_json(topic: str, tmp_path: Path):
+    file = tmp_path / "t.csv"
+    file.write_text('id,name,note\r\n1,"a, ""b""",\r\n2,,""\r\n')
+    assert invoke("import", file, "--topic", topic, "--key", "id").exit_code == 0
+    found = {row["key"]: json.loads(row["value"]) for row in rows_of(topic)}
+    assert found == {b"1": {"name": 'a, "b"', "note": None}, b"2": {"name": None, "note": ""}}
+
+
+@cluster
+def test_an_import_that_ends_early_says_how_to_go_on(topic: str, tmp_path: Path):
+    file = tmp_path / "t.ndjson"
+    good = "".join(f'{{"n": {number}}}\n' for number in range(25_000))
+    file.write_text(good + "{broken\n")
+    result = invoke("import", file, "--topic", topic)
+    assert result.exit_code == 1
+    assert "line 25001: no JSON" in result.stderr
+    assert f"go on with --skip-rows 20000 {file}" in result.stderr
+    file.write_text(good)
+    assert invoke("import", file, "--topic", topic, "--skip-rows", 20_000).exit_code == 0
+    assert sorted(json.loads(row["value"])["n"] for row in rows_of(topic)) == [*range(25_000)]
+
+
+@cluster
+def test_with_a_transactional_id_each_row_is_there_once(topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "t.ndjson"
+    file.write_text("".join(f'{{"n": {number}}}\n' for number in range(25_000)))
+    arguments = ["import", file, "--topic", topic, "--transactional-id", f"import-{topic}"]
+    send, calls = transactions.Transaction.send_offsets, []
+
+    async def failing(self: Any, *offsets: Any) -> None:
+        calls.append(offsets)
+        if len(calls) == 2:
+            raise InvalidRequestError("on purpose")
+        await send(self, *offsets)
+
+    monkeypatch.setattr(transactions.Transaction, "send_offsets", failing)
+    first = invoke(*arguments)
+    assert first.exit_code == 1
+    assert "the same command goes on" in first.stderr
+    assert numbers_of(topic, 10_000) == [*range(10_000)]
+    for told in (15_000, 0):
+        again = invoke(*arguments, "--json")
+        assert (again.exit_code, json.loads(again.stdout)["rows"]) == (0, told), again.output
+        assert numbers_of(topic, 25_000) == [*range(25_000)]
+
+
+@cluster
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "says"),
+    [
+        ("t.csv", "a,b\n1,2\n", ["--key", "c"], "has no column 'c'; it has a, b"),
+        ("t.txt", "a,b\n1,2\n", [], "the suffix tells no format"),
+        ("t.parquet", "no parquet", [], "not readable as parquet"),
+        ("t.csv", "a,b\n1\n", [], "not readable as csv"),
+        ("t.ndjson", "[1]\n", [], "line 1: expected an object"),
+        ("t.csv", "a,b\n1,x\n", ["--partition", "b"], "row 1: column b: expected a partition's number, received 'x'"),
+        ("t.csv", "a,b\n1,soon\n", ["--timestamp", "b"], "row 1: column b: expected a time"),
+        ("t.csv", "a\n1\n", ["--header", "x"], "expected NAME=COLUMN"),
+        ("t.csv", "a\n1\n", ["--skip-rows", "2"], "has 1 rows fewer than are to be skipped"),
+        (
+            "t.csv",
+            "a\n1\n",
+            ["--skip-rows", "1", "--transactional-id", "x"],
+            "the cluster knows how many rows are done",
+        ),
+        ("t.csv", "a,b\n1,9\n", ["--partition", "b"], "partition"),
+    ],
+)
+def test_what_cannot_be_imported_is_told(
+    topic: str, tmp_path: Path, name: str, content: str, arguments: list[str], says: str
+):
+    (tmp_path / name).write_text(content)
+    result = invoke("import", tmp_path / name, "--topic", topic, *arguments)
+    assert result.exit_code in (1, 2)
+    assert says in result.stderr
+    assert rows_of(topic) == []
+
+
+def test_values_that_json_has_not_are_text():
+    mapped = Mapped(value=None, key="k", timestamp=None, partition=None, headers={})
+    row = {"k": 1.5, "d": datetime(2026, 1, 1, tzinfo=UTC), "b": b"\xff", "t": b"x", "l": [b"y", None]}
+    record = mapped.record(row)
+    assert record.key == b"1.5"
+    assert json.loads(record.value or b"") == {
+        "d": "2026-01-01T00:00:00+00:00",
+        "b": "/w==",
+        "t": "x",
+        "l": ["y", None],
+    }
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"value": "x", "value_encoding": "rot13"},
+        {"value": "***", "value_encoding": "base64"},
+        {"value": 5},
+        {"value": "x", "headers": "[{]"},
+        {"value": "x", "headers": [{"value": "no key"}]},
+        {"value": "x", "timestamp": 1e300},
+        {"value": "x", "timestamp": True},
+        {"value": "x", "timestamp": 10**18},
+        {"value": "x", "partition": -1},
+        {"value": "x", "partition": 1.0},
+    ],
+)
+def test_rows_that_export_cannot_have_written_are_refused(row: dict[str, Any]):
+    with pytest.raises(InvalidRequestError, match="column "):
+        Restored.record(row)
