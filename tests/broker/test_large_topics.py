@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
+import orjson
 import pytest
 
 from raftlog import Admin, Producer
@@ -21,11 +23,22 @@ def cluster(tmp_path: Path, stall_file: Path) -> Iterator[LocalCluster]:
         yield cluster
 
 
+async def read_by_url(url: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        async with session.get(url) as response:
+            lines = [orjson.loads(line) for line in (await response.read()).splitlines()]
+        async with session.get(f"{url}?follow=true") as response:
+            refused = await response.json()
+    assert [line["partition"] for line in lines] == [0, MAX_PARTITIONS - 1]
+    assert "expected at most 1000 with follow=true" in refused["error"]["message"]
+
+
 async def test_a_topic_of_10_000_partitions_is_created_written_changed_and_deleted(cluster: LocalCluster):
     async with Admin(cluster.bootstrap, timeout_ms=60_000) as admin, Producer(cluster.bootstrap) as producer:
         await admin.create_topic("large", partitions=MAX_PARTITIONS, replication_factor=1)
         for partition in (0, MAX_PARTITIONS - 1):
             assert (await producer.send("large", b"x", partition=partition)).offset == 0
+        await read_by_url(f"{cluster.public_url('broker-1')}/v1/topics/large/records")
         await admin.create_topic("small", partitions=1, replication_factor=1)
         await admin.alter_topic("large", configs={"retention_ms": 1_000_000})
         await producer.send("small", b"x", partition=0)

@@ -51,6 +51,8 @@ _FOLLOWED = ("ndjson", "events", "arrow", "csv")
 """Forms that have no end to wait for."""
 _MOST_NAMED = 100
 """Partitions that a header, or an event's id, names."""
+_MOST_FOLLOWED = 1_000
+"""Partitions: each of them is looked at whenever one has news."""
 _ASKED_AT_ONCE = 64
 
 
@@ -77,6 +79,10 @@ class TopicRecordsRoutes:
             raise InvalidRequestError(f"follow: {form} has an end, expected a format of {', '.join(_FOLLOWED)}")
         topic = self._context.topic(name)
         partitions = self._partitions(asked, len(topic.partitions))
+        if asked.follow and len(partitions) > _MOST_FOLLOWED:
+            raise InvalidRequestError(
+                f"partitions: expected at most {_MOST_FOLLOWED} with follow=true, received {len(partitions)}; name some"
+            )
         self.limits.enter(address)
         try:
             source = TopicSource(self._context, name, topic.topic_id, asked.isolation)
@@ -250,20 +256,22 @@ async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
 
 async def _spans(source: TopicSource, asked: Asked, partitions: tuple[int, ...]) -> Spans:
     """Return from where to where each partition is read; ends are those of this moment."""
-    turns = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def span(partition: int) -> tuple[Offset, Offset | None]:
-        async with turns:
-            begin = await _offset(source, partition, asked.begin, "earliest")
-            end = None if asked.follow else await _offset(source, partition, asked.end, "latest")
+        begin = await _offset(source, partition, asked.begin, "earliest")
+        end = None if asked.follow else await _offset(source, partition, asked.end, "latest")
         return begin, end if end is None else max(begin, end)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = {partition: group.create_task(span(partition)) for partition in partitions}
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return {partition: task.result() for partition, task in tasks.items()}
+    spans = dict[int, tuple[Offset, Offset | None]]()
+    for start in range(0, len(partitions), _ASKED_AT_ONCE):
+        some = partitions[start : start + _ASKED_AT_ONCE]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(span(partition)) for partition in some]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        spans |= zip(some, (task.result() for task in tasks), strict=True)
+    return spans
 
 
 async def _offset(source: TopicSource, partition: int, place: Place, missing: str) -> Offset:

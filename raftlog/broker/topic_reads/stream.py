@@ -95,6 +95,8 @@ class TopicStream:
     async def _parts(self, spans: Spans) -> AsyncGenerator[tuple[Part, bytes], None]:
         for partition, (begin, end) in spans.items():
             assert end is not None
+            if begin >= end:
+                continue  # Thousands of partitions may be empty.
             async with aclosing(self._chunks(partition, begin, end)) as chunks:
                 async for offset, loaded in chunks:
                     data = await self._render(Position(partition, offset), end, loaded)
