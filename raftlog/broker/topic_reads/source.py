@@ -57,8 +57,11 @@ class TopicSource:
         """
         return await self._patiently(lambda: self._offsets_once(partition, at))
 
-    async def read(self, at: Position) -> Data:
+    async def read(self, at: Position, *, check_crcs: bool = False) -> Data:
         """Return batches from a position on; the first may begin before it.
+
+        Args:
+            check_crcs: one has arrived damaged: the broker looks whether its disk is to blame.
 
         Raises:
             OffsetOutOfRangeError: retention or a deletion has taken what was to be read.
@@ -66,18 +69,7 @@ class TopicSource:
         """
 
         async def once() -> Data:
-            (found,) = await self.fetch([at], max_wait_ms=0)
-            if found[0].error is not None:
-                raise found[0].error.to_error()
-            return found
-
-        return await self._patiently(once)
-
-    async def reread(self, at: Position) -> Data:
-        """Like `read`, of batches of which one has arrived damaged: the broker looks whether its disk is to blame."""
-
-        async def once() -> Data:
-            (found,) = await self.fetch([at], max_wait_ms=0, check_crcs=True)
+            (found,) = await self.fetch([at], max_wait_ms=0, check_crcs=check_crcs)
             if found[0].error is not None:
                 raise found[0].error.to_error()
             return found

@@ -164,7 +164,7 @@ class TopicStream:
             return await for_stream(self._encode, at.partition, wanted, loaded)
         except CorruptBatchError:
             # The broker that sent it did not read it: asked again, it looks whether its disk is to blame.
-            loaded = await self._load(at, await self._source.reread(at))
+            loaded = await self._load(at, await self._source.read(at, check_crcs=True))
             return await for_stream(self._encode, at.partition, wanted, loaded)
 
     def _encode(self, partition: int, wanted: Wanted, loaded: Loaded) -> bytes:
