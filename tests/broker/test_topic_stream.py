@@ -38,6 +38,7 @@ class Logs:
         """Whether the broker has whole what it did not check."""
         self.asked: list[tuple[int, int]] = []
         self.news = asyncio.Event()
+        self.waits = True
 
     def _found(self, at: Position) -> Data:
         self.asked.append((at.partition, at.offset))
@@ -63,7 +64,7 @@ class Logs:
             return [(FetchResult(topic="t", partition=0, error=WireError.of(error)), b"")]
         found = [self._found(position) for position in positions]
         if not any(data for _, data in found):
-            await self.news.wait()
+            await (self.news.wait() if self.waits else asyncio.sleep(0.001))
             found = [self._found(position) for position in positions]
         return found
 
@@ -124,13 +125,18 @@ async def test_a_tail_goes_on_after_a_change_of_leader(monkeypatch: pytest.Monke
     assert told.count(b"\n") - told.count(b"\n\n") >= 2
 
 
-async def test_a_tail_says_something_while_nothing_comes(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("leader", ["waits", "answers with nothing", "is gone"])
+async def test_a_tail_says_something_while_nothing_comes(monkeypatch: pytest.MonkeyPatch, leader: str):
     monkeypatch.setattr(tail, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(tail, "_REST_S", 0.001)
     logs = Logs([])
+    logs.waits = leader == "waits"
+    logs.leaders[0] = -1 if leader == "is gone" else 1
     lines = stream(logs, follow="true").pieces()
     async with asyncio.timeout(5):
         assert [await anext(lines) for _ in range(3)] == [b"", b"\n", b"\n"]
     logs.logs[0].append(batch_at(0, "late"))
+    logs.leaders[0] = 1
     logs.news.set()
     async with asyncio.timeout(5):
         while b'"late"' not in await anext(lines):

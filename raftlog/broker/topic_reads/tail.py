@@ -43,20 +43,23 @@ class Tail:
         Raises:
             RaftlogError: a partition cannot be read any more, and asking again does not help.
         """
+        loop = asyncio.get_running_loop()
+        told_at = loop.time()
         try:
             while True:
                 self._ask()
                 everybody = len(self._asked) == len(self._at)
-                answered = await self._any_answer(HEARTBEAT_S if everybody else _REST_S)
-                if not answered and everybody:
-                    yield None
-                for task in answered:
+                for task in await self._any_answer(HEARTBEAT_S if everybody else _REST_S):
                     group, told = task.result()
                     self._asked -= {position.partition for position in group}
                     for position, loaded in zip(group, told, strict=False):
                         self._at[position.partition] = loaded[2]
                         if loaded[2] > position.offset:
                             yield position, loaded
+                            told_at = loop.time()
+                if loop.time() - told_at >= HEARTBEAT_S:  # Leaders answer more often, with nothing.
+                    yield None
+                    told_at = loop.time()
         finally:
             for task in self._asking:
                 task.cancel()
