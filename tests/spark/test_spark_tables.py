@@ -194,7 +194,8 @@ def test_a_view_is_read_and_written(spark, topics):
 
     spark.sql("INSERT INTO rows (value) VALUES (X'31'), (X'32')")
 
-    assert spark.table("rows").selectExpr("cast(value as string)").collect() == [("1",), ("2",)]
+    read = spark.table("rows").selectExpr("cast(value as string) as text").orderBy("text").collect()
+    assert read == [("1",), ("2",)]  # Each of Spark's tasks writes on its own: whose row is first, differs.
 
 
 @pytest.mark.spark
