@@ -16,6 +16,7 @@ from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.serving.turnstile import Turnstile
+from raftlog.transport.writing import Outlet
 from raftlog.wire import http1, media
 from raftlog.wire.codec import encode_json
 
@@ -108,6 +109,7 @@ class AiohttpConnection(asyncio.Protocol):
         self._head_s = head_s
         self._transport: asyncio.Transport | None = None
         self._under_way = 0
+        self._outlet: Outlet | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def began(self) -> None:
@@ -139,8 +141,21 @@ class AiohttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._inner.resume_writing()
 
+    def outlet(self, timeout_s: float) -> Outlet:
+        """Return what writes large pieces to the socket. The transport must hold nothing, and TLS must be off.
+
+        Args:
+            timeout_s: how long the peer may take no byte; the first call decides.
+        """
+        if self._outlet is None:
+            assert self._transport is not None
+            self._outlet = Outlet(self._transport, timeout_s=timeout_s)
+        return self._outlet
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._outlet is not None:
+            self._outlet.lost()
         self._limits.leave(self._address)
         self._inner.connection_lost(exc)
 

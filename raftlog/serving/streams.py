@@ -6,18 +6,18 @@ import asyncio
 import logging
 import weakref
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from aiohttp import web
 
 from raftlog.errors import OverloadedError, RaftlogError
 from raftlog.serving.connections import AiohttpConnection
-from raftlog.transport.writing import pieces_of
+from raftlog.transport.writing import Outlet, pieces_of
 from raftlog.wire.codec import Buffer
 
 _log = logging.getLogger(__name__)
 PIECE_BYTES = 256 << 10
-"""Written at once: the peer's slowness is noticed after so many bytes, and each write costs some 50 us."""
+"""Written at once through a transport, which copies what the peer does not take."""
 
 
 class StreamLimits:
@@ -73,7 +73,7 @@ class StreamedResponse(web.StreamResponse):
     If they end with an error, the connection is closed before the answer's end, so that no reader takes it for whole.
 
     Args:
-        first: what was made already, while an error could still be answered as one.
+        first: pieces that were made already, while an error could still be answered as one.
         rest: what follows.
         write_s: how long the peer may take no byte; then the connection is closed.
         endless: the rest has no end.
@@ -82,8 +82,8 @@ class StreamedResponse(web.StreamResponse):
     def __init__(
         self,
         request: web.Request,
-        first: bytes,
-        rest: AsyncGenerator[bytes, None],
+        first: Sequence[Buffer],
+        rest: AsyncGenerator[Buffer, None],
         *,
         headers: Mapping[str, str],
         write_s: float,
@@ -96,6 +96,8 @@ class StreamedResponse(web.StreamResponse):
         self._first = first
         self._rest = rest
         self._write_s = write_s
+        self._begun = False
+        """Whether aiohttp has sent the headers, as it does with the first bytes."""
         # One that aiohttp never comes to send, because its peer has gone, does not count for ever.
         self._left = weakref.finalize(self, limits.leave, request.remote or "")
         self._left.atexit = False
@@ -134,7 +136,10 @@ class StreamedResponse(web.StreamResponse):
 
     async def _send_all(self) -> None:
         """Send each piece while the next one is made."""
-        piece: bytes | None = self._first
+        for made in self._first:
+            await self._send(made)
+        self._first = ()
+        piece: Buffer | None = await anext(self._rest, None)
         while piece is not None:
             following = asyncio.ensure_future(anext(self._rest, None))
             try:
@@ -145,12 +150,34 @@ class StreamedResponse(web.StreamResponse):
                 await asyncio.gather(following, return_exceptions=True)
 
     async def _send(self, data: Buffer) -> None:
+        if not data:
+            return  # An empty chunk would be the answer's end.
+        try:
+            if not self._begun or (outlet := self._outlet()) is None:
+                self._begun = True
+                await self._send_through_transport(data)
+            elif self.headers.get("Transfer-Encoding") == "chunked":
+                await outlet.send([b"%x\r\n" % len(data), data, b"\r\n"])
+            else:
+                await outlet.send([data])
+        except ConnectionAbortedError:
+            self.abort()
+            raise
+
+    def _outlet(self) -> Outlet | None:
+        """Return what writes to the socket; None: aiohttp's transport still holds bytes that come first."""
+        transport = self._request.transport
+        if transport is None or transport.get_write_buffer_size() or transport.get_extra_info("sslcontext"):
+            return None
+        connection = transport.get_protocol()
+        return connection.outlet(self._write_s) if isinstance(connection, AiohttpConnection) else None
+
+    async def _send_through_transport(self, data: Buffer) -> None:
         for piece in pieces_of(data, PIECE_BYTES):
             try:
                 async with asyncio.timeout(self._write_s):
                     await self.write(piece)
             except TimeoutError:
-                self.abort()
                 raise ConnectionAbortedError(f"the peer has taken nothing for {self._write_s} s") from None
 
     def abort(self) -> None:

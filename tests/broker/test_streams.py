@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -32,11 +33,14 @@ class Site:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     more: asyncio.Event = field(default_factory=asyncio.Event)
     fails: bool = False
+    first: tuple[bytes, ...] = (b"first ",)
     piece: bytes = b"x"
+    headers: dict[str, str] = field(default_factory=dict)
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         try:
             yield self.piece
+            yield b""  # Nothing was to be rendered: no end.
             await self.more.wait()
             if self.fails:
                 raise RaftlogError("no more")
@@ -47,7 +51,13 @@ class Site:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.limits.enter("127.0.0.1")
         return StreamedResponse(
-            request, b"first ", self.pieces(), headers={}, write_s=self.write_s, limits=self.limits, endless=True
+            request,
+            self.first,
+            self.pieces(),
+            headers=self.headers,
+            write_s=self.write_s,
+            limits=self.limits,
+            endless=True,
         )
 
 
@@ -65,14 +75,16 @@ async def site(free_ports: Callable[[int], list[int]]) -> AsyncIterator[tuple[Si
 
 
 @asynccontextmanager
-async def ask(site: Site, *, buffer: int = 0) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def ask(
+    site: Site, *, buffer: int = 0, version: str = "1.1"
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     sock = socket.socket()
     if buffer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     sock.setblocking(False)
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", site.port))
     reader, writer = await asyncio.open_connection(sock=sock, limit=1 << 12)
-    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(f"GET / HTTP/{version}\r\nHost: x\r\n\r\n".encode())
     try:
         yield reader, writer
     finally:
@@ -115,6 +127,63 @@ async def test_a_peer_that_takes_nothing_is_closed(site: tuple[Site, AiohttpList
     async with asyncio.timeout(20), ask(here, buffer=4096):
         await here.ended.wait()
     assert here.limits.size == 0
+
+
+LARGE = bytes(range(256)) * (48 << 10)
+
+
+@pytest.mark.parametrize("first", [(), (b"",), (b"first ",), (b"", b"first ", b"second ")])
+@pytest.mark.parametrize("form", ["chunked", "with its length", "for HTTP/1.0"])
+async def test_large_pieces_arrive_whole_and_in_order(
+    site: tuple[Site, AiohttpListener], first: tuple[bytes, ...], form: str
+):
+    """A reader with small buffers takes them bit by bit."""
+    here, _ = site
+    here.first, here.piece = first, LARGE
+    body = b"".join(first) + LARGE + b"end"
+    if form == "with its length":
+        here.headers["Content-Length"] = str(len(body))
+    here.more.set()
+    async with (
+        asyncio.timeout(20),
+        ask(here, buffer=1 << 16, version="1.0" if "1.0" in form else "1.1") as (reader, _writer),
+    ):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if form == "chunked":
+            assert b"Transfer-Encoding: chunked" in head
+            assert await chunks(reader) == body
+        else:
+            assert b"Transfer-Encoding" not in head
+            assert await reader.readexactly(len(body)) == body
+        assert here.ended.is_set() or await here.ended.wait()
+
+
+async def chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while size := int(await reader.readline(), 16):
+        body += await reader.readexactly(size)
+        assert await reader.readexactly(2) == b"\r\n"
+    return body
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+async def test_answers_cut_short_leave_no_descriptor(site: tuple[Site, AiohttpListener]):
+    here, _ = site
+    here.piece = LARGE
+    async with asyncio.timeout(20):
+        for number in range(6):
+            if number == 1:
+                before = open_files()
+            here.ended.clear()
+            async with ask(here, buffer=4096) as (reader, writer):
+                await reader.readexactly(1 << 20)  # By now the socket is full, and is watched.
+                writer.transport.abort()
+                await here.ended.wait()
+        while open_files() > before:
+            await asyncio.sleep(0.01)
 
 
 async def test_tails_do_not_keep_a_listener_open(site: tuple[Site, AiohttpListener]):

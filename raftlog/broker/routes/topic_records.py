@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -29,7 +29,7 @@ from raftlog.record.formats import Encoder, encoder
 from raftlog.serving.limits import WRITE_S
 from raftlog.serving.streams import StreamedResponse, StreamLimits
 from raftlog.wire import media, paths
-from raftlog.wire.codec import encode_json
+from raftlog.wire.codec import Buffer, encode_json
 from raftlog.wire.negotiation import content_coding, negotiate
 
 _FORM_OF = {
@@ -97,13 +97,13 @@ class TopicRecordsRoutes:
             if form in DIVISIBLE and topic.configs.get("cleanup_policy", "delete") == "delete":
                 part = await self._part(request, read, answer, topic.topic_id)
                 if part is not None:
-                    return self._streamed(request, b"", part.pieces, {**headers, **part.headers}, status=part.status)
+                    return self._streamed(request, (), part.pieces, {**headers, **part.headers}, status=part.status)
                 if answer.is_fixed:
                     headers |= {"Accept-Ranges": "bytes", "ETag": answer.etag(topic.topic_id, spans)}
             pieces = read().pieces()
-            first = await anext(pieces)
+            first = [await anext(pieces)]
             if not asked.follow:
-                first += await anext(pieces, b"")  # While an error can still be answered as one.
+                first.append(await anext(pieces, b""))  # While an error can still be answered as one.
         except BaseException:
             self.limits.leave(address)
             raise
@@ -112,8 +112,8 @@ class TopicRecordsRoutes:
     def _streamed(
         self,
         request: web.Request,
-        first: bytes,
-        rest: AsyncGenerator[bytes, None],
+        first: Sequence[Buffer],
+        rest: AsyncGenerator[Buffer, None],
         headers: Mapping[str, str],
         *,
         status: int = 200,
@@ -170,7 +170,7 @@ class TopicRecordsRoutes:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    pieces: AsyncGenerator[bytes, None]
+    pieces: AsyncGenerator[Buffer, None]
     headers: dict[str, str]
     status: int
 
@@ -250,7 +250,7 @@ class _Answer:
         return plain if self._coding is None else Compressed(plain, self._coding)
 
 
-async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
+async def _once(body: bytes) -> AsyncGenerator[Buffer, None]:
     yield body
 
 

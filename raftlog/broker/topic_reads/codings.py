@@ -9,6 +9,7 @@ import pyarrow as pa
 from raftlog.broker.topic_reads.asked import positions_text
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
+from raftlog.wire.codec import Buffer
 
 CODINGS = ("zstd", "gzip")
 EVENT_STREAM = "text/event-stream"
@@ -57,7 +58,7 @@ class Compressed:
         self._stream.close()
         return last + self._sink.take()
 
-    def _compress(self, data: bytes) -> bytes:
+    def _compress(self, data: Buffer) -> bytes:
         if data:
             self._stream.write(data)
         return self._sink.take()
@@ -80,7 +81,7 @@ class Events:
         return b""
 
     def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
-        lines = self._lines.write(topic, partition, rows).splitlines()
+        lines = bytes(self._lines.write(topic, partition, rows)).splitlines()
         events = []
         for offset, line in zip(rows.column(0).to_pylist(), lines, strict=True):
             self._positions[partition] = offset + 1

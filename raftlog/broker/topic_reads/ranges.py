@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from raftlog.broker.topic_reads.stream import Part, Spans, TopicStream
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.wire.codec import Buffer
 
 DIVISIBLE = ("parquet", "ndjson", "csv")
 """Forms whose pieces do not depend on each other."""
@@ -119,14 +120,14 @@ async def _lay_out(stream: TopicStream, before: Layout | None) -> Layout:
     return Layout(spans=stream.spans, head=head, parts=tuple(parts), footer=footer, size=at + len(footer))
 
 
-async def pieces_between(layout: Layout, stream: TopicStream, first: int, last: int) -> AsyncGenerator[bytes, None]:
+async def pieces_between(layout: Layout, stream: TopicStream, first: int, last: int) -> AsyncGenerator[Buffer, None]:
     """Return bytes `first` to `last`, inclusive.
 
     Raises:
         RaftlogError: what was laid out cannot be read any more.
     """
 
-    def cut(start: int, data: bytes) -> bytes:
+    def cut(start: int, data: Buffer) -> Buffer:
         return data[max(0, first - start) : max(0, last + 1 - start)]
 
     yield cut(0, layout.head)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.offsets import describe_offsets
 from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.model import Isolation, Offset, TopicId
 from raftlog.partition.serving import Served, serve_fetch
-from raftlog.record.batch import Buffer
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult, OffsetResponse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 CHUNK_BYTES = 2 << 20
@@ -25,8 +27,14 @@ PATIENCE_S = 30.0
 _RETRY_S = 0.1
 _CALL_TIMEOUT_MS = 10_000
 Data = Served | tuple[FetchResult, memoryview]
-Loaded = tuple[FetchResult, Buffer, Offset]
-"""What was said of a partition, its batches in memory, and where to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a read of a partition brought, decoded, and where to go on."""
+
+    rows: pa.Table
+    next_offset: Offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The bytes of one read of a topic, piece by piece: fetched ahead by one chunk, and rendered in a thread."""
+"""The bytes of one read of a topic, piece by piece. Threads decode the next chunk while they render the one before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from raftlog.broker.topic_reads.asked import Asked
 from raftlog.broker.topic_reads.rows import Wanted, next_offset_of, rows_of
-from raftlog.broker.topic_reads.source import Data, Loaded, Position, TopicSource
+from raftlog.broker.topic_reads.source import CHUNK_BYTES, Data, Loaded, Position, TopicSource
 from raftlog.broker.topic_reads.tail import Tail
 from raftlog.errors import CorruptBatchError, RaftlogError
 from raftlog.model import Offset
@@ -19,9 +19,12 @@ from raftlog.partition.readable import in_memory
 from raftlog.partition.storage.checked import FileRange
 from raftlog.record.formats import Encoder
 from raftlog.serving.workers import for_stream
+from raftlog.wire.codec import Buffer
 
 Spans = Mapping[int, tuple[Offset, Offset | None]]
 """From where to where each partition is read; an end of None is never reached."""
+_MOST_AHEAD_BYTES = 4 * CHUNK_BYTES
+"""A chunk that decodes to more is rendered before the next one is read: two of them may not fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class TopicStream:
         self._heartbeat = heartbeat
         self._left = asked.max_records
 
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
+    async def pieces(self) -> AsyncGenerator[Buffer, None]:
         """Render everything that was asked for.
 
         Raises:
@@ -86,25 +89,25 @@ class TopicStream:
         """Return what comes after all records."""
         return await for_stream(self._encoder.end)
 
-    async def parts(self) -> AsyncGenerator[tuple[Part, bytes], None]:
+    async def parts(self) -> AsyncGenerator[tuple[Part, Buffer], None]:
         """Read one partition after the other, up to its end: the same range gives the same bytes."""
         async with aclosing(self._parts(self.spans)) as parts:
             async for part, data in parts:
                 yield part, data
 
-    async def _parts(self, spans: Spans) -> AsyncGenerator[tuple[Part, bytes], None]:
+    async def _parts(self, spans: Spans) -> AsyncGenerator[tuple[Part, Buffer], None]:
         for partition, (begin, end) in spans.items():
             assert end is not None
             if begin >= end:
                 continue  # Thousands of partitions may be empty.
             async with aclosing(self._chunks(partition, begin, end)) as chunks:
                 async for offset, loaded in chunks:
-                    data = await self._render(Position(partition, offset), end, loaded)
-                    yield Part(partition, offset, min(end, loaded[2])), data
+                    data = await for_stream(self._encode, partition, loaded.rows)
+                    yield Part(partition, offset, min(end, loaded.next_offset)), data
                     if self._left == 0:
                         return
 
-    async def parts_after(self, parts: Sequence[Part]) -> AsyncGenerator[tuple[Part, bytes], None]:
+    async def parts_after(self, parts: Sequence[Part]) -> AsyncGenerator[tuple[Part, Buffer], None]:
         """Read some parts first, as they were cut; then what is behind them."""
         at = {partition: begin for partition, (begin, _) in self.spans.items()}
         for part in parts:
@@ -115,67 +118,61 @@ class TopicStream:
             async for part, data in following:
                 yield part, data
 
-    async def part_again(self, part: Part) -> bytes:
+    async def part_again(self, part: Part) -> Buffer:
         """Return the bytes of a part once more, of an encoder whose parts do not depend on each other."""
         return await for_stream(self._encode_alone, part.partition, await self._tables(part))
 
     async def _tables(self, part: Part) -> list[pa.Table]:
-        tables: list[pa.Table] = []
         async with aclosing(self._chunks(part.partition, part.begin, part.end)) as chunks:
-            async for offset, loaded in chunks:
-                wanted = Wanted(begin=offset, end=part.end, key=self._asked.key)
-                tables.append(await for_stream(rows_of, loaded[1], loaded[0].aborted, wanted))
-        return tables
+            return [loaded.rows async for _, loaded in chunks]
 
-    def _write(self, partition: int, tables: list[pa.Table]) -> bytes:
+    def _write(self, partition: int, tables: list[pa.Table]) -> Buffer:
         return self._encoder.write(self._topic, partition, pa.concat_tables(tables).combine_chunks())
 
-    def _encode_alone(self, partition: int, tables: list[pa.Table]) -> bytes:
+    def _encode_alone(self, partition: int, tables: list[pa.Table]) -> Buffer:
         alone = self._make()
         alone.begin()
         return alone.write(self._topic, partition, pa.concat_tables(tables).combine_chunks())
 
     async def _chunks(self, partition: int, begin: Offset, end: Offset) -> AsyncGenerator[tuple[Offset, Loaded], None]:
-        """Read a partition in order, one chunk ahead of who renders them."""
+        """Read a partition in order, one chunk ahead of who renders them, unless the chunk is a large one."""
+
+        def load(at: Offset) -> asyncio.Task[Loaded]:
+            return asyncio.ensure_future(self._load_at(Position(partition, at), end))
+
         ahead: asyncio.Task[Loaded] | None = None
         try:
             at = begin
             while at < end:
-                loaded = await (ahead or self._load_at(Position(partition, at)))
-                offset, at = at, loaded[2]
+                loaded = await (ahead or load(at))
+                offset, at = at, loaded.next_offset
                 if at <= offset:
                     raise RaftlogError(f"{self._topic}-{partition}: nothing is there at offset {offset}, below {end}")
-                ahead = asyncio.ensure_future(self._load_at(Position(partition, at))) if at < end else None
+                ahead = load(at) if at < end and loaded.rows.nbytes <= _MOST_AHEAD_BYTES else None
                 yield offset, loaded
         finally:
             if ahead is not None:
                 ahead.cancel()
                 await asyncio.gather(ahead, return_exceptions=True)
 
-    async def _load_at(self, at: Position) -> Loaded:
-        return await self._load(at, await self._source.read(at))
+    async def _load_at(self, at: Position, end: Offset) -> Loaded:
+        return await self._load(at, await self._source.read(at), end)
 
-    async def _load(self, at: Position, data: Data) -> Loaded:
-        return await for_stream(_load, at, data)
-
-    async def _render(self, at: Position, end: Offset | None, loaded: Loaded) -> bytes:
+    async def _load(self, at: Position, data: Data, end: Offset | None = None) -> Loaded:
         wanted = Wanted(begin=at.offset, end=end, key=self._asked.key)
         try:
-            return await for_stream(self._encode, at.partition, wanted, loaded)
+            return await for_stream(_load, data, wanted)
         except CorruptBatchError:
             # The broker that sent it did not read it: asked again, it looks whether its disk is to blame.
-            loaded = await self._load(at, await self._source.read(at, check_crcs=True))
-            return await for_stream(self._encode, at.partition, wanted, loaded)
+            return await for_stream(_load, await self._source.read(at, check_crcs=True), wanted)
 
-    def _encode(self, partition: int, wanted: Wanted, loaded: Loaded) -> bytes:
-        result, batches, _ = loaded
-        rows: pa.Table = rows_of(batches, result.aborted, wanted)
+    def _encode(self, partition: int, rows: pa.Table) -> Buffer:
         if self._left is not None:
             rows = rows.slice(0, self._left)
             self._left -= rows.num_rows
         return self._encoder.write(self._topic, partition, rows) if rows.num_rows else b""
 
-    async def _follow(self) -> AsyncGenerator[bytes, None]:
+    async def _follow(self) -> AsyncGenerator[Buffer, None]:
         """Tell records as they come, of whichever partition."""
         starts = {partition: begin for partition, (begin, _) in self.spans.items()}
         async with aclosing(Tail(self._source, starts, self._load).news()) as news:
@@ -183,12 +180,12 @@ class TopicStream:
                 if told is None:
                     yield self._heartbeat
                 else:
-                    yield await self._render(told[0], None, told[1])
+                    yield await for_stream(self._encode, told[0].partition, told[1].rows)
                 if self._left == 0:
                     return
 
 
-def _load(at: Position, data: Data) -> Loaded:
+def _load(data: Data, wanted: Wanted) -> Loaded:
     result, found = data
     batches = in_memory(found) if isinstance(found, FileRange) else found
-    return result, batches, next_offset_of(batches, at.offset)
+    return Loaded(rows_of(batches, result.aborted, wanted), next_offset_of(batches, wanted.begin))

@@ -21,7 +21,7 @@ class Tail:
 
     Args:
         starts: where each partition is read first.
-        load: brings what was fetched into memory.
+        load: decodes what was fetched.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Tail:
                     group, told = task.result()
                     self._asked -= {position.partition for position in group}
                     for position, loaded in zip(group, told, strict=False):
-                        self._at[position.partition] = loaded[2]
-                        if loaded[2] > position.offset:
+                        self._at[position.partition] = loaded.next_offset
+                        if loaded.next_offset > position.offset:
                             yield position, loaded
                             told_at = loop.time()
                 if loop.time() - told_at >= HEARTBEAT_S:  # Leaders answer more often, with nothing.

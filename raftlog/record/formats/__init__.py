@@ -17,6 +17,8 @@ from raftlog.errors import InvalidRequestError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from raftlog.record.batch import Buffer
+
 FORMATS: tuple[str, ...] = ("arrow", "ndjson", "json", "csv", "parquet")
 COLUMNS: tuple[str, ...] = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 """Every column that can be asked for, in the order in which they come if nobody asks."""
@@ -38,7 +40,7 @@ class Encoder(Protocol):
     def begin(self) -> bytes:
         """Return what stands before all rows."""
 
-    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> Buffer:
         """Return rows of `READ_SCHEMA`, all of one partition, as they stand in the stream.
 
         Parquet: the rows of one call are one row group, and the same rows are the same bytes wherever they stand.

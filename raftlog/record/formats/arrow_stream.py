@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from raftlog.record.batch import Buffer
 from raftlog.record.formats.named import NamedColumns
 from raftlog.record.formats.pieces import whole
 
@@ -26,10 +27,10 @@ class Encoder:
     def begin(self) -> bytes:
         return bytes(memoryview(self._named.schema.serialize()))
 
-    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> Buffer:
         if not rows.num_rows:
             return b""
-        return bytes(memoryview(self._named.of(topic, partition, whole(rows)).serialize()))
+        return memoryview(self._named.of(topic, partition, whole(rows)).serialize())
 
     def end(self) -> bytes:
         return _END
