@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import orjson
 import pytest
 
+from raftlog.broker.topic_reads import stream as streaming
 from raftlog.broker.topic_reads import tail
 from raftlog.broker.topic_reads.asked import parse
 from raftlog.broker.topic_reads.source import Data, Position
 from raftlog.broker.topic_reads.stream import TopicStream
 from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, StaleRouteError
-from raftlog.record import NewRecord, build_batch, stamp
+from raftlog.record import NewRecord, build_batch, iter_batches, stamp
 from raftlog.record.formats import encoder
 from raftlog.wire.data import FetchResult
 from raftlog.wire.errors import WireError
@@ -39,12 +41,13 @@ class Logs:
         self.asked: list[tuple[int, int]] = []
         self.news = asyncio.Event()
         self.waits = True
+        self.most = 1_000
+        """Batches that one read brings: a segment's end cuts it short."""
 
     def _found(self, at: Position) -> Data:
         self.asked.append((at.partition, at.offset))
-        data = b"".join(
-            batch for batch in self.logs[at.partition] if int.from_bytes(batch[8:16], "little") >= at.offset
-        )
+        behind = [header.next_offset > at.offset for header, _ in iter_batches(b"".join(self.logs[at.partition]))]
+        data = b"".join(list(compress(self.logs[at.partition], behind))[: self.most])
         return FetchResult(topic="t", partition=at.partition, length=len(data)), data
 
     async def read(self, at: Position, *, check_crcs: bool = False) -> Data:
@@ -77,6 +80,31 @@ def stream(logs: Logs, **query: str) -> TopicStream:
     asked = parse(query)
     spans: dict[int, Any] = dict.fromkeys(logs.logs, (0, None if asked.follow else 2))
     return TopicStream(logs, lambda: encoder("ndjson"), asked, topic="t", spans=spans)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson", "csv"])
+async def test_an_answer_is_cut_in_the_same_places_whatever_its_reads_brought(
+    monkeypatch: pytest.MonkeyPatch, form: str
+):
+    """Another leader's segments end elsewhere, and what a reader has of one broker must fit what another gives."""
+    batches, offset = [], 0
+    for number in range(40):
+        values = [f"{number}-{row}-" * (number % 7 + 1) for row in range(number % 5 + 1)]
+        batches.append(batch_at(offset, *values))
+        offset += len(values)
+    monkeypatch.setattr(streaming, "CHUNK_BYTES", 3 * len(batches[0]))
+    cuts, bodies = set(), set()
+    for most in (1, 2, 3, 5, 1_000):
+        logs = Logs(batches)
+        logs.most = most
+        for begin, end in ((0, offset), (5, offset - 1)):
+            reading = TopicStream(logs, lambda: encoder(form), parse({}), topic="t", spans={0: (begin, end)})  # type: ignore[arg-type]
+            parts = [part async for part in reading.parts()]
+            assert [part.end for part, _ in parts] == [part.begin for part, _ in parts[1:]] + [end]
+            cuts.add(tuple(part for part, _ in parts))
+            bodies.add(b"".join(bytes(data) for _, data in parts))
+    assert len(cuts) == len(bodies) == 2
+    assert all(len(parts) > 5 for parts in cuts)
 
 
 async def all_lines(reading: TopicStream) -> list[Any]:

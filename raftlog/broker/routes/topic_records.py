@@ -22,7 +22,7 @@ from raftlog.broker.topic_reads.ranges import (
     pieces_between,
 )
 from raftlog.broker.topic_reads.source import TopicSource
-from raftlog.broker.topic_reads.stream import Spans, TopicStream
+from raftlog.broker.topic_reads.stream import Part, Spans, TopicStream
 from raftlog.errors import InvalidRequestError, NotFoundError, OffsetOutOfRangeError
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
@@ -135,7 +135,7 @@ class TopicRecordsRoutes:
         layout = await self._layouts.newest(name, read()) if begins_a_read(asked) else self._layouts.known(name)
         if layout is None:
             return None
-        etag = answer.etag(topic_id, layout.spans)
+        etag = answer.etag(topic_id, layout.spans, [] if answer.is_fixed else [part for _, part in layout.parts])
         headers = {"Accept-Ranges": "bytes", "ETag": etag}
         if request.headers.get("If-Range", etag) != etag:
             asked = None
@@ -237,9 +237,13 @@ class _Answer:
         )
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def etag(self, topic_id: str, spans: Spans) -> str:
-        """Return what names these very bytes."""
-        text = repr((self.name(topic_id), list(spans.items())))
+    def etag(self, topic_id: str, spans: Spans, parts: Sequence[Part] = ()) -> str:
+        """Return what names these very bytes.
+
+        Args:
+            parts: how the answer is cut, unless that follows from what was asked for.
+        """
+        text = repr((self.name(topic_id), list(spans.items()), list(parts)))
         return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
     def encoder(self) -> Encoder:

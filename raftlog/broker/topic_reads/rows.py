@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,13 +24,19 @@ class Wanted:
     key: bytes | None
 
 
-def next_offset_of(batches: Buffer, offset: Offset) -> Offset:
-    """Return where a reader who asked for `offset` goes on after these whole batches."""
+def ends_of(batches: Buffer) -> Iterator[tuple[int, Offset]]:
+    """Return each batch's size in bytes, and the offset after it."""
     view, at = memoryview(batches), 0
     while at < len(view):
         header = parse_header(view[at:])
-        offset, at = header.next_offset, at + header.batch_length
-    return offset
+        yield header.batch_length, header.next_offset
+        at += header.batch_length
+
+
+def rows_below(rows: pa.Table, offset: Offset) -> int:
+    """Return how many rows, which are in order, have smaller offsets."""
+    offsets = rows.column("offset")
+    return bisect_left(range(len(offsets)), offset, key=lambda row: offsets[row].as_py())
 
 
 def rows_of(batches: Buffer, aborted: Iterable[AbortedTransaction], wanted: Wanted) -> pa.Table:
@@ -48,8 +55,8 @@ def rows_of(batches: Buffer, aborted: Iterable[AbortedTransaction], wanted: Want
             yield header, batch
 
     rows = to_table(checked(), from_offset=wanted.begin)  # type: ignore[arg-type]
-    if wanted.end is not None and rows.num_rows and rows.column(0)[-1].as_py() >= wanted.end:
-        rows = rows.slice(0, pc.sum(pc.less(rows.column(0), wanted.end)).as_py())
+    if wanted.end is not None:
+        rows = rows.slice(0, rows_below(rows, wanted.end))
     if wanted.key is not None:
         rows = rows.filter(pc.equal(rows.column("key"), pa.scalar(wanted.key, pa.binary())))
     return rows

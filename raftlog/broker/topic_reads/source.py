@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CHUNK_BYTES = 2 << 20
-"""Batches that are fetched at once; a single larger one comes whole."""
+"""Batches that are fetched at once; a single larger one comes whole. A part of an answer holds as much, or more."""
 PATIENCE_S = 30.0
 """How long a partition may have no leader, or a damaged place be under repair, before a read fails."""
 _RETRY_S = 0.1
@@ -35,6 +35,10 @@ class Loaded:
 
     rows: pa.Table
     next_offset: Offset
+    cuts: tuple[Offset, ...]
+    """Where parts of the answer end."""
+    filled: int
+    """Bytes of batches behind the last cut."""
 
 
 @dataclass(frozen=True, slots=True)

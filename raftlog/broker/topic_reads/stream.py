@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from raftlog.broker.topic_reads.asked import Asked
-from raftlog.broker.topic_reads.rows import Wanted, next_offset_of, rows_of
+from raftlog.broker.topic_reads.rows import Wanted, ends_of, rows_below, rows_of
 from raftlog.broker.topic_reads.source import CHUNK_BYTES, Data, Loaded, Position, TopicSource
 from raftlog.broker.topic_reads.tail import Tail
 from raftlog.errors import CorruptBatchError, RaftlogError
@@ -100,12 +100,25 @@ class TopicStream:
             assert end is not None
             if begin >= end:
                 continue  # Thousands of partitions may be empty.
-            async with aclosing(self._chunks(partition, begin, end)) as chunks:
-                async for offset, loaded in chunks:
-                    data = await for_stream(self._encode, partition, loaded.rows)
-                    yield Part(partition, offset, min(end, loaded.next_offset)), data
+            async with aclosing(self._cut(partition, begin, end)) as found:
+                async for part, rows in found:
+                    yield part, await for_stream(self._encode, partition, rows)
                     if self._left == 0:
                         return
+
+    async def _cut(self, partition: int, begin: Offset, end: Offset) -> AsyncGenerator[tuple[Part, pa.Table], None]:
+        """Cut a partition where its batches say so, however many of them one read brought: every leader's are alike."""
+        start, waiting = begin, list[pa.Table]()
+        async with aclosing(self._chunks(partition, begin, end)) as chunks:
+            async for loaded in chunks:
+                rows = loaded.rows
+                for cut in loaded.cuts:
+                    count = rows_below(rows, cut)
+                    yield Part(partition, start, cut), pa.concat_tables([*waiting, rows.slice(0, count)])
+                    start, waiting, rows = cut, [], rows.slice(count)
+                waiting.append(rows)
+        if start < end:
+            yield Part(partition, start, end), pa.concat_tables(waiting)
 
     async def parts_after(self, parts: Sequence[Part]) -> AsyncGenerator[tuple[Part, Buffer], None]:
         """Read some parts first, as they were cut; then what is behind them."""
@@ -124,7 +137,7 @@ class TopicStream:
 
     async def _tables(self, part: Part) -> list[pa.Table]:
         async with aclosing(self._chunks(part.partition, part.begin, part.end)) as chunks:
-            return [loaded.rows async for _, loaded in chunks]
+            return [loaded.rows async for loaded in chunks]
 
     def _write(self, partition: int, tables: list[pa.Table]) -> Buffer:
         return self._encoder.write(self._topic, partition, pa.concat_tables(tables).combine_chunks())
@@ -134,37 +147,37 @@ class TopicStream:
         alone.begin()
         return alone.write(self._topic, partition, pa.concat_tables(tables).combine_chunks())
 
-    async def _chunks(self, partition: int, begin: Offset, end: Offset) -> AsyncGenerator[tuple[Offset, Loaded], None]:
+    async def _chunks(self, partition: int, begin: Offset, end: Offset) -> AsyncGenerator[Loaded, None]:
         """Read a partition in order, one chunk ahead of who renders them, unless the chunk is a large one."""
 
-        def load(at: Offset) -> asyncio.Task[Loaded]:
-            return asyncio.ensure_future(self._load_at(Position(partition, at), end))
+        def load(at: Offset, filled: int) -> asyncio.Task[Loaded]:
+            return asyncio.ensure_future(self._load_at(Position(partition, at), end, filled))
 
         ahead: asyncio.Task[Loaded] | None = None
+        at, filled = begin, 0
         try:
-            at = begin
             while at < end:
-                loaded = await (ahead or load(at))
-                offset, at = at, loaded.next_offset
-                if at <= offset:
-                    raise RaftlogError(f"{self._topic}-{partition}: nothing is there at offset {offset}, below {end}")
-                ahead = load(at) if at < end and loaded.rows.nbytes <= _MOST_AHEAD_BYTES else None
-                yield offset, loaded
+                loaded = await (ahead or load(at, filled))
+                if loaded.next_offset <= at:
+                    raise RaftlogError(f"{self._topic}-{partition}: nothing is there at offset {at}, below {end}")
+                at, filled = loaded.next_offset, loaded.filled
+                ahead = load(at, filled) if at < end and loaded.rows.nbytes <= _MOST_AHEAD_BYTES else None
+                yield loaded
         finally:
             if ahead is not None:
                 ahead.cancel()
                 await asyncio.gather(ahead, return_exceptions=True)
 
-    async def _load_at(self, at: Position, end: Offset) -> Loaded:
-        return await self._load(at, await self._source.read(at), end)
+    async def _load_at(self, at: Position, end: Offset, filled: int) -> Loaded:
+        return await self._load(at, await self._source.read(at), end, filled)
 
-    async def _load(self, at: Position, data: Data, end: Offset | None = None) -> Loaded:
+    async def _load(self, at: Position, data: Data, end: Offset | None = None, filled: int = 0) -> Loaded:
         wanted = Wanted(begin=at.offset, end=end, key=self._asked.key)
         try:
-            return await for_stream(_load, data, wanted)
+            return await for_stream(_load, data, wanted, filled)
         except CorruptBatchError:
             # The broker that sent it did not read it: asked again, it looks whether its disk is to blame.
-            return await for_stream(_load, await self._source.read(at, check_crcs=True), wanted)
+            return await for_stream(_load, await self._source.read(at, check_crcs=True), wanted, filled)
 
     def _encode(self, partition: int, rows: pa.Table) -> Buffer:
         if self._left is not None:
@@ -185,7 +198,13 @@ class TopicStream:
                     return
 
 
-def _load(data: Data, wanted: Wanted) -> Loaded:
+def _load(data: Data, wanted: Wanted, filled: int) -> Loaded:
     result, found = data
     batches = in_memory(found) if isinstance(found, FileRange) else found
-    return Loaded(rows_of(batches, result.aborted, wanted), next_offset_of(batches, wanted.begin))
+    rows, next_offset, cuts = rows_of(batches, result.aborted, wanted), wanted.begin, list[Offset]()
+    for size, next_offset in ends_of(batches):
+        filled += size
+        if filled >= CHUNK_BYTES and (wanted.end is None or next_offset < wanted.end):
+            cuts.append(next_offset)
+            filled = 0
+    return Loaded(rows, next_offset, tuple(cuts), filled)
