@@ -7,12 +7,14 @@ pace that leaves the machine to those who are measured. It prints how often each
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
 import orjson
 
@@ -179,8 +181,17 @@ def _addresses(texts: str) -> list[Address]:
     return [Address.parse(text) for text in texts.split(",")]
 
 
+def _yield_processors() -> None:
+    """Take the lowest priority. Linux may weigh sessions first (autogroups), and processes only within one."""
+    os.nice(19)
+    autogroup = Path("/proc/self/autogroup")
+    if autogroup.exists():
+        autogroup.write_text("19")
+
+
 async def main(seconds: float, seed: int, public: str, internal: str) -> None:
     """Attack, and print what was done."""
+    _yield_processors()
     stranger = Stranger(_addresses(public), _addresses(internal), random.Random(seed), time.monotonic() + seconds)
     await stranger.run()
     sys.stdout.write(orjson.dumps(stranger.begun).decode() + "\n")

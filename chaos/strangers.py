@@ -69,9 +69,6 @@ async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
     """
     nodes = [run.cluster.nodes.node(name) for name in run.brokers]
     process = await asyncio.create_subprocess_exec(
-        "nice",
-        "-n",
-        "19",
         sys.executable,
         "-m",
         "chaos.stranger",
@@ -80,6 +77,7 @@ async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
         ",".join(str(node.public) for node in nodes),
         ",".join(str(node.internal) for node in nodes),
         stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Its priority is its session's.
     )
     try:
         yield
