@@ -12,8 +12,8 @@ import importlib.util
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from raftlog.errors import RaftlogError
@@ -84,6 +84,13 @@ def keeping() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+async def close_all(*closes: Callable[[], Awaitable[None]]) -> None:
+    """Close one after another, whichever of them fails or is cancelled; what they raised is raised at the end."""
+    async with AsyncExitStack() as stack:
+        for close in reversed(closes):
+            stack.push_async_callback(close)
 
 
 class Tasks:

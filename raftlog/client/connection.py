@@ -24,7 +24,7 @@ from raftlog.errors import (
     UnreachableError,
 )
 from raftlog.model import Address, TopicPartition
-from raftlog.runtime import Tasks
+from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
 from raftlog.wire.metadata import ClientMetadata, PartitionInfo, TopicInfo
 
@@ -97,8 +97,7 @@ class Connection:
 
     async def close(self) -> None:
         self._closed = True
-        await self._tasks.close()
-        await self.session.close()
+        await close_all(self._tasks.close, self.session.close)
 
     def known(self, topic: str) -> TopicInfo | None:
         """Return what is known of a topic, however old."""

@@ -25,6 +25,7 @@ from raftlog.client.starts import Start
 from raftlog.errors import ConfigError, InvalidRequestError, RetriableError
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
+from raftlog.runtime import close_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -224,9 +225,7 @@ class Consumer:
                 await self._group.close(commit=commit)
         finally:
             self._closed = True
-            await self._alone.close()
-            await self._reader.fetcher.close()
-            await self._connection.close()
+            await close_all(self._alone.close, self._reader.fetcher.close, self._connection.close)
 
     async def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
         """Return the next records of one partition; none if none came within `max_wait_ms`.

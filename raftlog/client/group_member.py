@@ -15,7 +15,7 @@ from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
 from raftlog.client.keepalive import KeepAlive, Pulse
 from raftlog.errors import ErrorCode, FencedError, RaftlogError, RetriableError
-from raftlog.runtime import Tasks
+from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
 from raftlog.wire.groups import GroupHeartbeatResponse
 
@@ -80,15 +80,19 @@ class GroupMember:
 
     async def close(self, *, for_good: bool = False) -> None:
         """Stop the heartbeats, and tell the coordinator; if it cannot be told, the session ends by itself."""
-        await self._tasks.close()
+        try:
+            await close_all(self._tasks.close, self._end_keepalive)
+            if self.membership.phase == "member":
+                await self._say_farewell(for_good=for_good)
+        finally:
+            self._changed.set()
+
+    async def _end_keepalive(self) -> None:
         self._keepalive.beat(None)
         try:
             await asyncio.to_thread(self._keepalive.close)
         except RuntimeError:  # The program ends: no thread is begun any more.
             self._keepalive.close()
-        if self.membership.phase == "member":
-            await self._say_farewell(for_good=for_good)
-        self._changed.set()
 
     def begin_poll(self) -> None:
         """Note that the application asks for records."""

@@ -28,7 +28,7 @@ from raftlog.errors import (
     UnknownOutcomeError,
 )
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
-from raftlog.runtime import Tasks
+from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
 from raftlog.wire.groups import (
     CommittedOffset,
@@ -118,8 +118,7 @@ class GroupSession:
             if self._soon:
                 await asyncio.wait(self._soon, timeout=LAST_COMMITS_S)
         finally:
-            await self._tasks.close()
-            await self.member.close()
+            await close_all(self._tasks.close, self.member.close)
 
     @contextmanager
     def polling(self) -> Iterator[None]:

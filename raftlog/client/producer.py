@@ -30,6 +30,7 @@ from raftlog.client.sender import Sender
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.record import Compression
+from raftlog.runtime import close_all
 from raftlog.wire.data import AcksText
 
 if TYPE_CHECKING:
@@ -307,8 +308,7 @@ class Producer:
         finally:
             before = self._counters.records_failed, self._counters.records_unknown
             try:
-                await self._intake.close()
-                await self._sender.close()
+                await close_all(self._intake.close, self._sender.close)
             finally:
                 self._tell_of_the_rest(*before)
                 await self._connection.close()

@@ -83,9 +83,11 @@ class Routing(Generic[H]):
 
     async def close(self) -> None:
         """Stop asking."""
-        await self._tasks.close()
-        self._asking.clear()  # One that was cancelled before it began has not done so.
-        self.discard(RetriableError("the producer was closed before the record was sent; it is not in the log"))
+        try:
+            await self._tasks.close()
+        finally:
+            self._asking.clear()  # One that was cancelled before it began has not done so.
+            self.discard(RetriableError("the producer was closed before the record was sent; it is not in the log"))
 
     async def _ask_until_known(self, topic: str) -> None:
         last: RaftlogError | None = None

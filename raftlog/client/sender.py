@@ -132,9 +132,11 @@ class Sender:
 
     async def close(self) -> None:
         """Stop; records that have no outcome fail, as unknown if they may be in the log."""
-        await self._tasks.close()
-        for batch in self._accumulator.take_all():
-            self._tell(batch, delivery_errors.closed(batch))
+        try:
+            await self._tasks.close()
+        finally:
+            for batch in self._accumulator.take_all():
+                self._tell(batch, delivery_errors.closed(batch))
 
     async def _run(self) -> None:
         try:

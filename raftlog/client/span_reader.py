@@ -15,6 +15,7 @@ from raftlog.client.reader import PartitionReader
 from raftlog.client.spans import Selection, Span, spans_of
 from raftlog.errors import OffsetOutOfRangeError, RetriableError, UnknownOutcomeError
 from raftlog.model import Isolation, Offset, TopicPartition
+from raftlog.runtime import close_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,8 +67,7 @@ class SpanReader:
         await self.close()
 
     async def close(self) -> None:
-        await self._reader.fetcher.close()
-        await self._connection.close()
+        await close_all(self._reader.fetcher.close, self._connection.close)
 
     async def plan(self, wanted: Selection) -> list[Span]:
         """Return the offsets that a selection has now; see `spans_of`."""

@@ -18,6 +18,7 @@ import orjson
 
 from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
 from raftlog.model import Address
+from raftlog.runtime import close_all
 from raftlog.transport.lean import LeanPool
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
@@ -71,12 +72,9 @@ class HttpSession:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-        if self._lean is not None:
-            await self._lean.close()
-            self._lean = None
+        session, self._session = self._session, None
+        lean, self._lean = self._lean, None
+        await close_all(*(pool.close for pool in (session, lean) if pool is not None))
 
     def dialled(self, address: Address) -> Address:
         """Return where a connection to `address` really goes."""
