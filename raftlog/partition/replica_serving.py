@@ -152,11 +152,11 @@ class ReplicaFetchServer:
         session, event = hearing.session, hearing.renew()
         for key in request.forgotten:
             hearing.forget(key)
-        for asked in request.partitions:
+        for number, asked in enumerate(request.partitions, 1):
             self._acknowledge(hearing, asked)
-        if len(request.partitions) > _MANY:  # A new session names thousands: others are served in between.
-            await asyncio.sleep(0)
-            session.require_under_way(request.session_epoch)
+            if number % _MANY == 0:  # A new session names thousands: others are served in between.
+                await asyncio.sleep(0)
+                session.require_under_way(request.session_epoch)
         loop, until = asyncio.get_running_loop(), deadline
         while True:
             event.clear()
