@@ -54,7 +54,7 @@ from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.turnstile import Turnstile
-from raftlog.serving.workers import INLINE_BYTES
+from raftlog.serving.workers import INLINE_BYTES, aside
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
@@ -64,6 +64,8 @@ from raftlog.wire.replication import ReplicaFetchRequest
 
 _log = logging.getLogger(__name__)
 _VITAL_CONNECTIONS = 8
+_LONG_ANSWER = 500
+"""Partitions of a follower's fetch: to encode more keeps the event loop."""
 _DRAIN_S = 1.0
 """How long requests under way may take when the broker stops."""
 
@@ -316,7 +318,9 @@ class BrokerNode:
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's pull."""
         response, parts = await self.replicas.replica_fetch(await decode_body(ReplicaFetchRequest, request.body))
-        return RawReply(parts=[*encode_frame(response), *(part for part in parts if part)], content_type=media.FRAME)
+        is_long = len(response.partitions) > _LONG_ANSWER
+        frame = await aside(encode_frame, response) if is_long else encode_frame(response)
+        return RawReply(parts=[*frame, *(part for part in parts if part)], content_type=media.FRAME)
 
     async def _repair(self, request: RawRequest) -> RawReply:
         """Serve a broker that repairs its replica."""

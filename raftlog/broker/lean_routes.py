@@ -16,6 +16,7 @@ from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire import http1, media
+from raftlog.wire.origins import is_browsers_agent
 
 _log = logging.getLogger(__name__)
 _FIELDS = frozenset(
@@ -78,6 +79,8 @@ class LeanRoutes:
         fields, length = parsed.fields, http1.content_length(parsed.fields)
         if length is None or "host" not in fields or not _FIELDS.issuperset(fields):
             return None
+        if is_browsers_agent(fields.get("user-agent", "")):
+            return None  # Whether its page may ask is looked at there.
         path, _, query = parsed.target.partition("?")
         route, variables = self._find(path)
         if route is None or not _QUERY.fullmatch(query):

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 from raftlog import record
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from raftlog.record.structure import unpacked_bytes
+
+MOST_UNPACKED_BYTES = 64 << 20
+"""What is unpacked at once. A batch that is larger still is unpacked alone."""
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,11 +65,14 @@ class Chunk:
     def take(self, count: int) -> list[Record]:
         """Remove and return the first `count` records; fewer before a damaged batch, or one of another leader epoch.
 
+        Fewer, too, where they take more than `MOST_UNPACKED_BYTES`.
+
         Raises:
             CorruptBatchError: the first batch's checksum is wrong.
         """
         records: list[Record] = []
-        while len(records) < count:
+        size = 0
+        while len(records) < count and size < MOST_UNPACKED_BYTES:
             try:
                 rows = self._open()
             except CorruptBatchError:
@@ -75,6 +82,7 @@ class Chunk:
             if rows is None or (records and self._epoch_of_rows != self.leader_epoch):
                 break
             piece = rows.slice(0, count - len(records))
+            size += piece.nbytes
             records += record.to_records(piece, *self.partition)
             self._rows = rows.slice(piece.num_rows) if piece.num_rows < rows.num_rows else None
             self.position, self.leader_epoch = records[-1].offset + 1, self._epoch_of_rows
@@ -83,21 +91,32 @@ class Chunk:
         return records
 
     def arrow(self) -> pa.Table | None:
-        """Remove and return every record from `position` on, if there are any, by `READ_SCHEMA`.
+        """Remove and return the records from `position` on, if there are any, by `READ_SCHEMA`.
+
+        All of them, or as many as unpack to `MOST_UNPACKED_BYTES`: `is_read` says which.
 
         Raises:
             CorruptBatchError: a checksum is wrong; the position is still that of the first record.
         """
         rows = record.to_table(self._verified(), from_offset=self.position, before=self._rows)
         self._rows = None
-        self._finish()
+        if self._next is None:
+            self._finish()
+        else:
+            self.position, self.leader_epoch = self._next[0].base_offset, self._epoch_of_rows
         return rows if rows.num_rows else None
 
     def _verified(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        size = 0
         while self._next is not None:
             header, batch = self._next
             record.verify_payload_crc(header, batch)
+            unpacked = unpacked_bytes(header, batch)
+            if size and size + unpacked > MOST_UNPACKED_BYTES:
+                return
+            size += unpacked
             yield header, batch
+            self._epoch_of_rows = header.leader_epoch
             self._next = next(self._batches, None)
 
     def _open(self) -> pa.RecordBatch | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from raftlog import record
-from raftlog.client.chunk import Chunk
+from raftlog.client.chunk import MOST_UNPACKED_BYTES, Chunk
 from raftlog.client.connection import Connection
 from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.fetching import Failure, Fetcher
@@ -120,21 +120,23 @@ class PartitionReader:
             return []
         self.fetcher.counters.records += len(records)
         self._note(chunk)
-        if chunk.is_read:
-            self.fetcher.chunks.popleft()
+        self._drop_if_read(chunk)
         return records
 
     def take_arrow(self, chunk: Chunk | None) -> pa.Table:
-        """Remove and return everything that is ready, beginning with `chunk`; see `take`."""
+        """Remove and return what is ready from `chunk` on, or as much as may be unpacked at once; see `take`."""
         tables: list[pa.Table] = []
-        while chunk is not None:
+        size = 0
+        while chunk is not None and size < MOST_UNPACKED_BYTES:
             try:
                 rows = chunk.arrow()
             except CorruptBatchError as error:
                 self._fetch_anew(chunk, error, quietly=bool(tables))
                 break
-            self.fetcher.chunks.popleft()
-            tables += [self._tables.named(rows, chunk.partition)] if rows is not None else []
+            self._drop_if_read(chunk)
+            if rows is not None:
+                size += rows.nbytes
+                tables.append(self._tables.named(rows, chunk.partition))
             self._note(chunk)
             chunk = self.fetcher.chunks[0] if self.fetcher.chunks else None
         table = self._tables.joined(tables)
@@ -142,17 +144,21 @@ class PartitionReader:
         return table
 
     def take_table(self, chunk: Chunk) -> pa.Table:
-        """Remove and return what one chunk holds, if it is sound; see `take`."""
+        """Remove and return what one chunk holds, or as much as may be unpacked at once; see `take`."""
         try:
             rows = chunk.arrow()
         except CorruptBatchError as error:
             self._fetch_anew(chunk, error)
             return self._tables.joined([])
-        self.fetcher.chunks.popleft()
+        self._drop_if_read(chunk)
         self._note(chunk)
         table = self._tables.joined([] if rows is None else [self._tables.named(rows, chunk.partition)])
         self.fetcher.counters.records += table.num_rows
         return table
+
+    def _drop_if_read(self, chunk: Chunk) -> None:
+        if chunk.is_read:
+            self.fetcher.chunks.popleft()
 
     def _fetch_anew(self, chunk: Chunk, error: CorruptBatchError, *, quietly: bool = False) -> None:
         """Go on at a chunk's damaged batch: if its broker had not checked it, it does now, and gives way if need be.

@@ -26,6 +26,8 @@ from raftlog.wire.controller import (
 )
 
 _log = logging.getLogger(__name__)
+MOST_AT_ONCE = 500
+"""Changes in one request: to take the answers in keeps the event loop."""
 CHECK_INTERVAL_MS = 200
 RETRY_MS = 100
 STALL_MS = 100
@@ -102,21 +104,30 @@ class IsrKeeper:
         }
         async for key, replica in in_turns(leaders.items(), 256):
             self._propose(key, replica, eligible)
-        if not self._in_flight:
-            return
-        changes = tuple(self._in_flight.values())
+        in_flight = list(self._in_flight.items())
+        for start in range(0, len(in_flight), MOST_AT_ONCE):
+            # What was settled meanwhile is not asked for any more.
+            some = {key: change for key, change in in_flight[start:][:MOST_AT_ONCE] if key in self._in_flight}
+            if some and not await self._ask(leaders, some):
+                return
+
+    async def _ask(
+        self, leaders: Mapping[TopicIdPartition, Replica], changes: Mapping[TopicIdPartition, AlterPartition]
+    ) -> bool:
+        """Ask for some changes, and take in the answers; return whether there were any."""
         request = AlterPartitionsRequest(
-            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), partitions=changes
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), partitions=tuple(changes.values())
         )
         try:
             response = await self._controller.alter_partitions(request)
         except RaftlogError as error:
             _log.warning("cannot change %d ISRs yet: %s", len(changes), error.message)
-            self._doubtful.update(self._in_flight)
+            self._doubtful.update(changes)
             await asyncio.sleep(RETRY_MS / 1000)
-            return
+            return False
         for result in response.partitions:
             self._settle(leaders, result)
+        return True
 
     def _forget_settled(self, leaders: Mapping[TopicIdPartition, Replica]) -> None:
         for key, change in list(self._in_flight.items()):

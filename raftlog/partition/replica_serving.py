@@ -25,6 +25,7 @@ from raftlog.wire.replication import (
 )
 
 FindReplica = Callable[[TopicIdPartition], Replica]
+_MANY = 1_000
 MARKS_WAIT_S = 0.01
 """So long may a high watermark that moved wait for records to go with: where they keep coming, none goes alone."""
 
@@ -151,8 +152,11 @@ class ReplicaFetchServer:
         session, event = hearing.session, hearing.renew()
         for key in request.forgotten:
             hearing.forget(key)
-        for asked in request.partitions:
+        for number, asked in enumerate(request.partitions, 1):
             self._acknowledge(hearing, asked)
+            if number % _MANY == 0:  # A new session names thousands: others are served in between.
+                await asyncio.sleep(0)
+                session.require_under_way(request.session_epoch)
         loop, until = asyncio.get_running_loop(), deadline
         while True:
             event.clear()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from weakref import WeakKeyDictionary
 
 from raftlog.errors import RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, BrokerId, Isolation, Offset
@@ -21,6 +23,8 @@ Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Which follower should be read instead, from the leader's replica, the consumer's rack and its offset."""
 
 _TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
+_TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
+"""By event loop: what its long fetches take turns by."""
 
 
 def _nobody(_: Replica, __: str, ___: Offset) -> None:
@@ -35,11 +39,11 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
     pulses, waits = [], True
-    for number, asked in enumerate(request.partitions, 1):
-        if number % _TURN_PARTITIONS == 0:
-            await asyncio.sleep(0)
+    for start in range(0, len(request.partitions), _TURN_PARTITIONS):
         try:
-            pulses.append(find(asked.topic, asked.partition, asked.topic_id).visible_pulse)
+            async with _turn(request):
+                some = request.partitions[start : start + _TURN_PARTITIONS]
+                pulses += [find(asked.topic, asked.partition, asked.topic_id).visible_pulse for asked in some]
         except RaftlogError:
             waits = False  # `_read` says so, in the partition's own result, and that is answered at once.
             break
@@ -54,16 +58,32 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
 
 
 async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:
-    results, left, turn = [], request.max_bytes, 0
-    for asked in request.partitions:
-        if turn >= _TURN_BYTES:
-            turn = 0
+    results, left, partitions = list[Served](), request.max_bytes, iter(request.partitions)
+    while len(results) < len(request.partitions):
+        if results:
             await asyncio.sleep(0)  # All of them together may take longer than others should wait.
-        result, data = _read(find, asked, left, prefer, request.isolation)
-        left -= len(data)
-        turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
-        results.append((result, data))
+        async with _turn(request):
+            turn = 0
+            while turn < _TURN_BYTES and (asked := next(partitions, None)) is not None:
+                result, data = _read(find, asked, left, prefer, request.isolation)
+                left -= len(data)
+                turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
+                results.append((result, data))
     return results
+
+
+@asynccontextmanager
+async def _turn(request: FetchRequest) -> AsyncIterator[None]:
+    """Keep the event loop for a moment; of long fetches one after another, and others are served in between.
+
+    One record may wake hundreds of them. If each took a moment in the same turn of the loop, that would be a long one.
+    """
+    if len(request.partitions) <= _TURN_PARTITIONS:
+        yield
+        return
+    async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        yield
+        await asyncio.sleep(0)
 
 
 def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, isolation: Isolation) -> Served:

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from raftlog.errors import CorruptBatchError
-from raftlog.record.batch import ATTRIBUTE_COMPRESSION, HEADER_BYTES, BatchHeader, Buffer
+from raftlog.record.batch import ATTRIBUTE_COMPRESSION, HEADER_BYTES, BatchHeader, Buffer, iter_batches
 
 _NODES = 7
 """timestamp, key, value, headers, its struct, and the struct's two fields; a compacted batch's offset_delta follows."""
@@ -98,6 +98,33 @@ def check_structure(header: BatchHeader, batch: Buffer) -> int:
         raise CorruptBatchError(f"the payload announces a body of {numbers.body_length} bytes, received {len(body)}")
     _check_nodes(numbers, header)
     return _check_buffers(numbers, body, header)
+
+
+def unpacked_bytes(header: BatchHeader, batch: Buffer) -> int:
+    """Return how many bytes a batch takes once it is unpacked: as many as it has, if it is not compressed.
+
+    Raises:
+        CorruptBatchError: its structure is wrong.
+    """
+    is_packed = header.attributes & ATTRIBUTE_COMPRESSION and not header.is_empty and not header.is_control
+    return check_structure(header, batch) if is_packed else header.batch_length
+
+
+def first_that_unpack_to(most: int, batches: Buffer) -> Buffer:
+    """Return so many of some whole batches, and at least one, that they unpack to at most `most` bytes together.
+
+    A batch of 1 kB may unpack to 8 MiB: whoever unpacks several must not go by how long they are.
+
+    Raises:
+        CorruptBatchError: a header or a structure is wrong.
+    """
+    total = at = 0
+    for header, batch in iter_batches(batches):
+        total += unpacked_bytes(header, batch)
+        if at and total > most:
+            return memoryview(batches)[:at]
+        at += header.batch_length
+    return batches
 
 
 def _numbers_of(metadata: bytes, nodes: int, buffers: int) -> _Numbers:

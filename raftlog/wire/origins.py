@@ -68,7 +68,12 @@ def _name(host: str) -> str:
 
 
 def _is_browsers(headers: Mapping[str, str]) -> bool:
-    return any(mark in headers for mark in _MARKS) or headers.get("User-Agent", "").startswith("Mozilla/")
+    return any(mark in headers for mark in _MARKS) or is_browsers_agent(headers.get("User-Agent", ""))
+
+
+def is_browsers_agent(agent: str) -> bool:
+    """Whether a `User-Agent` is one that browsers send."""
+    return agent.startswith("Mozilla/")
 
 
 def _is_address(name: str) -> bool:

@@ -121,3 +121,15 @@ async def test_curl_with_its_form_goes_on_working(shared_cluster: LocalCluster, 
         body = b'{"topic": "%s", "partitions": 1}' % topic_name.encode()
         headers = {"Content-Type": FORM, "User-Agent": "curl/8.0", "Host": "an.alias.example"}
         assert (await http("POST", "/v1/topics", data=body, headers=headers)).status == 201
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("path", ["/v1/fetch", "/v1/topics"])
+async def test_a_browser_that_says_nothing_but_its_name_is_refused_under_a_strange_host(
+    shared_cluster: LocalCluster, path: str
+):
+    """Also on the lean path, whose requests have no other fields."""
+    async with http_to(shared_cluster.bootstrap.split(",")[0]) as http:
+        headers = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)", "Host": "rebound.example"}
+        reply = await http("POST", path, data=b'{"partitions": []}', headers=headers)
+        assert (reply.status, reply.code) == (403, "FOREIGN_ORIGIN")

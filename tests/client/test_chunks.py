@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from raftlog.client import chunk as decoding
 from raftlog.client.chunk import Chunk
 from raftlog.errors import CorruptBatchError
 from raftlog.model import AbortedTransaction, TopicPartition
@@ -92,3 +93,41 @@ def test_the_rest_of_a_piece_is_a_table():
     assert rows.column("offset").to_pylist() == [2, 3, 4]
     assert found.is_read
     assert found.arrow() is None
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return three batches of two records that unpack to 2 MB each, of which 3 MB are unpacked at once."""
+    monkeypatch.setattr(decoding, "MOST_UNPACKED_BYTES", 3_000_000)
+    made = []
+    for first in (0, 2, 4):
+        built = build_batch([NewRecord(bytes(1_000_000), timestamp=1)] * 2, compression="zstd")
+        stamp(built, base_offset=first, leader_epoch=first)
+        made.append(bytes(built))
+    return made
+
+
+def test_small_batches_that_unpack_to_large_ones_are_unpacked_a_few_at_a_time(packed: list[bytes]):
+    found = chunk(*packed)
+    pieces = []
+    while not found.is_read:
+        rows = found.arrow()
+        assert rows is not None
+        pieces.append((rows.column("offset").to_pylist(), found.position, found.leader_epoch))
+
+    assert pieces == [([0, 1], 2, 0), ([2, 3], 4, 2), ([4, 5], 6, 4)]
+    assert found.arrow() is None
+
+
+def test_no_more_records_are_made_of_them_than_fit(packed: list[bytes]):
+    same_epoch = []
+    for data in packed:
+        built = bytearray(data)
+        stamp(built, base_offset=len(same_epoch) * 2, leader_epoch=7)
+        same_epoch.append(bytes(built))
+    found = chunk(*same_epoch)
+    pieces = []
+    while not found.is_read:
+        pieces.append([record.offset for record in found.take(500)])
+
+    assert pieces == [[0, 1, 2, 3], [4, 5]]

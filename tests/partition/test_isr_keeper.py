@@ -298,3 +298,38 @@ async def test_a_hint_is_acted_upon_at_once_and_a_lost_one_soon(desk: Desk, monk
     await asyncio.gather(running, return_exceptions=True)
 
     assert desk.solo.hints > 0  # The replica itself hinted when 3 caught up.
+
+
+async def test_many_changes_are_asked_for_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(isr_module, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(isr_module, "RETRY_MS", 0)
+    solos = [Solo(tmp_path, isr=(1, 2), partition=number) for number in range(5)]
+    leaders = {solo.replica.assignment.key: solo.replica for solo in solos}
+    asked: list[list[int]] = []
+    desk = Desk(tmp_path / "desk")
+
+    class Controller:
+        async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
+            asked.append([change.partition for change in request.partitions])
+            if len(asked) == 2:
+                raise UnknownOutcomeError("lost")
+            results = [replace(accept(change), partition=change.partition) for change in request.partitions]
+            return AlterPartitionsResponse(partitions=tuple(results))
+
+    keeper = IsrKeeper(
+        broker_id=1,
+        broker_epoch=lambda: EPOCHS[1],
+        leaders=lambda: leaders,
+        brokers=lambda: desk.brokers,
+        controller=Controller(),
+        clock=solos[0].clock,
+    )
+    for solo in solos:
+        solo.follow(2, 3)
+    await keeper.check()
+    assert asked == [[0, 1], [2, 3]]
+    await keeper.check()
+    assert asked[2:] == [[2, 3], [4]]
+    assert [solo.replica.state.isr for solo in solos] == [(1, 2, 3)] * 5
+    for solo in [*solos, desk.solo]:
+        await solo.close()

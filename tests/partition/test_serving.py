@@ -413,3 +413,29 @@ async def test_who_cannot_know_tells_nobody_that_the_log_was_cut(shelf: Shelf):
     assert await told(shelf, 1, 1, any_replica=True) not in (None, 0)
     solo.change(leader_epoch=2, leader=2)
     assert await told(shelf, 9, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_long_fetches_that_wake_together_take_turns(shelf: Shelf):
+    """Each is read in turns; twenty of them at once must not make one turn twenty times as long."""
+    await shelf.fill()
+    reads, since, longest = 0, 0, 0
+
+    def find(topic: str, partition: int, topic_id: str) -> Replica:
+        nonlocal reads
+        reads += 1
+        return shelf.find(topic, 0, topic_id)
+
+    async def other() -> None:
+        nonlocal since, longest
+        while True:
+            longest, since = max(longest, reads - since), reads
+            await asyncio.sleep(0)
+
+    asked = tuple(FetchPartition(topic="t", partition=number, offset=2) for number in range(1_000))
+    watching = asyncio.ensure_future(other())
+    answers = await asyncio.gather(
+        *(serve_fetch(find, FetchRequest(partitions=asked, max_wait_ms=0)) for _ in range(20))
+    )
+    watching.cancel()
+    assert [len(answer) for answer in answers] == [1_000] * 20
+    assert longest <= 512, longest

@@ -26,6 +26,7 @@ from raftlog.model import Isolation, Offset
 from raftlog.partition.readable import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.serving import serve_fetch
+from raftlog.record.structure import first_that_unpack_to
 from raftlog.schema import from_plain
 from raftlog.serving.workers import INLINE_BYTES, aside
 from raftlog.wire import media, paths
@@ -33,7 +34,7 @@ from raftlog.wire.codec import Buffer, decode_plain, encode_frame
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse
 
 MAX_GET_BYTES = 1 << 20
-"""One answer of `GET .../records`, which is rendered in memory. It is no error to ask for more."""
+"""One answer of `GET .../records`, which is unpacked and rendered in memory. It is no error to ask for more."""
 _MAX_VALUES = 25 * MAX_REQUEST_PARTITIONS
 """In the body of one fetch: a partition has nine fields at most."""
 
@@ -85,6 +86,8 @@ class FetchRoutes:
         if result.error is not None:
             raise result.error.to_error()
         data = in_memory(found)
+        if form != media.BATCHES and data:
+            data = bytes(await aside(first_that_unpack_to, MAX_GET_BYTES, data))
         self._context.metrics.bytes_out += len(data)
         read = ReadResult(
             data=data,

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from raftlog.model import AbortedTransaction, Offset
 from raftlog.record import AbortedBatches, iter_batches, readable_batches, to_table, verify_payload_crc
-from raftlog.record.batch import Buffer, parse_header
+from raftlog.record.batch import Buffer
+from raftlog.record.structure import unpacked_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +26,13 @@ class Wanted:
 
 
 def ends_of(batches: Buffer) -> Iterator[tuple[int, Offset]]:
-    """Return each batch's size in bytes, and the offset after it."""
-    view, at = memoryview(batches), 0
-    while at < len(view):
-        header = parse_header(view[at:])
-        yield header.batch_length, header.next_offset
-        at += header.batch_length
+    """Return how many bytes each batch unpacks to, and the offset after it.
+
+    Raises:
+        CorruptBatchError: a header or a structure is wrong.
+    """
+    for header, batch in iter_batches(batches):
+        yield unpacked_bytes(header, batch), header.next_offset
 
 
 def rows_below(rows: pa.Table, offset: Offset) -> int:

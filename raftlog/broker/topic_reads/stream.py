@@ -18,11 +18,14 @@ from raftlog.model import Offset
 from raftlog.partition.readable import in_memory
 from raftlog.partition.storage.checked import FileRange
 from raftlog.record.formats import Encoder
+from raftlog.record.structure import first_that_unpack_to
 from raftlog.serving.workers import for_stream
 from raftlog.wire.codec import Buffer
 
 Spans = Mapping[int, tuple[Offset, Offset | None]]
 """From where to where each partition is read; an end of None is never reached."""
+_MOST_UNPACKED_BYTES = 8 * CHUNK_BYTES
+"""What the batches of one read unpack to; a single larger one is decoded whole."""
 _MOST_AHEAD_BYTES = 4 * CHUNK_BYTES
 """A chunk that decodes to more is rendered before the next one is read: two of them may not fit into memory."""
 
@@ -200,7 +203,7 @@ class TopicStream:
 
 def _load(data: Data, wanted: Wanted, filled: int) -> Loaded:
     result, found = data
-    batches = in_memory(found) if isinstance(found, FileRange) else found
+    batches = first_that_unpack_to(_MOST_UNPACKED_BYTES, in_memory(found) if isinstance(found, FileRange) else found)
     rows, next_offset, cuts = rows_of(batches, result.aborted, wanted), wanted.begin, list[Offset]()
     for size, next_offset in ends_of(batches):
         filled += size

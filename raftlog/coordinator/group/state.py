@@ -32,10 +32,10 @@ def to_set(partitions: Partitions) -> frozenset[TopicPartition]:
 
 def to_plain(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     """Return partitions as records have them."""
-    grouped: dict[str, tuple[int, ...]] = {}
+    grouped: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
-        grouped[topic] = (*grouped.get(topic, ()), number)
-    return grouped
+        grouped.setdefault(topic, []).append(number)
+    return {topic: tuple(numbers) for topic, numbers in grouped.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""Groups that read as many partitions as a topic may have: no decision keeps the coordinator's event loop for long."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from group_support import GROUP, FakeTopics
+
+from raftlog.config import GroupConfig
+from raftlog.coordinator.group.assignors import ASSIGNORS
+from raftlog.coordinator.group.membership import decide_heartbeat
+from raftlog.coordinator.group.state import GroupsState, to_plain
+from raftlog.coordinator.runtime import Now
+from raftlog.metadata_quorum.controller.topics import MAX_PARTITIONS
+from raftlog.model import TopicPartition
+from raftlog.wire.groups import GroupHeartbeatRequest
+
+
+def join_times_ms(assignor: str, members: int) -> list[float]:
+    """Let members join one after another; return what each decision took of the processor, with its effect."""
+    state, topics, took = GroupsState(), FakeTopics(large=MAX_PARTITIONS), []
+    for number in range(members):
+        joins = GroupHeartbeatRequest(
+            member_id=f"m{number}",
+            member_epoch=0,
+            topics=("large",),
+            assignor=assignor,  # type: ignore[arg-type]
+        )
+        began = time.thread_time()
+        decision = decide_heartbeat(state, Now(0, 0), GROUP, joins, topics=topics, settings=GroupConfig())
+        for record in decision.records:
+            state.replay(record)
+        took.append(1000 * (time.thread_time() - began))
+    assert sum(map(len, state.groups[GROUP].target.values())) == MAX_PARTITIONS
+    return took
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_members_join_a_group_of_ten_thousand_partitions_at_once(assignor: str):
+    rounds = [join_times_ms(assignor, 4) for _ in range(3)]
+    fastest = [min(times) for times in zip(*rounds, strict=True)]
+    assert max(fastest) < 100, fastest
+
+
+def test_partitions_are_written_in_order():
+    partitions = [TopicPartition(topic, number) for topic in ("b", "a") for number in (10, 9, 1)]
+    assert to_plain(partitions) == {"a": (1, 9, 10), "b": (1, 9, 10)}
