@@ -19,7 +19,9 @@ from typing import Any
 from pysyncobj.config import SERIALIZER_STATE
 
 from raftlog.checksum import crc32c
+from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
+from raftlog.metadata_quorum.raft.frames import DUTY
 from raftlog.metadata_quorum.raft.journal import Entry, RaftJournal
 from raftlog.metadata_quorum.seam import StateMachine
 
@@ -45,6 +47,8 @@ class Snapshots:
         self._retry_after = 0
         self._outgoing: dict[Any, tuple[bytes, int]] = {}
         self._incoming: bytearray | None = None
+        self.rotten = False
+        """What was to be sent was found damaged: it is to be taken anew."""
 
     def serialize(self, data: tuple[Any, Entry, Entry, Any], id: int) -> None:  # noqa: A002
         """Write a snapshot at the entry that was applied last; `checkSerializing` tells the result."""
@@ -59,6 +63,7 @@ class Snapshots:
             self._retry_after = id + _RETRY_ENTRIES
             return
         self._outgoing.clear()
+        self.rotten = False
         self._result = (SERIALIZER_STATE.SUCCESS, id)
 
     def checkSerializing(self) -> tuple[int, int | None]:  # noqa: N802
@@ -82,9 +87,10 @@ class Snapshots:
     def getTransmissionData(self, peer: Any) -> tuple[bytes, bool, bool] | None:  # noqa: N802
         """Return the next chunk for a peer: (data, is first, is last)."""
         try:
-            content, position = self._outgoing.get(peer) or (self._path.read_bytes(), 0)
-        except OSError as error:
-            _log.error("cannot read %s to send it: %s", self._path, error)
+            content, position = self._outgoing.get(peer) or (self._sound_content(), 0)
+        except (OSError, MessageFormatError) as error:
+            _log.error("cannot send %s, which is taken anew: %s", self._path, error)
+            self.rotten = True
             return None
         chunk = content[position : position + CHUNK_BYTES]
         end = position + len(chunk)
@@ -116,6 +122,11 @@ class Snapshots:
     def cancelTransmisstion(self, peer: Any) -> None:  # noqa: N802  (spelt so by PySyncObj)
         self._outgoing.pop(peer, None)
 
+    def _sound_content(self) -> bytes:
+        content = self._path.read_bytes()
+        _body(content)  # Nobody would take it otherwise, however often it is sent.
+        return content
+
     def _read(self) -> tuple[bytes, Entry, Entry]:
         state, last, previous = decode(_body(self._path.read_bytes()))
         return state, tuple(last), tuple(previous)
@@ -134,13 +145,26 @@ class Snapshots:
             os.close(folder)
 
 
-def check_snapshot(path: Path) -> None:
-    """Read a snapshot file without using it.
+def check_snapshot(path: Path) -> int:
+    """Read a snapshot file without using it; return the index of the first entry that a log needs beside it.
 
     Raises:
         MessageFormatError: it is damaged.
     """
-    decode(_body(path.read_bytes()))
+    _, _, previous = decode(_body(path.read_bytes()))
+    return int(previous[1])
+
+
+def require_sound_snapshot(path: Path) -> int:
+    """Look at a snapshot before a voter starts on it; return as `check_snapshot` does, or 1 if there is none.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    try:
+        return check_snapshot(path) if path.exists() else 1
+    except MessageFormatError as error:
+        raise StorageError(f"{path}: {error}. {DUTY}") from None
 
 
 def _body(content: bytes) -> bytes:
