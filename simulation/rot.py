@@ -78,10 +78,25 @@ class Rot:
         # Anywhere, in the last records, or next to each other there: the end of a log is what looks torn.
         first = dice.choice((0, 0, max(0, size - 8 * TAIL_BYTES)))
         bits = {dice.randrange(first, size) for _ in range(dice.choice((1, 1, 2, 5, 20)))}
-        world.note(f"{len(bits)} bits change in the {path.name} of {name}, from {min(bits)} of {size} on")
+        self._flip(name, path, bits)
+
+    def _flip(self, name: str, path: Path, bits: set[int]) -> None:
+        size = 8 * path.stat().st_size
+        self._world.note(f"{len(bits)} bits change in the {path.name} of {name}, from {min(bits)} of {size} on")
         self.damages += 1
         for bit in sorted(bits):
             self._disk.flips.flip(path, bit)
+
+    def damage_snapshots(self) -> str:
+        """Have everybody compact its log, change a bit of each snapshot, and return somebody to catch up from them."""
+        world = self._world
+        for engine in world.engines.values():
+            engine.forceLogCompaction()
+        world.run(0.2)
+        for name in world.names:
+            if (snapshot := world.disk_of(name) / SNAPSHOT).exists():
+                self._flip(name, snapshot, {self._dice.randrange(8 * snapshot.stat().st_size)})
+        return self._dice.choice(world.names)
 
     # At the start of a voter.
 

@@ -53,9 +53,7 @@ def _check_quorum(folder: Path) -> Iterator[Finding]:
         try:
             sound = sound_records(journal)
             if sound.end < sound.size:
-                yield Finding(
-                    str(journal), "note", f"has a torn tail after byte {sound.end}, which the next start cuts"
-                )
+                yield Finding(str(journal), "note", f"has a torn tail after byte {sound.end}; the next start cuts it")
         except (RaftlogError, OSError) as error:
             yield Finding(str(journal), "damage", str(error))
     if snapshot.exists():

@@ -89,7 +89,7 @@ def _sound_journal(folder: Path) -> RaftJournal:
     first = journal[0][1] if len(journal) else needed
     if first > needed:
         journal.abandon()
-        raise StorageError(f"{folder}: its journal starts at {first}, its snapshot needs one from {needed} on. {DUTY}")
+        raise StorageError(f"{folder}: its journal starts at {first}, and no snapshot holds what was before. {DUTY}")
     return journal
 
 
@@ -146,7 +146,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         )
         super().__init__(Node(name), wire.nodes, conf, transport=guarded, nodeClass=Node)
         self._SyncObj__serializer = Snapshots(
-            folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal
+            folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal, renew=self._take_snapshot
         )
         self._deliver = guarded.deliver
         self._guard = guarded.guard = Guard(self, fatal=fatal)
@@ -281,8 +281,6 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             self._guard.rejoin.tick()
             self.doTick(0.0)
             self._forgive(self._now() - started)
-            if self._SyncObj__serializer.rotten:
-                self.mend()
             if self._journal.size > _MAX_JOURNAL_BYTES:
                 self.forceLogCompaction()
         if self.is_leader:
@@ -314,12 +312,13 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             with self._stopping_on_disk_errors():
                 self._journal.write_anew()
         if rot.snapshot:
-            applied = self._SyncObj__getEntries(self.last_applied - 1, 2)
-            if (
-                len(applied) == 2
-            ):  # As after any snapshot: the core keeps both, and learns of this one in its next tick.
-                self._SyncObj__serializer.serialize((None, applied[1], applied[0], None), applied[0][1])
+            self._take_snapshot()
         return rot
+
+    def _take_snapshot(self) -> None:
+        applied = self._SyncObj__getEntries(self.last_applied - 1, 2)
+        if len(applied) == 2:  # As after any snapshot: the core keeps both, and learns of this one in its next tick.
+            self._SyncObj__serializer.serialize((None, applied[1], applied[0], None), applied[0][1])
 
     def stop(self) -> None:
         """Release files; the wire is its owner's."""

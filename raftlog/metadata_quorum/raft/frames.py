@@ -78,6 +78,8 @@ def _require_torn(path: Path, data: bytes, at: int, first_format: bool) -> None:
     later = next((start for start in starts if _record_at(data, start, first_format) is not None), None)
     if later is not None:
         what = f"a sound record follows at byte {later}"
+    elif at == len(MAGIC):
+        what = "the first record is written with the file"
     elif not _is_torn(data[at:], at, first_format):
         what = "nothing is missing there"
     else:

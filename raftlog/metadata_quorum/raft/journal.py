@@ -1,6 +1,6 @@
 """The Raft log on disk: entries, term and vote, in one file of checksummed records.
 
-    body of a record = 'E' index term command | 'T' number of entries kept | 'M' term vote | 'C' commit index | 'S' standing
+    body = E index term command | T number of entries kept | M term vote | C commit index | S standing
 
 Everything is buffered until `sync`, which the engine calls before every message it sends: nothing is promised that is
 not on disk. A torn tail is cut: a last record that ends early (a crash in the middle of a write), or lacks a sector (a

@@ -37,18 +37,24 @@ class Snapshots:
     """The snapshot file of one voter."""
 
     def __init__(
-        self, path: Path, *, machine: StateMachine, journal: RaftJournal, fatal: Callable[[str], None]
+        self,
+        path: Path,
+        *,
+        machine: StateMachine,
+        journal: RaftJournal,
+        fatal: Callable[[str], None],
+        renew: Callable[[], None] = lambda: None,
     ) -> None:
+        """Begin; `renew` has a snapshot taken at once, through `serialize`."""
         self._path = path
         self._machine = machine
         self._journal = journal
         self._fatal = fatal
+        self._renew = renew
         self._result: tuple[int, int] | None = None
         self._retry_after = 0
         self._outgoing: dict[Any, tuple[bytes, int]] = {}
         self._incoming: bytearray | None = None
-        self.rotten = False
-        """What was to be sent was found damaged: it is to be taken anew."""
 
     def serialize(self, data: tuple[Any, Entry, Entry, Any], id: int) -> None:  # noqa: A002
         """Write a snapshot at the entry that was applied last; `checkSerializing` tells the result."""
@@ -63,7 +69,6 @@ class Snapshots:
             self._retry_after = id + _RETRY_ENTRIES
             return
         self._outgoing.clear()
-        self.rotten = False
         self._result = (SERIALIZER_STATE.SUCCESS, id)
 
     def checkSerializing(self) -> tuple[int, int | None]:  # noqa: N802
@@ -88,9 +93,8 @@ class Snapshots:
         """Return the next chunk for a peer: (data, is first, is last)."""
         try:
             content, position = self._outgoing.get(peer) or (self._sound_content(), 0)
-        except (OSError, MessageFormatError) as error:
-            _log.error("cannot send %s, which is taken anew: %s", self._path, error)
-            self.rotten = True
+        except OSError as error:
+            _log.error("cannot read %s to send it: %s", self._path, error)
             return None
         chunk = content[position : position + CHUNK_BYTES]
         end = position + len(chunk)
@@ -123,8 +127,25 @@ class Snapshots:
         self._outgoing.pop(peer, None)
 
     def _sound_content(self) -> bytes:
+        """Read the file to send it. Nobody would take a damaged one, so that is taken anew first.
+
+        At once: the core would ask again and again, for as long as it may send.
+        """
+        try:
+            return self._checked_content()
+        except MessageFormatError as error:
+            _log.error("%s is to be sent, and is taken anew: %s", self._path, error)
+        self._retry_after = 0
+        self._renew()
+        try:
+            return self._checked_content()
+        except MessageFormatError as error:
+            self._fatal(f"{self._path} cannot be taken anew: {error}")
+            raise
+
+    def _checked_content(self) -> bytes:
         content = self._path.read_bytes()
-        _body(content)  # Nobody would take it otherwise, however often it is sent.
+        _body(content)
         return content
 
     def _read(self) -> tuple[bytes, Entry, Entry]:
