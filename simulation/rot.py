@@ -75,7 +75,7 @@ class Rot:
             return
         path = dice.choice(files)
         size = 8 * path.stat().st_size
-        # Anywhere, in the last records, or next to each other there: the end of a log is what looks torn.
+        # Anywhere, or in the last records: the end of a log is what looks torn.
         first = dice.choice((0, 0, max(0, size - 8 * TAIL_BYTES)))
         bits = {dice.randrange(first, size) for _ in range(dice.choice((1, 1, 2, 5, 20)))}
         self._flip(name, path, bits)

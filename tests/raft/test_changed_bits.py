@@ -85,7 +85,7 @@ def test_a_record_that_ends_in_zeros_beyond_a_sector_is_not_taken_for_a_lost_wri
             RaftJournal(path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
 @given(data=st.data(), in_tail=st.booleans())
 def test_whatever_bits_change_a_journal_holds_what_it_held_or_is_refused(
     tmp_path: Path, data: st.DataObject, in_tail: bool
