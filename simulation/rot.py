@@ -161,7 +161,11 @@ class Rot:
         world = self._world
         world.note(f"scrub {name}")
         engine = world.engines[name]
-        world.act(name, lambda: engine.mend() and None)
+
+        def look() -> None:
+            engine.mend()
+
+        world.act(name, look)
         if name not in world.engines or name in self._disk.failed or engine.last_applied <= 1:
             return
         if name in self.damaged():
