@@ -46,6 +46,7 @@ class Chaos(Schemes):
         for self.step in range(steps):
             self.world.now += self.random.choice((0.005, 0.02, 0.05, 0.15))
             self.run_due()
+            self.world.rot.step()
             if self.random.random() < (FAULT_RATE / 5 if self.scripted else FAULT_RATE):
                 (fault,) = self.random.choices(FAULTS, self._weights)
                 getattr(self, f"do_{fault}")()

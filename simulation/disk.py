@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from simulation.flips import Flips
+
 Fuse = Literal["power", "error"]
 SECTOR_BYTES = 512
 """A disk writes one whole, or not."""
@@ -34,6 +36,7 @@ class _Rename:
     target: Path
     replaced: bytes | None
     replaced_synced: int
+    replaced_flips: dict[int, int]
 
 
 class SimulatedDisk:
@@ -44,6 +47,7 @@ class SimulatedDisk:
         self.dead: set[str] = set()
         self.failed: set[str] = set()
         """Voters whose disk has refused a write: they must stop by themselves before they promise anything more."""
+        self.flips = Flips()
         self._random = dice
         self._fuses: dict[str, tuple[int, Fuse]] = {}
         self._synced: dict[int, int] = {}
@@ -87,22 +91,28 @@ class SimulatedDisk:
             inode = path.stat().st_ino  # Another file may get it.
             self._synced.pop(inode, None)
             self._stuck.discard(inode)
+            self.flips.taken(inode)
             path.unlink()
 
     def _undo(self, rename: _Rename) -> None:
         rename.target.rename(rename.source)
+        self.flips.taken(rename.source.stat().st_ino)
         if rename.replaced is not None:
             rename.target.write_bytes(rename.replaced)
             self._synced[rename.target.stat().st_ino] = rename.replaced_synced
+            self.flips.given(rename.target.stat().st_ino, rename.replaced_flips)
 
     def _tear(self, path: Path) -> None:
         status = path.stat()
         synced = min(self._synced.get(status.st_ino, 0), status.st_size)
         kept = self._random.choice((synced, status.st_size, self._random.randint(synced, status.st_size)))
         os.truncate(path, kept)
+        self.flips.cut(status.st_ino, kept)
         if kept < status.st_size and self._random.random() < 0.2:
             # The size was noted, whole sectors of bytes were not: zeros.
-            os.truncate(path, max(synced, kept - kept % SECTOR_BYTES))
+            whole = max(synced, kept - kept % SECTOR_BYTES)
+            os.truncate(path, whole)
+            self.flips.cut(status.st_ino, whole)
             os.truncate(path, status.st_size)
 
     # What the journal and the snapshots call.
@@ -162,11 +172,12 @@ class SimulatedDisk:
     def _replace(self, source: Path, target: Path) -> None:
         self._burn()
         source, target = Path(source), Path(target)
-        replaced, synced = None, 0
+        replaced, synced, flips = None, 0, dict[int, int]()
         if target.exists():
             inode = target.stat().st_ino
             replaced, synced = target.read_bytes(), self._synced.pop(inode, 0)
             self._stuck.discard(inode)
+            flips = self.flips.taken(inode)
         folder = target.parent.stat().st_ino
-        self._renames.setdefault(folder, []).append(_Rename(source, target, replaced, synced))
+        self._renames.setdefault(folder, []).append(_Rename(source, target, replaced, synced, flips))
         self._os_replace(source, target)

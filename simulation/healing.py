@@ -21,6 +21,9 @@ def heal(world: World) -> None:
         world.note(f"without {sorted(absent)}")
         _progress(world, set(world.names) - absent)
     _everybody_takes_part(world)
+    if world.rot.happens:
+        _catch_up_from_damaged_snapshots(world)
+        _scrub(world)
     if world.settings.rejoins:
         _cut_off_and_back(world)
     if world.settings.replaces:
@@ -32,8 +35,8 @@ def heal(world: World) -> None:
 def _absent(world: World) -> set[str]:
     """Choose who does not come back at first: no majority may need those who have lost their memory."""
     most = (len(world.names) - 1) // 2
-    if world.not_full:
-        return set(world.not_full) if len(world.not_full) <= most else set()
+    if unable := world.not_full | world.rot.unable():
+        return unable if len(unable) <= most else set()
     return set(world.random.sample(world.names, world.random.randint(0, most)))
 
 
@@ -44,6 +47,8 @@ def _progress(world: World, names: Iterable[str]) -> None:
         if world.now > deadline:
             world.promises.fail(f"no progress within {HEAL_S:g} s of healing {', '.join(sorted(names))}")
         for name in sorted(names):
+            if name in world.rot.refusing:
+                world.rot.repair(name)
             if name not in world.engines:
                 world.start(name)
         if believers := world.believers():
@@ -59,6 +64,25 @@ def _everybody_takes_part(world: World) -> None:
         if world.now > deadline:
             world.promises.fail(f"{', '.join(sorted(world.not_full))}: not full within {HEAL_S:g} s of healing")
         _progress(world, world.names)
+    world.run(2.0)
+
+
+def _catch_up_from_damaged_snapshots(world: World) -> None:
+    """Whoever needs a snapshot gets a sound one, though every snapshot on a disk is damaged."""
+    world.promises.kept_everywhere(world.machines)
+    guest = world.rot.damage_snapshots()
+    world.wipe(guest)
+    world.start(guest)
+    _everybody_takes_part(world)
+    world.promises.kept_everywhere(world.machines)
+
+
+def _scrub(world: World) -> None:
+    """What every voter has looked at is whole, so that all of them can start again."""
+    for name in world.names:
+        world.rot.scrub(name)
+        world.crash(name, power=True)
+    _progress(world, world.names)
     world.run(2.0)
 
 

@@ -32,18 +32,29 @@ class History:
     terms: int
     crashes: int
     disks_replaced: int
+    damages: int
+    """How often bits changed on a disk."""
+    refusals: int
+    """How often a voter did not start because of that."""
     trace: str
     """A hash of everything that happened: one seed, one history."""
 
 
-def simulate(seed: int, folder: Path, *, steps: int = STEPS, tell: Callable[[str], None] | None = None) -> History:
+def simulate(
+    seed: int,
+    folder: Path,
+    *,
+    steps: int = STEPS,
+    tell: Callable[[str], None] | None = None,
+    without: tuple[str, ...] = (),
+) -> History:
     """Run one schedule in a folder of its own, which is emptied.
 
     Raises:
         SafetyViolationError: with what was broken; the seed reproduces it.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    world = World(folder, seed=seed, tell=tell)
+    world = World(folder, seed=seed, tell=tell, without=without)
     if tell is not None:
         tell(str(world.settings))
     with world.hooked():
@@ -62,5 +73,7 @@ def simulate(seed: int, folder: Path, *, steps: int = STEPS, tell: Callable[[str
         terms=len(promises.leaders),
         crashes=world.crashes,
         disks_replaced=world.disks_replaced,
+        damages=world.rot.damages,
+        refusals=world.rot.refusals,
         trace=world.trace_hash,
     )

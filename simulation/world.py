@@ -21,6 +21,7 @@ from raftlog.metadata_quorum.raft.rejoin import Standing
 from simulation.disk import PowerLossError, SimulatedDisk
 from simulation.network import Link, Network
 from simulation.promises import Machine, Promises, SafetyViolationError
+from simulation.rot import Rot
 
 TICK_S = 0.02
 
@@ -65,7 +66,9 @@ class Settings:
 class World:
     """Everything there is. `tell` gets a readable line for each event, if anybody wants to read it."""
 
-    def __init__(self, folder: Path, *, seed: int, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, seed: int, tell: Callable[[str], None] | None = None, without: tuple[str, ...] = ()
+    ) -> None:
         self.folder = folder
         self.random = random.Random(seed)  # noqa: S311  (a schedule, not a secret)
         self.settings = Settings.drawn(self.random)
@@ -73,6 +76,7 @@ class World:
         self.names = [f"voter-{i}:1" for i in range(self.settings.voters)]
         self.network = Network(self.names, random.Random(f"what outlives voters in {seed}"))  # noqa: S311
         self.disk = SimulatedDisk(self.random)
+        self.rot = Rot(self, seed, without)
         self.promises = Promises()
         self.engines: dict[str, RaftEngine] = {}
         self.machines: dict[str, Machine] = {}
@@ -142,7 +146,8 @@ class World:
     def start(self, name: str) -> None:
         """Start a voter on whatever is on its disk."""
         self.note(f"start {name}")
-        self.act(name, lambda: self._build(name))
+        with self.rot.judging(name):
+            self.act(name, lambda: self._build(name))
         if name in self.engines:
             for other in self.names:
                 if other != name:
@@ -167,7 +172,7 @@ class World:
 
     def _fatal(self, name: str, reason: str) -> None:
         """End the voter, which is right when its disk failed, and wrong otherwise."""
-        if name not in self.disk.failed and name not in self.disk.dead:
+        if name not in self.disk.failed | self.disk.dead and not self.rot.explains(name, reason):
             self.promises.fail(f"{name} stopped: {reason}")
         self.note(f"{name} stopped: {reason.split('/', maxsplit=1)[0]}")
         self.disk.die()
@@ -188,6 +193,10 @@ class World:
         assert self.not_full <= {name}  # Else no majority may be left that remembers.
         self.promises.forgets(name, self.engines[name].log()[:])
         self.crash(name, power=False)
+        self.replace_disk(name)
+
+    def replace_disk(self, name: str) -> None:
+        """Give a voter that is down an empty disk."""
         self.note(f"disk of {name} is replaced")
         self.disks_replaced += 1
         self.disk.wipe(self.disk_of(name))

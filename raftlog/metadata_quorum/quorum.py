@@ -93,7 +93,7 @@ class PySyncObjQuorum:
         """Recover from disk, listen and take part.
 
         Raises:
-            StorageError: the journal is damaged.
+            StorageError: the journal or the snapshot is damaged.
             OSError: the quorum's address is in use.
         """
         self._loop = asyncio.get_running_loop()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from raftlog.metadata_quorum.raft import journal
+from raftlog.metadata_quorum.raft import frames, journal, snapshots
 from raftlog.metadata_quorum.raft.engine import RaftEngine
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal
 from raftlog.metadata_quorum.raft.rejoin import Rejoin, Standing
+from raftlog.metadata_quorum.raft.scrub import Rot
+from raftlog.metadata_quorum.raft.snapshots import Snapshots
 
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
@@ -208,3 +211,63 @@ def go_on_after_disk_errors(patch: Patch) -> None:
 @mutant
 def folder_not_synced(patch: Patch) -> None:
     patch.setattr(journal, "fsync_folder", lambda folder: None)
+
+
+# Bits that change in what is stored.
+
+
+def _unchecked(patch: Patch, kinds: bytes) -> None:
+    """Believe records of some kinds whatever their checksums say, as long as they end where they should."""
+    checked = frames._record_at
+
+    def record_at(data: bytes, at: int, first_format: bool) -> tuple[bytes, int] | None:
+        start = at + 12
+        if first_format or start >= len(data) or data[start] not in kinds:
+            return checked(data, at, first_format)
+        end = start + struct.unpack_from("<I", data, at)[0]
+        return (data[start:end], end + 1) if start < end < len(data) and data[end] == 0xFF else None
+
+    patch.setattr(frames, "_record_at", record_at)
+
+
+@mutant
+def rot_entries_are_not_checked(patch: Patch) -> None:
+    _unchecked(patch, b"E")
+
+
+@mutant
+def rot_votes_are_not_checked(patch: Patch) -> None:
+    _unchecked(patch, b"M")
+
+
+@mutant
+def rot_anywhere_is_a_torn_tail(patch: Patch) -> None:
+    patch.setattr(frames, "_require_torn", lambda path, data, at, first_format: None)
+
+
+@mutant
+def rot_of_the_last_record_is_a_torn_tail(patch: Patch) -> None:
+    """What has changed in the middle is refused still."""
+    patch.setattr(frames, "_is_torn", lambda tail, at, first_format: True)
+
+
+@mutant
+def rot_of_a_length_makes_a_torn_tail(patch: Patch) -> None:
+    """As it was while heads had no checksum."""
+    patch.setattr(frames, "_head_is_sound", lambda data, at: True)
+
+
+@mutant
+def rot_of_a_snapshot_is_not_looked_for(patch: Patch) -> None:
+    patch.setattr(snapshots, "_body", lambda content: content[len(snapshots._MAGIC) + snapshots._HEAD.size :])
+
+
+@mutant
+def rot_is_sent(patch: Patch) -> None:
+    """Again and again: nobody takes it, and who needs it never catches up."""
+    patch.setattr(Snapshots, "_sound_content", lambda self: self._path.read_bytes())
+
+
+@mutant
+def rot_stays_though_it_was_looked_for(patch: Patch) -> None:
+    patch.setattr(RaftEngine, "mend", lambda self: Rot())

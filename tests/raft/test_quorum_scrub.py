@@ -13,7 +13,7 @@ import pytest
 from quorum_support import Cluster
 
 from raftlog.errors import StorageError
-from raftlog.metadata_quorum.raft.journal import sound_records
+from raftlog.metadata_quorum.raft.frames import MAGIC, Sound, sound_records
 from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_rot
 
 ENTRIES = 120
@@ -85,9 +85,9 @@ def test_files_that_are_not_there_yet_have_not_rotted_and_unreadable_ones_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     assert find_rot(tmp_path).journal
-    (tmp_path / JOURNAL).write_bytes(b"RLRAFT01")
+    (tmp_path / JOURNAL).write_bytes(MAGIC)
     assert not find_rot(tmp_path)
-    assert sound_records(tmp_path / JOURNAL) == ([], 8, 8)
+    assert sound_records(tmp_path / JOURNAL) == Sound([], 8, 8)
     (tmp_path / SNAPSHOT).write_bytes(b"nothing of ours")
     assert "no snapshot" in find_rot(tmp_path).snapshot
 

@@ -100,7 +100,7 @@ def test_a_snapshot_keeps_the_acknowledged_entries_after_it(tmp_path: Path):
 def test_a_torn_tail_of_any_length_is_cut(tmp_path: Path):
     filled(tmp_path / "j").close()
     whole = (tmp_path / "j").read_bytes()
-    last = 8 + 1 + 16 + len(b"command 5")
+    last = 12 + 1 + 16 + len(b"command 5") + 1
 
     for missing in range(1, last + 1):
         (tmp_path / "j").write_bytes(whole[:-missing])
@@ -128,7 +128,7 @@ def test_a_changed_bit_in_the_last_record_is_no_torn_tail(tmp_path: Path):
     """It was acknowledged: to cut it would be to forget a command, and with another voter behind, to lose it."""
     filled(tmp_path / "j").close()
     whole = (tmp_path / "j").read_bytes()
-    last = 8 + 1 + 16 + len(b"command 5")
+    last = 12 + 1 + 16 + len(b"command 5") + 1
 
     for bit in range(8 * (len(whole) - last), 8 * len(whole)):
         damaged = bytearray(whole)

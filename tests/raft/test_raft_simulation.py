@@ -34,6 +34,14 @@ def test_random_schedules_keep_every_promise(tmp_path: Path):
     assert sum(figure.unknown for figure in figures) > 0
     assert sum(figure.crashes for figure in figures) > 100
     assert sum(figure.disks_replaced for figure in figures) > 50
+    assert sum(figure.damages for figure in figures) > 100
+    assert sum(figure.refusals for figure in figures) > 40
+
+
+def test_nothing_rots_in_a_world_without_it(tmp_path: Path):
+    """And what else happens there is what happens in worlds that were drawn without."""
+    seed = next(seed for seed in range(60) if simulate(seed, tmp_path / "world").damages)
+    assert simulate(seed, tmp_path / "world", without=("rot",)).damages == 0
 
 
 def played_elsewhere(seed: int, hash_seed: str, folder: Path) -> tuple[str, str]:

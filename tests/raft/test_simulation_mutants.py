@@ -7,6 +7,7 @@ lost anything by it.
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from mutants_support import MUTANTS
 
+from raftlog.errors import RaftlogError
 from simulation.raft import SafetyViolationError, simulate
 
 MOST_SEEDS = 500
@@ -30,7 +32,7 @@ def quiet() -> Iterator[None]:
 
 def breaks_a_promise(seed: int, folder: Path) -> bool:
     try:
-        with suppress(TypeError, IndexError, AssertionError):  # What a broken guard makes of the core.
+        with suppress(TypeError, IndexError, AssertionError, ValueError, struct.error, RaftlogError):  # Of the core.
             simulate(seed, folder)
     except SafetyViolationError:
         return True

@@ -6,6 +6,8 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.metadata_quorum.raft import engine, frames
+from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.partition import scrubber
 from raftlog.partition.core import compaction, repair
 from raftlog.partition.storage import cleaner, index, producer_snapshots, retention, transaction_index
@@ -22,6 +24,7 @@ SCRUBBER = "tests/partition/test_scrubber.py"
 SEGMENTS = "tests/storage/test_scrubbed_segments.py"
 FATE = "tests/partition/test_repair_fate.py"
 IN_PLACE = "tests/storage/test_repair_in_place.py"
+CHANGED_BITS = "tests/raft/test_changed_bits.py"
 
 # Files beside the log.
 
@@ -200,3 +203,36 @@ def records_are_lost_before_everybody_has_answered(patch: Any) -> None:
 @told_by(FATE)
 def a_silent_heir_is_not_waited_for(patch: Any) -> None:
     patch.edit(repair.fate, "patience_over and ", "")
+
+
+# The quorum's files; `tests/raft/mutants_support.py` has more, which the quorum's schedules find.
+
+
+@mutant
+@told_by(CHANGED_BITS)
+def a_damaged_journal_is_cut(patch: Any) -> None:
+    patch(frames, "_require_torn", lambda *_: None)
+
+
+@mutant
+@told_by(CHANGED_BITS)
+def a_journals_checksums_are_not_checked(patch: Any) -> None:
+    patch.edit(frames._record_at, "_head_is_sound(data, at) and crc32c(body) == crc", "True")
+
+
+@mutant
+@told_by(CHANGED_BITS)
+def a_journals_lengths_are_believed(patch: Any) -> None:
+    patch(frames, "_head_is_sound", lambda *_: True)
+
+
+@mutant
+@told_by(CHANGED_BITS)
+def a_controller_starts_on_a_damaged_snapshot(patch: Any) -> None:
+    patch(engine, "require_sound_snapshot", lambda _: 1)
+
+
+@mutant
+@told_by(CHANGED_BITS)
+def a_damaged_snapshot_is_sent(patch: Any) -> None:
+    patch(Snapshots, "_sound_content", lambda self: self._path.read_bytes())

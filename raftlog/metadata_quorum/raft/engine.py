@@ -17,12 +17,14 @@ from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 from pysyncobj.journal import Journal
 from pysyncobj.node import Node
 
+from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
+from raftlog.metadata_quorum.raft.frames import DUTY
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder
 from raftlog.metadata_quorum.raft.rejoin import Standing
 from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, Rot, find_rot
-from raftlog.metadata_quorum.raft.snapshots import Snapshots
+from raftlog.metadata_quorum.raft.snapshots import Snapshots, require_sound_snapshot
 from raftlog.metadata_quorum.seam import StateMachine
 
 _log = logging.getLogger(__name__)
@@ -76,6 +78,21 @@ class GuardedWire:
         return getattr(self._wire, name)
 
 
+def _sound_journal(folder: Path) -> RaftJournal:
+    """Open a voter's journal, if it and the snapshot are sound, and fit each other.
+
+    Raises:
+        StorageError: one of them is damaged, or something is missing between them.
+    """
+    needed = require_sound_snapshot(folder / SNAPSHOT)
+    journal = RaftJournal(folder / JOURNAL)
+    first = journal[0][1] if len(journal) else needed
+    if first > needed:
+        journal.abandon()
+        raise StorageError(f"{folder}: its journal starts at {first}, and no snapshot holds what was before. {DUTY}")
+    return journal
+
+
 class RaftEngine(SyncObj):  # type: ignore[misc]
     """One voter.
 
@@ -103,7 +120,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._fatal = fatal
         self._now = now
         self._folder = folder
-        self._journal = RaftJournal(folder / JOURNAL)
+        self._journal = _sound_journal(folder)
         self._wire = wire
         self._guard: Guard | None = None
         self._pre_votes: tuple[int, set[str], float] | None = None
@@ -129,7 +146,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         )
         super().__init__(Node(name), wire.nodes, conf, transport=guarded, nodeClass=Node)
         self._SyncObj__serializer = Snapshots(
-            folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal
+            folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal, renew=self._take_snapshot
         )
         self._deliver = guarded.deliver
         self._guard = guarded.guard = Guard(self, fatal=fatal)
@@ -295,12 +312,13 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             with self._stopping_on_disk_errors():
                 self._journal.write_anew()
         if rot.snapshot:
-            applied = self._SyncObj__getEntries(self.last_applied - 1, 2)
-            if (
-                len(applied) == 2
-            ):  # As after any snapshot: the core keeps both, and learns of this one in its next tick.
-                self._SyncObj__serializer.serialize((None, applied[1], applied[0], None), applied[0][1])
+            self._take_snapshot()
         return rot
+
+    def _take_snapshot(self) -> None:
+        applied = self._SyncObj__getEntries(self.last_applied - 1, 2)
+        if len(applied) == 2:  # As after any snapshot: the core keeps both, and learns of this one in its next tick.
+            self._SyncObj__serializer.serialize((None, applied[1], applied[0], None), applied[0][1])
 
     def stop(self) -> None:
         """Release files; the wire is its owner's."""

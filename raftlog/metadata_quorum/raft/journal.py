@@ -1,35 +1,26 @@
 """The Raft log on disk: entries, term and vote, in one file of checksummed records.
 
-    file   = magic, record*
-    record = u32 length of body | u32 CRC-32C of body | body
-    body   = 'E' index term command | 'T' number of entries kept | 'M' term vote | 'C' commit index | 'S' standing
+    body = E index term command | T number of entries kept | M term vote | C commit index | S standing
 
 Everything is buffered until `sync`, which the engine calls before every message it sends: nothing is promised that is
 not on disk. A torn tail is cut: a last record that ends early (a crash in the middle of a write), or lacks a sector (a
-loss of power in the middle of one). What is unsound otherwise was whole once, and is refused: it, or what follows it,
-was acknowledged. Rewriting (after a snapshot) is crash-atomic.
+loss of power in the middle of one). What is unsound otherwise is refused (`frames`). Rewriting (after a snapshot) is
+crash-atomic.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pysyncobj.journal import Journal
 
-from raftlog.checksum import crc32c
 from raftlog.errors import StorageError
+from raftlog.metadata_quorum.raft.frames import MAGIC, record, sound_records
 from raftlog.metadata_quorum.raft.rejoin import Standing
 
-MAGIC = b"RLRAFT01"
-MAX_RECORD_BYTES = 64 << 20
-_SECTOR_BYTES = 512
-_NEVER_ZERO_BYTES = 8
-"""A small number ends in seven zeros at most: fewer than this are no sign of a write that was lost."""
-_FRAME = struct.Struct("<II")
 _ENTRY = struct.Struct("<QQ")
 _TERM = struct.Struct("<Q")
 
@@ -108,7 +99,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
     def add(self, command: bytes, idx: int, term: int) -> None:
         assert not self._entries or idx == self._entries[-1][1] + 1
         self._entries.append((bytes(command), idx, term))
-        self._buffer.append(_record(b"E" + _ENTRY.pack(idx, term) + command))
+        self._buffer.append(record(b"E" + _ENTRY.pack(idx, term) + command))
         self.size += len(command)
 
     def clear(self) -> None:
@@ -116,7 +107,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
 
     def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803
         del self._entries[entryFrom:]
-        self._buffer.append(_record(b"T" + _TERM.pack(entryFrom)))
+        self._buffer.append(record(b"T" + _TERM.pack(entryFrom)))
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
         self._entries = self._entries[entryTo:]
@@ -173,17 +164,17 @@ class RaftJournal(Journal):  # type: ignore[misc]
     # The file.
 
     def _term_record(self) -> bytes:
-        return _record(b"M" + _TERM.pack(self._term) + (self._vote or "").encode())
+        return record(b"M" + _TERM.pack(self._term) + (self._vote or "").encode())
 
     def _commit_record(self) -> bytes:
-        return _record(b"C" + _TERM.pack(self._commit_index))
+        return record(b"C" + _TERM.pack(self._commit_index))
 
     def _standing_record(self) -> bytes:
-        return _record(b"S" + self.standing.encode())
+        return record(b"S" + self.standing.encode())
 
     def _rewrite(self) -> None:
         beside = self._path.with_suffix(".new")
-        records = [_record(b"E" + _ENTRY.pack(index, term) + command) for command, index, term in self._entries]
+        records = [record(b"E" + _ENTRY.pack(index, term) + command) for command, index, term in self._entries]
         with beside.open("wb") as file:
             facts = [self._standing_record(), self._term_record(), self._commit_record()]
             file.write(b"".join([MAGIC, *facts, *records]))
@@ -202,13 +193,16 @@ class RaftJournal(Journal):  # type: ignore[misc]
         The process before may have ended between a write and its sync, or because a sync had failed: the system shows
         such bytes all the same, and a loss of power takes them away.
         """
-        bodies, at, _ = sound_records(self._path)
-        for body in bodies:
+        sound = sound_records(self._path)
+        for body in sound.bodies:
             self._replay(body)
         try:
+            if sound.is_first_format:
+                self._rewrite()
+                return
             with self._path.open("r+b") as file:
-                file.write(b"".join([MAGIC, *map(_record, bodies)]))
-                file.truncate(at)
+                file.write(b"".join([MAGIC, *map(record, sound.bodies)]))
+                file.truncate(sound.end)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -228,68 +222,6 @@ class RaftJournal(Journal):  # type: ignore[misc]
             self._commit_index = self._commit_noted = _TERM.unpack(rest)[0]
         elif kind == b"S":
             self.standing = Standing(rest.decode())
-
-
-def sound_records(path: Path) -> tuple[list[bytes], int, int]:
-    """Return the bodies of a journal's sound records, where they end, and how long the file is. Changes nothing.
-
-    Raises:
-        StorageError: it is no journal, or damaged; a torn tail is no damage.
-    """
-    data = path.read_bytes()
-    if not data.startswith(MAGIC):
-        raise StorageError(f"{path} is no Raft journal: it begins with {data[:8]!r}")
-    bodies, at = list[bytes](), len(MAGIC)
-    while (body := _body_at(data, at)) is not None:
-        bodies.append(body)
-        at += _FRAME.size + len(body)
-    if at < len(data):
-        if (later := _sound_record_after(data, at)) is not None:
-            what = f"a sound record follows at byte {later}"
-        elif not _is_torn(data[at:], at):
-            what = "nothing is missing there"
-        else:
-            return bodies, at, len(data)
-        raise StorageError(
-            f"{path} is damaged at byte {at}, and {what}: this is no torn write. Restore the file, or remove this "
-            "controller's data folder and let it join again as new"
-        )
-    return bodies, at, len(data)
-
-
-def _is_torn(tail: bytes, at: int) -> bool:
-    """Tell whether what follows the last sound record, at byte `at`, is a write that did not wholly reach the disk.
-
-    It ends before the end that it announces, or a sector of it is zeros still. A changed bit looks otherwise.
-    """
-    if len(tail) < _FRAME.size:
-        return True
-    length, crc = map(int, _FRAME.unpack_from(tail))
-    body = tail[_FRAME.size :]
-    if len(body) < length <= MAX_RECORD_BYTES:
-        return crc32c(body) != crc  # Else all of it is there, and the length was changed.
-    cuts = [0, *range(-at % _SECTOR_BYTES or _SECTOR_BYTES, len(tail), _SECTOR_BYTES), len(tail)]
-    parts = [tail[start:stop] for start, stop in pairwise(cuts)]
-    return not any(parts[-1]) or any(len(part) >= _NEVER_ZERO_BYTES and not any(part) for part in parts)
-
-
-def _record(body: bytes) -> bytes:
-    return _FRAME.pack(len(body), crc32c(body)) + body
-
-
-def _body_at(data: bytes, at: int) -> bytes | None:
-    if at + _FRAME.size > len(data):
-        return None
-    length, crc = _FRAME.unpack_from(data, at)
-    start = at + _FRAME.size
-    if not 0 < length <= min(MAX_RECORD_BYTES, len(data) - start) or data[start] not in b"ETMCS":
-        return None
-    body = data[start : start + length]
-    return body if crc32c(body) == crc else None
-
-
-def _sound_record_after(data: bytes, at: int) -> int | None:
-    return next((later for later in range(at + 1, len(data)) if _body_at(data, later) is not None), None)
 
 
 def fsync_folder(folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
-from raftlog.metadata_quorum.raft.journal import sound_records
+from raftlog.metadata_quorum.raft.frames import sound_records
 from raftlog.metadata_quorum.raft.snapshots import check_snapshot
 
 JOURNAL, SNAPSHOT = "raft.journal", "snapshot"

@@ -19,7 +19,9 @@ from typing import Any
 from pysyncobj.config import SERIALIZER_STATE
 
 from raftlog.checksum import crc32c
+from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
+from raftlog.metadata_quorum.raft.frames import DUTY
 from raftlog.metadata_quorum.raft.journal import Entry, RaftJournal
 from raftlog.metadata_quorum.seam import StateMachine
 
@@ -35,12 +37,20 @@ class Snapshots:
     """The snapshot file of one voter."""
 
     def __init__(
-        self, path: Path, *, machine: StateMachine, journal: RaftJournal, fatal: Callable[[str], None]
+        self,
+        path: Path,
+        *,
+        machine: StateMachine,
+        journal: RaftJournal,
+        fatal: Callable[[str], None],
+        renew: Callable[[], None] = lambda: None,
     ) -> None:
+        """Begin; `renew` has a snapshot taken at once, through `serialize`."""
         self._path = path
         self._machine = machine
         self._journal = journal
         self._fatal = fatal
+        self._renew = renew
         self._result: tuple[int, int] | None = None
         self._retry_after = 0
         self._outgoing: dict[Any, tuple[bytes, int]] = {}
@@ -82,7 +92,7 @@ class Snapshots:
     def getTransmissionData(self, peer: Any) -> tuple[bytes, bool, bool] | None:  # noqa: N802
         """Return the next chunk for a peer: (data, is first, is last)."""
         try:
-            content, position = self._outgoing.get(peer) or (self._path.read_bytes(), 0)
+            content, position = self._outgoing.get(peer) or (self._sound_content(), 0)
         except OSError as error:
             _log.error("cannot read %s to send it: %s", self._path, error)
             return None
@@ -116,6 +126,28 @@ class Snapshots:
     def cancelTransmisstion(self, peer: Any) -> None:  # noqa: N802  (spelt so by PySyncObj)
         self._outgoing.pop(peer, None)
 
+    def _sound_content(self) -> bytes:
+        """Read the file to send it. Nobody would take a damaged one, so that is taken anew first.
+
+        At once: the core would ask again and again, for as long as it may send.
+        """
+        try:
+            return self._checked_content()
+        except MessageFormatError as error:
+            _log.error("%s is to be sent, and is taken anew: %s", self._path, error)
+        self._retry_after = 0
+        self._renew()
+        try:
+            return self._checked_content()
+        except MessageFormatError as error:
+            self._fatal(f"{self._path} cannot be taken anew: {error}")
+            raise
+
+    def _checked_content(self) -> bytes:
+        content = self._path.read_bytes()
+        _body(content)
+        return content
+
     def _read(self) -> tuple[bytes, Entry, Entry]:
         state, last, previous = decode(_body(self._path.read_bytes()))
         return state, tuple(last), tuple(previous)
@@ -134,13 +166,26 @@ class Snapshots:
             os.close(folder)
 
 
-def check_snapshot(path: Path) -> None:
-    """Read a snapshot file without using it.
+def check_snapshot(path: Path) -> int:
+    """Read a snapshot file without using it; return the index of the first entry that a log needs beside it.
 
     Raises:
         MessageFormatError: it is damaged.
     """
-    decode(_body(path.read_bytes()))
+    _, _, previous = decode(_body(path.read_bytes()))
+    return int(previous[1])
+
+
+def require_sound_snapshot(path: Path) -> int:
+    """Look at a snapshot before a voter starts on it; return as `check_snapshot` does, or 1 if there is none.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    try:
+        return check_snapshot(path) if path.exists() else 1
+    except MessageFormatError as error:
+        raise StorageError(f"{path}: {error}. {DUTY}") from None
 
 
 def _body(content: bytes) -> bytes:
