@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from raftlog.model import LeaderEpoch, Offset, PartitionState
@@ -59,6 +59,13 @@ class Ledger:
         self.last_leader_epoch = max(state.leader_epoch, self.last_leader_epoch)
         self.partition_epoch = max(state.partition_epoch, self.partition_epoch)
         return None
+
+    def begin_again(self, held: Sequence[Entry]) -> None:
+        """Keep what the leader of an unclean election holds: the rest is not committed any more."""
+        kept = next((at for at, pair in enumerate(zip(self._entries, held, strict=False)) if pair[0] != pair[1]), None)
+        kept = min(len(self._entries), len(held)) if kept is None else kept
+        del self._entries[kept:]
+        self.end = self._entries[-1].next_offset if self._entries else 0
 
     @staticmethod
     def told_by(replica: Replica) -> PartitionState:

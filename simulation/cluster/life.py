@@ -17,12 +17,13 @@ import raftlog
 from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
-from simulation.cluster import payments
+from simulation.cluster import payments, takeovers
 from simulation.cluster.disk import close_files_below
 from simulation.cluster.loop import Process
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
 from simulation.cluster.rotting import rot_apart, rotten_logs
+from simulation.cluster.unclean import Gamble
 from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
@@ -75,6 +76,8 @@ class Life:
             world.payments.forget()
             world.remover.forget()
             world.bursts.forget()
+            world.unclean.forget()
+            world.plain.forget()
             world.net.forget()
             world.loop.forget()
             gc.collect()
@@ -86,6 +89,8 @@ class Life:
             world.note(str(settings.removal))
         if settings.bursts is not None:
             world.note(str(settings.bursts))
+        if settings.unclean is not None:
+            world.note(str(settings.unclean))
         for node in world.nodes.values():
             world.start(node)
         admin = Process("admin", "10.0.3.1")
@@ -102,12 +107,18 @@ class Life:
             creation = self._create_topic(payments.TOPIC, payments.PARTITIONS)
             await world.loop.create_task(creation, context=admin.context)
             world.payments.start()
+        if settings.unclean is not None:
+            await world.loop.create_task(self._create_unclean(settings.unclean), context=admin.context)
+            world.unclean.start()
+        world.plain.start()
         world.remover.start()
         world.bursts.start()
         await chaos()
+        world.unclean.calm()
         self._rot_everywhere()
         await self._heal()
         await clients.stop()
+        await world.plain.stop()
         await world.remover.stop()
         await self._settle()
         reading = read_everything(
@@ -129,13 +140,24 @@ class Life:
         clients = self._world.payments
         if self._world.settings.removal is not None:
             await self._until(self._world.watch.all_start_alike, IN_SYNC_S, "the same log start everywhere")
+        if self._world.unclean.exist:
+            await self._world.unclean.stop()
         if clients.exist:
             await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
 
+    async def _create_unclean(self, gamble: Gamble) -> None:
+        configs = {"unclean_leader_election_enable": True, "min_insync_replicas": 1}
+        await self._create_topic(takeovers.TOPIC, 1, configs, replicas=gamble.replicas)
+
     async def _create_topic(
-        self, topic: str, partitions: int, configs: Mapping[str, int] = MappingProxyType({})
+        self,
+        topic: str,
+        partitions: int,
+        configs: Mapping[str, int] = MappingProxyType({}),
+        *,
+        replicas: int | None = None,
     ) -> None:
         async with raftlog.Admin(self._world.bootstrap) as client, asyncio.timeout(TOPIC_S):
             while True:
@@ -143,7 +165,7 @@ class Life:
                     await client.create_topic(
                         topic,
                         partitions=partitions,
-                        replication_factor=self._world.settings.replicas,
+                        replication_factor=replicas or self._world.settings.replicas,
                         configs={
                             "min_insync_replicas": self._world.settings.min_insync_replicas,
                             "flush": self._world.settings.flush,
@@ -167,7 +189,9 @@ class Life:
         world.net.release(set(world.net.held))
         since_ns, wanted = int(world.loop.time() * 1e9), set(range(world.settings.partitions))
         await self._until(
-            lambda: world.clients.acknowledged_since(since_ns) >= wanted, LEADERS_S, "an acknowledgement after healing"
+            lambda: world.clients.acknowledged_since(since_ns) >= wanted and world.plain.acknowledged_since(since_ns),
+            LEADERS_S,
+            "an acknowledgement after healing",
         )
         begun = len(world.payments.history.transactions)
         await world.bursts.stop()
@@ -176,6 +200,10 @@ class Life:
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after all damage was found")
         if world.payments.exist:
             await self._until(lambda: world.payments.committed_since(begun), IN_SYNC_S, "a commit after healing")
+        if world.unclean.exist:
+            await self._until(
+                lambda: world.unclean.acknowledged_since(since_ns), IN_SYNC_S, "a topic that elects anybody to go on"
+            )
         try:
             await world.bursts.write_everywhere()
         except RaftlogError as error:
@@ -250,7 +278,11 @@ class Life:
             gc.freeze()  # Modules stay: looking at them again after each world takes longer than all the rest.
         gc.disable()  # What a collection closes, and when, would be no function of the seed.
         try:
-            with machine(world.loop, world.dice, world.on_exit, world.boot_id), world.disks.hooked():
+            with (
+                machine(world.loop, world.dice, world.on_exit, world.boot_id),
+                world.disks.hooked(),
+                world.takeovers.hooked(),
+            ):
                 yield
         finally:
             if collecting:

@@ -18,8 +18,11 @@ from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.net import Link, Network, Weather
 from simulation.cluster.nodes import Node, build
 from simulation.cluster.payments import Payments
+from simulation.cluster.plain import PlainClients
 from simulation.cluster.removal import Remover
 from simulation.cluster.settings import Settings
+from simulation.cluster.takeovers import Takeovers
+from simulation.cluster.unclean import Unclean
 from simulation.cluster.watch import Watch
 from simulation.cluster.workload import TOPIC, Clients
 
@@ -88,6 +91,9 @@ class World:
         self.payments = Payments(self)
         self.remover = Remover(self)
         self.bursts = Bursts(self)
+        self.plain = PlainClients(self)
+        self.unclean = Unclean(self)
+        self.takeovers = Takeovers(self)
         if settings.removal is not None:
             self.clients.on_out_of_range = "earliest"
         self.watch = Watch(self)

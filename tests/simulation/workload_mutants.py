@@ -1,0 +1,31 @@
+"""The rules of clients that not every world has: those that post JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutating import mutant
+
+from raftlog.broker.routes import produce
+from raftlog.model import ACKS_ALL
+
+
+@mutant
+def json_is_answered_when_its_leader_has_it(patch: Any) -> None:
+    """Whatever acks says, as long as another broker leads."""
+    at_leader = produce.ProduceRoutes._at_leader
+
+    async def hasty(self: Any, topic: str, partition: int, batch: Any, acks: Any, timeout_ms: int) -> Any:
+        elsewhere = acks == ACKS_ALL and not self._context.leads(topic, partition)
+        return await at_leader(self, topic, partition, batch, 1 if elsewhere else acks, timeout_ms)
+
+    patch(produce.ProduceRoutes, "_at_leader", hasty)
+
+
+@mutant
+def json_is_forwarded_again_whatever_became_of_it(patch: Any) -> None:
+    patch.edit(
+        produce.ProduceRoutes._forward,
+        "if appended or not error.retriable or left_ms <= FORWARD_RETRY_MS:",
+        "if left_ms <= FORWARD_RETRY_MS:",
+    )
