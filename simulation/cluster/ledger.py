@@ -122,8 +122,8 @@ def entries(replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
 
 def wrong_epochs(replica: Replica) -> str | None:
     """Return where a log's leader-epoch table does not say which epoch wrote its batches."""
-    table = replica.log.epochs
-    for header in headers(replica, replica.log.log_start_offset, replica.log.log_end_offset):
-        if (said := table.epoch_at(header.base_offset)) != header.leader_epoch:
+    table, start = replica.log.epochs, replica.log.log_start_offset
+    for header in headers(replica, start, replica.log.log_end_offset):
+        if (said := table.epoch_at(max(header.base_offset, start))) != header.leader_epoch:  # It may start in a batch.
             return f"offset {header.base_offset} is of epoch {header.leader_epoch}, its table says {said}"
     return None

@@ -7,27 +7,24 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
-import raftlog
 from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
-from simulation.cluster import payments, takeovers
+from simulation.cluster import payments, takeovers, unclean
+from simulation.cluster.creation import admin, create_topic
 from simulation.cluster.disk import close_files_below
-from simulation.cluster.loop import Process
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
 from simulation.cluster.rotting import rot_apart, rotten_logs
-from simulation.cluster.unclean import Gamble
 from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
-LEADERS_S, IN_SYNC_S, TOPIC_S = 20.0, 90.0, 60.0
+LEADERS_S, IN_SYNC_S = 20.0, 90.0
 Chaos = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -78,25 +75,38 @@ class Life:
             world.bursts.forget()
             world.unclean.forget()
             world.plain.forget()
+            world.pipelined.forget()
             world.net.forget()
             world.loop.forget()
             gc.collect()
 
     async def _live(self, chaos: Chaos) -> None:
+        world, clients = self._world, self._world.clients
+        await self._begin()
+        await chaos()
+        world.unclean.calm()
+        self._rot_everywhere()
+        await self._heal()
+        await clients.stop()
+        for more in (world.plain, world.pipelined, world.remover):
+            await more.stop()
+        await self._settle()
+        reading = read_everything(
+            world.history, bootstrap=world.bootstrap, topic=TOPIC, on_out_of_range=clients.on_out_of_range
+        )
+        await world.loop.create_task(reading, context=admin().context)
+
+    async def _begin(self) -> None:
+        """Start every node, create the topics, and have their clients begin."""
         world, settings, clients = self._world, self._world.settings, self._world.clients
-        world.note(str(settings))
-        if settings.removal is not None:
-            world.note(str(settings.removal))
-        if settings.bursts is not None:
-            world.note(str(settings.bursts))
-        if settings.unclean is not None:
-            world.note(str(settings.unclean))
+        for what in (settings, settings.removal, settings.bursts, settings.unclean, settings.pipeline):
+            if what is not None:
+                world.note(str(what))
         for node in world.nodes.values():
             world.start(node)
-        admin = Process("admin", "10.0.3.1")
-        configs = settings.removal.topic_configs if settings.removal else {}
-        creation = self._create_topic(TOPIC, settings.partitions, configs)
-        await world.loop.create_task(creation, context=admin.context)
+        await create_topic(
+            world, TOPIC, settings.partitions, settings.removal.topic_configs if settings.removal else {}
+        )
         for partition in range(settings.partitions):
             for _ in range(settings.producers_per_partition):
                 clients.produce(partition, settings.pause_s)
@@ -104,27 +114,12 @@ class Life:
         if settings.racks:
             clients.tail(rack=world.dice.choice(world.brokers).config.rack)
         if world.payments.exist:
-            creation = self._create_topic(payments.TOPIC, payments.PARTITIONS)
-            await world.loop.create_task(creation, context=admin.context)
+            await create_topic(world, payments.TOPIC, payments.PARTITIONS)
             world.payments.start()
         if settings.unclean is not None:
-            await world.loop.create_task(self._create_unclean(settings.unclean), context=admin.context)
-            world.unclean.start()
-        world.plain.start()
-        world.remover.start()
-        world.bursts.start()
-        await chaos()
-        world.unclean.calm()
-        self._rot_everywhere()
-        await self._heal()
-        await clients.stop()
-        await world.plain.stop()
-        await world.remover.stop()
-        await self._settle()
-        reading = read_everything(
-            world.history, bootstrap=world.bootstrap, topic=TOPIC, on_out_of_range=clients.on_out_of_range
-        )
-        await world.loop.create_task(reading, context=admin.context)
+            await create_topic(world, takeovers.TOPIC, 1, unclean.CONFIGS, replicas=settings.unclean.replicas)
+        for more in (world.unclean, world.plain, world.pipelined, world.remover, world.bursts):
+            more.start()
 
     def _rot_everywhere(self) -> None:
         """Damage many batches, on every disk, each of them whole on another one: repair has to bring all of them back.
@@ -147,37 +142,6 @@ class Life:
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
 
-    async def _create_unclean(self, gamble: Gamble) -> None:
-        configs = {"unclean_leader_election_enable": True, "min_insync_replicas": 1}
-        await self._create_topic(takeovers.TOPIC, 1, configs, replicas=gamble.replicas)
-
-    async def _create_topic(
-        self,
-        topic: str,
-        partitions: int,
-        configs: Mapping[str, int] = MappingProxyType({}),
-        *,
-        replicas: int | None = None,
-    ) -> None:
-        async with raftlog.Admin(self._world.bootstrap) as client, asyncio.timeout(TOPIC_S):
-            while True:
-                try:
-                    await client.create_topic(
-                        topic,
-                        partitions=partitions,
-                        replication_factor=replicas or self._world.settings.replicas,
-                        configs={
-                            "min_insync_replicas": self._world.settings.min_insync_replicas,
-                            "flush": self._world.settings.flush,
-                            **configs,
-                        },
-                        if_not_exists=True,
-                    )
-                except RaftlogError:
-                    await asyncio.sleep(0.1)
-                else:
-                    return
-
     async def _heal(self) -> None:
         """End every fault; require leaders, acknowledgements and full ISRs within their times."""
         world = self._world
@@ -189,7 +153,11 @@ class Life:
         world.net.release(set(world.net.held))
         since_ns, wanted = int(world.loop.time() * 1e9), set(range(world.settings.partitions))
         await self._until(
-            lambda: world.clients.acknowledged_since(since_ns) >= wanted and world.plain.acknowledged_since(since_ns),
+            lambda: (
+                world.clients.acknowledged_since(since_ns) >= wanted
+                and world.plain.acknowledged_since(since_ns)
+                and world.pipelined.acknowledged_since(since_ns)
+            ),
             LEADERS_S,
             "an acknowledgement after healing",
         )

@@ -8,9 +8,22 @@ from dataclasses import dataclass, field
 
 from simulation.cluster import plain
 from simulation.cluster.bursts import Burst
+from simulation.cluster.pipelined import Pipeline
 from simulation.cluster.unclean import Gamble
 
-FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot", "bursts", "scrub", "moves", "unclean", "json")
+FEATURES = (
+    "transactions",
+    "removal",
+    "busy",
+    "log_dirs",
+    "rot",
+    "bursts",
+    "scrub",
+    "moves",
+    "unclean",
+    "json",
+    "pipelines",
+)
 """What some worlds have besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
 """How many log folders brokers have."""
@@ -93,6 +106,7 @@ class Settings:
     removal: Removal | None = field(default=None, repr=False)
     bursts: Burst | None = field(default=None, repr=False)
     unclean: Gamble | None = field(default=None, repr=False)
+    pipeline: Pipeline | None = field(default=None, repr=False)
 
     @property
     def retention_check_interval_ms(self) -> int:
@@ -134,5 +148,6 @@ class Settings:
             scrub_interval_ms=-1 if "scrub" in without else random.Random(f"scrub of {seed}").choice(SCRUBS_MS),  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
             bursts=bursts,
+            pipeline=None if "pipelines" in without else Pipeline.drawn(seed),
             unclean=None if "unclean" in without else Gamble.drawn(seed),
         )

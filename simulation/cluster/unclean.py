@@ -31,6 +31,7 @@ REST_S = (2.0, 6.0)
 PATIENCE_S = 12.0
 AWAY_S = (0.5, 8.0)
 PAUSE_S = 0.1
+CONFIGS = {"unclean_leader_election_enable": True, "min_insync_replicas": 1}
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Unclean:
     def start(self) -> None:
         """Begin, once the topic is there."""
         gamble = self._world.settings.unclean
-        assert gamble is not None
+        if gamble is None:
+            return
         self._dice = random.Random(self._world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
         self._work.append(self._as_client("gambler", "10.0.11.1", self._produce("gambler")))
         self._tail = self._as_client("gambler-tail", "10.0.11.2", self._read_in_lives())

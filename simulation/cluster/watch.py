@@ -22,6 +22,7 @@ from simulation.cluster.hearing import unheard
 from simulation.cluster.holding import Holding, held_end
 from simulation.cluster.ledger import Ledger, wrong_epochs
 from simulation.cluster.nodes import Node
+from simulation.cluster.pipelined import NAME, out_of_order
 from simulation.cluster.starts import LogStarts
 
 if TYPE_CHECKING:
@@ -214,6 +215,9 @@ class Watch:
         if self.broken is None and not verdict.ok:
             found = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies[:3]]
             self.fail("; ".join(found) or "the history proves nothing")
+        one_by_one = {process.name for process in self._world.clients.producers}
+        if self.broken is None and (late := list(out_of_order(self._world.history, one_by_one | {NAME}))):
+            self.fail("; ".join(late[:3]))
         if self.broken is None and (astray := self.starts.judge()):
             self.fail(astray)
         if self.broken is None and (wrong := self._world.payments.judge()):

@@ -18,6 +18,7 @@ from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.net import Link, Network, Weather
 from simulation.cluster.nodes import Node, build
 from simulation.cluster.payments import Payments
+from simulation.cluster.pipelined import Pipelined
 from simulation.cluster.plain import PlainClients
 from simulation.cluster.removal import Remover
 from simulation.cluster.settings import Settings
@@ -92,6 +93,7 @@ class World:
         self.remover = Remover(self)
         self.bursts = Bursts(self)
         self.plain = PlainClients(self)
+        self.pipelined = Pipelined(self)
         self.unclean = Unclean(self)
         self.takeovers = Takeovers(self)
         if settings.removal is not None:
