@@ -15,7 +15,7 @@ from unittest import mock
 from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
-from simulation.cluster import payments, takeovers, unclean
+from simulation.cluster import members, payments, takeovers, unclean
 from simulation.cluster.creation import admin, create_topic
 from simulation.cluster.disk import close_files_below
 from simulation.cluster.nodes import Node
@@ -75,6 +75,7 @@ class Life:
             world.bursts.forget()
             world.unclean.forget()
             world.plain.forget()
+            world.group.forget()
             world.pipelined.forget()
             world.net.forget()
             world.loop.forget()
@@ -99,7 +100,7 @@ class Life:
     async def _begin(self) -> None:
         """Start every node, create the topics, and have their clients begin."""
         world, settings, clients = self._world, self._world.settings, self._world.clients
-        for what in (settings, settings.removal, settings.bursts, settings.unclean, settings.pipeline):
+        for what in (settings, settings.removal, settings.bursts, settings.unclean, settings.pipeline, settings.crowd):
             if what is not None:
                 world.note(str(what))
         for node in world.nodes.values():
@@ -113,12 +114,19 @@ class Life:
         clients.tail()
         if settings.racks:
             clients.tail(rack=world.dice.choice(world.brokers).config.rack)
+        await self._begin_more()
+
+    async def _begin_more(self) -> None:
+        """Create the topics that only some worlds have, and have the clients begin that only some have."""
+        world, settings = self._world, self._world.settings
         if world.payments.exist:
             await create_topic(world, payments.TOPIC, payments.PARTITIONS)
             world.payments.start()
         if settings.unclean is not None:
             await create_topic(world, takeovers.TOPIC, 1, unclean.CONFIGS, replicas=settings.unclean.replicas)
-        for more in (world.unclean, world.plain, world.pipelined, world.remover, world.bursts):
+        if world.group.exist:
+            await create_topic(world, members.TOPIC, members.PARTITIONS)
+        for more in (world.group, world.unclean, world.plain, world.pipelined, world.remover, world.bursts):
             more.start()
 
     def _rot_everywhere(self) -> None:
@@ -137,6 +145,11 @@ class Life:
             await self._until(self._world.watch.all_start_alike, IN_SYNC_S, "the same log start everywhere")
         if self._world.unclean.exist:
             await self._world.unclean.stop()
+        group = self._world.group
+        if group.exist:
+            await group.stop_writing()
+            await self._until(group.has_committed_everything, IN_SYNC_S, "a group to have committed everything")
+            await group.stop()
         if clients.exist:
             await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")

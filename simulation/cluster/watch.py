@@ -222,6 +222,8 @@ class Watch:
             self.fail(astray)
         if self.broken is None and (wrong := self._world.payments.judge()):
             self.fail(f"transactions: {'; '.join(wrong[:3])}")
+        if self.broken is None and (wrong := self._world.group.judge()):
+            self.fail(f"groups: {'; '.join(wrong[:3])}")
         if self.broken is None and (wrong := self._world.unclean.judge()):
             self.fail(f"unclean elections: {'; '.join(wrong[:3])}")
         if self.broken is not None:

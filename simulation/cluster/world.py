@@ -15,6 +15,7 @@ from raftlog.metadata_quorum.image import MetadataImage
 from simulation.cluster.bursts import Bursts
 from simulation.cluster.disk import Disks, Fuse, close_files_below
 from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
+from simulation.cluster.members import Group
 from simulation.cluster.net import Link, Network, Weather
 from simulation.cluster.nodes import Node, build
 from simulation.cluster.payments import Payments
@@ -76,6 +77,7 @@ class World:
                 checkpoint_interval_ms=settings.checkpoint_interval_ms,
                 retention_check_interval_ms=settings.retention_check_interval_ms,
                 log_scrub_interval_ms=settings.scrub_interval_ms,
+                offsets_topic_num_partitions=50 if settings.crowd is None else 2,
                 transaction_state_log_num_partitions=3,  # Everything that is replicated is watched: it costs.
             ),
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
@@ -93,6 +95,7 @@ class World:
         self.remover = Remover(self)
         self.bursts = Bursts(self)
         self.plain = PlainClients(self)
+        self.group = Group(self)
         self.pipelined = Pipelined(self)
         self.unclean = Unclean(self)
         self.takeovers = Takeovers(self)
