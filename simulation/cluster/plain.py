@@ -52,6 +52,8 @@ class PlainClients:
     def start(self) -> None:
         """Begin, once the topic is there."""
         world = self._world
+        if world.settings.json_clients:
+            world.note(f"{world.settings.json_clients} clients post JSON")
         for number in range(world.settings.json_clients):
             dice = random.Random(world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
             client = Process(f"curl-{number}", f"10.0.12.{number + 1}")

@@ -97,7 +97,7 @@ class Settings:
     transactional_producers: int = 0
     longest_turn_s: float = 0.0
     """How long a callback may keep its process from everything else; 0: none takes any time."""
-    json_clients: int = 0
+    json_clients: int = field(default=0, repr=False)
     """How many clients post JSON beside the producers of batches."""
     log_dirs: int = 0
     """How many log folders each broker has beside its data folder; 0: everything is in one."""

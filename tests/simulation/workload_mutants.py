@@ -1,4 +1,4 @@
-"""The rules of clients that not every world has: those that post JSON, and those that wait for nothing."""
+"""The rules of clients that not every world has: who posts JSON, who waits for nothing, and who reads in a group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from mutating import mutant
 
 from raftlog.broker.routes import produce
 from raftlog.client.core.partition_queue import PartitionQueue
+from raftlog.coordinator.group import reconciliation
 from raftlog.model import ACKS_ALL
 
 
@@ -45,3 +46,13 @@ def nothing_waits_for_the_first_batch_of_an_epoch(patch: Any) -> None:
 @mutant
 def what_may_be_in_the_log_is_sent_anew_after_a_hole(patch: Any) -> None:
     patch.edit(PartitionQueue._after_draining, "batch.may_be_appended or place < last or ", "")
+
+
+@mutant
+def a_partition_is_given_before_it_is_given_up(patch: Any) -> None:
+    """KIP-848: two members read it, and both commit."""
+    patch.edit(
+        reconciliation.next_current,
+        "for partition in missing if group.owners.get(partition, member_id) == member_id)",
+        "for partition in missing)",
+    )
