@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 TOPIC_S = 60.0
-Configs = Mapping[str, str | int]
+Configs = Mapping[str, str | int | float]
 
 
 def admin() -> Process:

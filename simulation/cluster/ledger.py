@@ -49,7 +49,7 @@ class Ledger:
         if (start := replica.log.log_start_offset) > self.end:
             self._entries.clear()
             self.end = self._known_from = start
-        for entry in entries(replica, self.end, high_watermark):
+        for entry in self.read(replica, self.end, high_watermark):
             if self._entries and entry.leader_epoch < self._entries[-1].leader_epoch:
                 return f"{entry} come after {self._entries[-1]}"
             if entry.leader_epoch > state.leader_epoch:
@@ -79,7 +79,7 @@ class Ledger:
             return f"it ends at {log_end}, and everything below {start} was committed"
         position = bisect_left(self._entries, start, key=lambda entry: entry.next_offset - 1)
         committed = iter(self._entries[position:])
-        for found in entries(replica, start, min(end, self.end)):
+        for found in self.read(replica, start, min(end, self.end)):
             known = next(committed, None)
             if known != found:
                 return f"it holds {found} where {known} were committed"
@@ -87,6 +87,10 @@ class Ledger:
         if missing is not None and missing.base_offset < end:
             return f"it does not hold {missing}, which were committed"
         return None
+
+    def read(self, replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
+        """Walk over what a ledger notes of a log from one offset to another."""
+        return entries(replica, start, end)
 
     def newest_timestamp(self, start: Offset, end: Offset) -> int:
         """Return the newest timestamp (us since 1970) of what is known to have been committed from `start` to `end`."""

@@ -15,7 +15,7 @@ from unittest import mock
 from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
-from simulation.cluster import members, payments, takeovers, unclean
+from simulation.cluster import compaction, members, payments, takeovers, unclean
 from simulation.cluster.creation import admin, create_topic
 from simulation.cluster.disk import close_files_below
 from simulation.cluster.nodes import Node
@@ -76,6 +76,7 @@ class Life:
             world.unclean.forget()
             world.plain.forget()
             world.group.forget()
+            world.keeper.forget()
             world.pipelined.forget()
             world.net.forget()
             world.loop.forget()
@@ -100,7 +101,15 @@ class Life:
     async def _begin(self) -> None:
         """Start every node, create the topics, and have their clients begin."""
         world, settings, clients = self._world, self._world.settings, self._world.clients
-        for what in (settings, settings.removal, settings.bursts, settings.unclean, settings.pipeline, settings.crowd):
+        for what in (
+            settings,
+            settings.removal,
+            settings.bursts,
+            settings.unclean,
+            settings.pipeline,
+            settings.crowd,
+            settings.compaction,
+        ):
             if what is not None:
                 world.note(str(what))
         for node in world.nodes.values():
@@ -126,7 +135,17 @@ class Life:
             await create_topic(world, takeovers.TOPIC, 1, unclean.CONFIGS, replicas=settings.unclean.replicas)
         if world.group.exist:
             await create_topic(world, members.TOPIC, members.PARTITIONS)
-        for more in (world.group, world.unclean, world.plain, world.pipelined, world.remover, world.bursts):
+        if settings.compaction is not None:
+            await create_topic(world, compaction.TOPIC, 1, settings.compaction.topic_configs)
+        for more in (
+            world.keeper,
+            world.group,
+            world.unclean,
+            world.plain,
+            world.pipelined,
+            world.remover,
+            world.bursts,
+        ):
             more.start()
 
     def _rot_everywhere(self) -> None:
@@ -143,8 +162,9 @@ class Life:
         clients = self._world.payments
         if self._world.settings.removal is not None:
             await self._until(self._world.watch.all_start_alike, IN_SYNC_S, "the same log start everywhere")
-        if self._world.unclean.exist:
-            await self._world.unclean.stop()
+        for more in (self._world.unclean, self._world.keeper):
+            if more.exist:
+                await more.stop()
         group = self._world.group
         if group.exist:
             await group.stop_writing()

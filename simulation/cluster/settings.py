@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from simulation.cluster import plain
 from simulation.cluster.bursts import Burst
+from simulation.cluster.compaction import Compaction
 from simulation.cluster.members import Crowd
 from simulation.cluster.pipelined import Pipeline
 from simulation.cluster.unclean import Gamble
@@ -25,6 +26,7 @@ FEATURES = (
     "json",
     "pipelines",
     "groups",
+    "compaction",
 )
 """What some worlds have besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
@@ -110,6 +112,7 @@ class Settings:
     unclean: Gamble | None = field(default=None, repr=False)
     pipeline: Pipeline | None = field(default=None, repr=False)
     crowd: Crowd | None = field(default=None, repr=False)
+    compaction: Compaction | None = field(default=None, repr=False)
 
     @property
     def retention_check_interval_ms(self) -> int:
@@ -151,6 +154,7 @@ class Settings:
             scrub_interval_ms=-1 if "scrub" in without else random.Random(f"scrub of {seed}").choice(SCRUBS_MS),  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
             bursts=bursts,
+            compaction=None if "compaction" in without else Compaction.drawn(seed),
             crowd=None if "groups" in without else Crowd.drawn(seed),
             pipeline=None if "pipelines" in without else Pipeline.drawn(seed),
             unclean=None if "unclean" in without else Gamble.drawn(seed),

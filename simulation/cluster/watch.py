@@ -17,9 +17,10 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
-from simulation.cluster import takeovers
+from simulation.cluster import compaction, takeovers
 from simulation.cluster.hearing import unheard
 from simulation.cluster.holding import Holding, held_end
+from simulation.cluster.keyed import KeyedLedger
 from simulation.cluster.ledger import Ledger, wrong_epochs
 from simulation.cluster.nodes import Node
 from simulation.cluster.pipelined import NAME, out_of_order
@@ -78,6 +79,8 @@ class Watch:
         image = self._world.newest_image()
         self._something_is_promised(image)
         for node, replica in self.replicas():
+            if replica.assignment.topic == compaction.TOPIC:
+                self._ledgers.setdefault(replica.assignment.key, KeyedLedger())
             self._marks_grow(node, replica)
             self._begin_again(replica)
             if replica.core is not None:
@@ -222,6 +225,8 @@ class Watch:
             self.fail(astray)
         if self.broken is None and (wrong := self._world.payments.judge()):
             self.fail(f"transactions: {'; '.join(wrong[:3])}")
+        if self.broken is None and (wrong := self._world.keeper.judge()):
+            self.fail(f"compaction: {'; '.join(wrong[:3])}")
         if self.broken is None and (wrong := self._world.group.judge()):
             self.fail(f"groups: {'; '.join(wrong[:3])}")
         if self.broken is None and (wrong := self._world.unclean.judge()):

@@ -13,6 +13,7 @@ from chaos.history import History
 from raftlog.config import BrokerConfig, ControllerConfig, ReplicationConfig, TopicConfig
 from raftlog.metadata_quorum.image import MetadataImage
 from simulation.cluster.bursts import Bursts
+from simulation.cluster.compaction import BACKOFF_MS, Keeper
 from simulation.cluster.disk import Disks, Fuse, close_files_below
 from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.members import Group
@@ -76,6 +77,7 @@ class World:
             broker=BrokerConfig(
                 checkpoint_interval_ms=settings.checkpoint_interval_ms,
                 retention_check_interval_ms=settings.retention_check_interval_ms,
+                log_cleaner_backoff_ms=15_000 if settings.compaction is None else BACKOFF_MS,
                 log_scrub_interval_ms=settings.scrub_interval_ms,
                 offsets_topic_num_partitions=50 if settings.crowd is None else 2,
                 transaction_state_log_num_partitions=3,  # Everything that is replicated is watched: it costs.
@@ -96,6 +98,7 @@ class World:
         self.bursts = Bursts(self)
         self.plain = PlainClients(self)
         self.group = Group(self)
+        self.keeper = Keeper(self)
         self.pipelined = Pipelined(self)
         self.unclean = Unclean(self)
         self.takeovers = Takeovers(self)
