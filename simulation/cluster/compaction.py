@@ -102,7 +102,7 @@ class Keeper:
         """Return what was broken."""
         if not self.exist:
             return []
-        return [*_wrong_in_the_end(self.sends, self._final), *self._wrong_reads()]
+        return [*wrong_in_the_end(self.sends, self._final), *self._wrong_reads()]
 
     def _as_client(self, name: str, host: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._world.loop.create_task(work, context=Process(name, host).context)
@@ -178,7 +178,7 @@ class Keeper:
                 yield f"{sent} was acknowledged, and {held[send.offset]} was read"
 
 
-def _wrong_in_the_end(sends: list[Send], final: list[Record]) -> Iterator[str]:
+def wrong_in_the_end(sends: list[Send], final: list[Record]) -> Iterator[str]:
     """Find keys whose last acknowledged record is gone, or was overtaken by an older one, or by nobody's."""
     newest = {key: (offset, value) for offset, key, value in final}
     last = {send.process: send for send in sends if send.outcome == "ok"}

@@ -1,4 +1,4 @@
-"""The rules of clients that not every world has: who posts JSON, who waits for nothing, and who reads in a group."""
+"""The rules of what not every world has: JSON, pipelines, groups and compacted topics."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from raftlog.broker.routes import produce
 from raftlog.client.core.partition_queue import PartitionQueue
 from raftlog.coordinator.group import reconciliation
 from raftlog.model import ACKS_ALL
+from raftlog.partition.core import compaction
 
 
 @mutant
@@ -55,4 +56,14 @@ def a_partition_is_given_before_it_is_given_up(patch: Any) -> None:
         reconciliation.next_current,
         "for partition in missing if group.owners.get(partition, member_id) == member_id)",
         "for partition in missing)",
+    )
+
+
+@mutant
+def compaction_keeps_the_first_record_of_a_key(patch: Any) -> None:
+    patch.edit(compaction.LastOffsets.learn, "self.of[key] = offset", "self.of.setdefault(key, offset)")
+    patch.edit(
+        compaction.Compactor._clean_rows,
+        "self._last.of.get(key, offset) > offset",
+        "self._last.of.get(key, offset) < offset",
     )
