@@ -9,20 +9,12 @@ from mutating import mutant
 from raftlog.broker.routes import produce
 from raftlog.client.core.partition_queue import PartitionQueue
 from raftlog.coordinator.group import reconciliation
-from raftlog.model import ACKS_ALL
 from raftlog.partition.core import compaction
 
 
 @mutant
-def json_is_answered_when_its_leader_has_it(patch: Any) -> None:
-    """Whatever acks says, as long as another broker leads."""
-    at_leader = produce.ProduceRoutes._at_leader
-
-    async def hasty(self: Any, topic: str, partition: int, batch: Any, acks: Any, timeout_ms: int) -> Any:
-        elsewhere = acks == ACKS_ALL and not self._context.leads(topic, partition)
-        return await at_leader(self, topic, partition, batch, 1 if elsewhere else acks, timeout_ms)
-
-    patch(produce.ProduceRoutes, "_at_leader", hasty)
+def json_names_one_offset_for_all_records_of_a_partition(patch: Any) -> None:
+    patch.edit(produce._answer_of, "next_offsets[partition] += next_offsets[partition] >= 0", "pass")
 
 
 @mutant
