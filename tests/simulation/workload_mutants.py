@@ -1,4 +1,4 @@
-"""The rules of what not every world has: JSON, pipelines, groups and compacted topics."""
+"""The rules of what not every world has: JSON, groups and compacted topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 from mutating import mutant
 
 from raftlog.broker.routes import produce
-from raftlog.client.core.partition_queue import PartitionQueue
 from raftlog.coordinator.group import reconciliation
 from raftlog.partition.core import compaction
 
@@ -24,21 +23,6 @@ def json_is_forwarded_again_whatever_became_of_it(patch: Any) -> None:
         "if appended or not error.retriable or left_ms <= FORWARD_RETRY_MS:",
         "if left_ms <= FORWARD_RETRY_MS:",
     )
-
-
-@mutant
-def nothing_waits_for_the_first_batch_of_an_epoch(patch: Any) -> None:
-    """Nor after a failure: a leader that does not know the producer takes whatever comes first."""
-    patch.edit(
-        PartitionQueue._within_reach,
-        "1 if self._alone or self._is_quiet(now_ms) else self._max_in_flight",
-        "self._max_in_flight",
-    )
-
-
-@mutant
-def what_may_be_in_the_log_is_sent_anew_after_a_hole(patch: Any) -> None:
-    patch.edit(PartitionQueue._after_draining, "batch.may_be_appended or place < last or ", "")
 
 
 @mutant
