@@ -74,8 +74,12 @@ class Member:
             try:
                 await self._live()
             except RaftlogError as error:
-                print(f"life {self._life}: {error.code}: {error.message}", file=sys.stderr, flush=True)
+                self._failed(error)
                 await asyncio.sleep(self._dice.uniform(0.05, 0.5))
+
+    def _failed(self, error: RaftlogError) -> None:
+        """Say why a life has ended."""
+        print(f"life {self._life}: {error.code}: {error.message}", file=sys.stderr, flush=True)
 
     async def _live(self) -> None:
         orders = self._orders

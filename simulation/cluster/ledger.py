@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from raftlog.model import LeaderEpoch, Offset, PartitionState
@@ -49,7 +49,7 @@ class Ledger:
         if (start := replica.log.log_start_offset) > self.end:
             self._entries.clear()
             self.end = self._known_from = start
-        for entry in entries(replica, self.end, high_watermark):
+        for entry in self.read(replica, self.end, high_watermark):
             if self._entries and entry.leader_epoch < self._entries[-1].leader_epoch:
                 return f"{entry} come after {self._entries[-1]}"
             if entry.leader_epoch > state.leader_epoch:
@@ -59,6 +59,13 @@ class Ledger:
         self.last_leader_epoch = max(state.leader_epoch, self.last_leader_epoch)
         self.partition_epoch = max(state.partition_epoch, self.partition_epoch)
         return None
+
+    def begin_again(self, held: Sequence[Entry]) -> None:
+        """Keep what the leader of an unclean election holds: the rest is not committed any more."""
+        kept = next((at for at, pair in enumerate(zip(self._entries, held, strict=False)) if pair[0] != pair[1]), None)
+        kept = min(len(self._entries), len(held)) if kept is None else kept
+        del self._entries[kept:]
+        self.end = self._entries[-1].next_offset if self._entries else 0
 
     @staticmethod
     def told_by(replica: Replica) -> PartitionState:
@@ -72,7 +79,7 @@ class Ledger:
             return f"it ends at {log_end}, and everything below {start} was committed"
         position = bisect_left(self._entries, start, key=lambda entry: entry.next_offset - 1)
         committed = iter(self._entries[position:])
-        for found in entries(replica, start, min(end, self.end)):
+        for found in self.read(replica, start, min(end, self.end)):
             known = next(committed, None)
             if known != found:
                 return f"it holds {found} where {known} were committed"
@@ -80,6 +87,10 @@ class Ledger:
         if missing is not None and missing.base_offset < end:
             return f"it does not hold {missing}, which were committed"
         return None
+
+    def read(self, replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
+        """Walk over what a ledger notes of a log from one offset to another."""
+        return entries(replica, start, end)
 
     def newest_timestamp(self, start: Offset, end: Offset) -> int:
         """Return the newest timestamp (us since 1970) of what is known to have been committed from `start` to `end`."""
@@ -115,8 +126,8 @@ def entries(replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
 
 def wrong_epochs(replica: Replica) -> str | None:
     """Return where a log's leader-epoch table does not say which epoch wrote its batches."""
-    table = replica.log.epochs
-    for header in headers(replica, replica.log.log_start_offset, replica.log.log_end_offset):
-        if (said := table.epoch_at(header.base_offset)) != header.leader_epoch:
+    table, start = replica.log.epochs, replica.log.log_start_offset
+    for header in headers(replica, start, replica.log.log_end_offset):
+        if (said := table.epoch_at(max(header.base_offset, start))) != header.leader_epoch:  # It may start in a batch.
             return f"offset {header.base_offset} is of epoch {header.leader_epoch}, its table says {said}"
     return None

@@ -7,26 +7,24 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
-import raftlog
 from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
-from simulation.cluster import payments
+from simulation.cluster import compaction, members, payments, takeovers, unclean
+from simulation.cluster.creation import admin, create_topic
 from simulation.cluster.disk import close_files_below
-from simulation.cluster.loop import Process
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
 from simulation.cluster.rotting import rot_apart, rotten_logs
 from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
-LEADERS_S, IN_SYNC_S, TOPIC_S = 20.0, 90.0, 60.0
+LEADERS_S, IN_SYNC_S = 20.0, 90.0
 Chaos = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -75,45 +73,80 @@ class Life:
             world.payments.forget()
             world.remover.forget()
             world.bursts.forget()
+            world.unclean.forget()
+            world.plain.forget()
+            world.group.forget()
+            world.keeper.forget()
+            world.pipelined.forget()
             world.net.forget()
             world.loop.forget()
             gc.collect()
 
     async def _live(self, chaos: Chaos) -> None:
+        world, clients = self._world, self._world.clients
+        await self._begin()
+        await chaos()
+        world.unclean.calm()
+        self._rot_everywhere()
+        await self._heal()
+        await clients.stop()
+        for more in (world.plain, world.pipelined, world.remover):
+            await more.stop()
+        await self._settle()
+        reading = read_everything(
+            world.history, bootstrap=world.bootstrap, topic=TOPIC, on_out_of_range=clients.on_out_of_range
+        )
+        await world.loop.create_task(reading, context=admin().context)
+
+    async def _begin(self) -> None:
+        """Start every node, create the topics, and have their clients begin."""
         world, settings, clients = self._world, self._world.settings, self._world.clients
-        world.note(str(settings))
-        if settings.removal is not None:
-            world.note(str(settings.removal))
-        if settings.bursts is not None:
-            world.note(str(settings.bursts))
+        for what in (
+            settings,
+            settings.removal,
+            settings.bursts,
+            settings.unclean,
+            settings.pipeline,
+            settings.crowd,
+            settings.compaction,
+        ):
+            if what is not None:
+                world.note(str(what))
         for node in world.nodes.values():
             world.start(node)
-        admin = Process("admin", "10.0.3.1")
-        configs = settings.removal.topic_configs if settings.removal else {}
-        creation = self._create_topic(TOPIC, settings.partitions, configs)
-        await world.loop.create_task(creation, context=admin.context)
+        await create_topic(
+            world, TOPIC, settings.partitions, settings.removal.topic_configs if settings.removal else {}
+        )
         for partition in range(settings.partitions):
             for _ in range(settings.producers_per_partition):
                 clients.produce(partition, settings.pause_s)
         clients.tail()
         if settings.racks:
             clients.tail(rack=world.dice.choice(world.brokers).config.rack)
+        await self._begin_more()
+
+    async def _begin_more(self) -> None:
+        """Create the topics that only some worlds have, and have the clients begin that only some have."""
+        world, settings = self._world, self._world.settings
         if world.payments.exist:
-            creation = self._create_topic(payments.TOPIC, payments.PARTITIONS)
-            await world.loop.create_task(creation, context=admin.context)
+            await create_topic(world, payments.TOPIC, payments.PARTITIONS)
             world.payments.start()
-        world.remover.start()
-        world.bursts.start()
-        await chaos()
-        self._rot_everywhere()
-        await self._heal()
-        await clients.stop()
-        await world.remover.stop()
-        await self._settle()
-        reading = read_everything(
-            world.history, bootstrap=world.bootstrap, topic=TOPIC, on_out_of_range=clients.on_out_of_range
-        )
-        await world.loop.create_task(reading, context=admin.context)
+        if settings.unclean is not None:
+            await create_topic(world, takeovers.TOPIC, 1, unclean.CONFIGS, replicas=settings.unclean.replicas)
+        if world.group.exist:
+            await create_topic(world, members.TOPIC, members.PARTITIONS)
+        if settings.compaction is not None:
+            await create_topic(world, compaction.TOPIC, 1, settings.compaction.topic_configs)
+        for more in (
+            world.keeper,
+            world.group,
+            world.unclean,
+            world.plain,
+            world.pipelined,
+            world.remover,
+            world.bursts,
+        ):
+            more.start()
 
     def _rot_everywhere(self) -> None:
         """Damage many batches, on every disk, each of them whole on another one: repair has to bring all of them back.
@@ -129,32 +162,18 @@ class Life:
         clients = self._world.payments
         if self._world.settings.removal is not None:
             await self._until(self._world.watch.all_start_alike, IN_SYNC_S, "the same log start everywhere")
+        for more in (self._world.unclean, self._world.keeper):
+            if more.exist:
+                await more.stop()
+        group = self._world.group
+        if group.exist:
+            await group.stop_writing()
+            await self._until(group.has_committed_everything, IN_SYNC_S, "a group to have committed everything")
+            await group.stop()
         if clients.exist:
             await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
-
-    async def _create_topic(
-        self, topic: str, partitions: int, configs: Mapping[str, int] = MappingProxyType({})
-    ) -> None:
-        async with raftlog.Admin(self._world.bootstrap) as client, asyncio.timeout(TOPIC_S):
-            while True:
-                try:
-                    await client.create_topic(
-                        topic,
-                        partitions=partitions,
-                        replication_factor=self._world.settings.replicas,
-                        configs={
-                            "min_insync_replicas": self._world.settings.min_insync_replicas,
-                            "flush": self._world.settings.flush,
-                            **configs,
-                        },
-                        if_not_exists=True,
-                    )
-                except RaftlogError:
-                    await asyncio.sleep(0.1)
-                else:
-                    return
 
     async def _heal(self) -> None:
         """End every fault; require leaders, acknowledgements and full ISRs within their times."""
@@ -167,7 +186,13 @@ class Life:
         world.net.release(set(world.net.held))
         since_ns, wanted = int(world.loop.time() * 1e9), set(range(world.settings.partitions))
         await self._until(
-            lambda: world.clients.acknowledged_since(since_ns) >= wanted, LEADERS_S, "an acknowledgement after healing"
+            lambda: (
+                world.clients.acknowledged_since(since_ns) >= wanted
+                and world.plain.acknowledged_since(since_ns)
+                and world.pipelined.acknowledged_since(since_ns)
+            ),
+            LEADERS_S,
+            "an acknowledgement after healing",
         )
         begun = len(world.payments.history.transactions)
         await world.bursts.stop()
@@ -176,6 +201,10 @@ class Life:
         await self._until(world.is_healthy, IN_SYNC_S, "all in sync after all damage was found")
         if world.payments.exist:
             await self._until(lambda: world.payments.committed_since(begun), IN_SYNC_S, "a commit after healing")
+        if world.unclean.exist:
+            await self._until(
+                lambda: world.unclean.acknowledged_since(since_ns), IN_SYNC_S, "a topic that elects anybody to go on"
+            )
         try:
             await world.bursts.write_everywhere()
         except RaftlogError as error:
@@ -250,7 +279,11 @@ class Life:
             gc.freeze()  # Modules stay: looking at them again after each world takes longer than all the rest.
         gc.disable()  # What a collection closes, and when, would be no function of the seed.
         try:
-            with machine(world.loop, world.dice, world.on_exit, world.boot_id), world.disks.hooked():
+            with (
+                machine(world.loop, world.dice, world.on_exit, world.boot_id),
+                world.disks.hooked(),
+                world.takeovers.hooked(),
+            ):
                 yield
         finally:
             if collecting:

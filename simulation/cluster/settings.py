@@ -6,9 +6,28 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from simulation.cluster import plain
 from simulation.cluster.bursts import Burst
+from simulation.cluster.compaction import Compaction
+from simulation.cluster.members import Crowd
+from simulation.cluster.pipelined import Pipeline
+from simulation.cluster.unclean import Gamble
 
-FEATURES = ("transactions", "removal", "busy", "log_dirs", "rot", "bursts", "scrub", "moves")
+FEATURES = (
+    "transactions",
+    "removal",
+    "busy",
+    "log_dirs",
+    "rot",
+    "bursts",
+    "scrub",
+    "moves",
+    "unclean",
+    "json",
+    "pipelines",
+    "groups",
+    "compaction",
+)
 """What some worlds have besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
 """How many log folders brokers have."""
@@ -80,6 +99,8 @@ class Settings:
     transactional_producers: int = 0
     longest_turn_s: float = 0.0
     """How long a callback may keep its process from everything else; 0: none takes any time."""
+    json_clients: int = field(default=0, repr=False)
+    """How many clients post JSON beside the producers of batches."""
     log_dirs: int = 0
     """How many log folders each broker has beside its data folder; 0: everything is in one."""
     rots_everywhere: bool = False
@@ -88,6 +109,10 @@ class Settings:
     """How often each broker reads its logs to see whether they have rotted; -1: never."""
     removal: Removal | None = field(default=None, repr=False)
     bursts: Burst | None = field(default=None, repr=False)
+    unclean: Gamble | None = field(default=None, repr=False)
+    pipeline: Pipeline | None = field(default=None, repr=False)
+    crowd: Crowd | None = field(default=None, repr=False)
+    compaction: Compaction | None = field(default=None, repr=False)
 
     @property
     def retention_check_interval_ms(self) -> int:
@@ -123,9 +148,14 @@ class Settings:
             racks=dice.choice((False, True)),
             transactional_producers=0 if "transactions" in without else apart.choice((0, 0, 1, 2)),
             longest_turn_s=0.0 if "busy" in without else random.Random(f"busy of {seed}").choice(TURNS_S),  # noqa: S311
+            json_clients=0 if "json" in without else plain.drawn(seed),
             log_dirs=0 if "log_dirs" in without else random.Random(f"log_dirs of {seed}").choice(LOG_DIRS),  # noqa: S311
             rots_everywhere="rot" not in without and random.Random(f"rot of {seed}").random() < 0.5,  # noqa: S311
             scrub_interval_ms=-1 if "scrub" in without else random.Random(f"scrub of {seed}").choice(SCRUBS_MS),  # noqa: S311
             removal=None if "removal" in without else Removal.drawn(seed),
             bursts=bursts,
+            compaction=None if "compaction" in without else Compaction.drawn(seed),
+            crowd=None if "groups" in without else Crowd.drawn(seed),
+            pipeline=None if "pipelines" in without else Pipeline.drawn(seed),
+            unclean=None if "unclean" in without else Gamble.drawn(seed),
         )

@@ -24,6 +24,9 @@ class Run:
     """How many were committed."""
     removed: int
     """Records that no log holds any more, as it should be."""
+    compacted: int
+    """Acknowledged records that others of their keys have replaced."""
+    unclean_elections: int
     faults: int
     kills: int
     steps: int
@@ -81,6 +84,8 @@ def simulate(
         unknown=sum(send.outcome == "info" for send in sends),
         transactions=sum(one.outcome == "ok" for one in world.payments.history.transactions),
         removed=world.watch.starts.removed,
+        compacted=world.keeper.compacted,
+        unclean_elections=world.takeovers.elections,
         faults=len(chaos.happened),
         kills=world.kills,
         steps=world.loop.steps,

@@ -17,10 +17,13 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
+from simulation.cluster import compaction, takeovers
 from simulation.cluster.hearing import unheard
 from simulation.cluster.holding import Holding, held_end
+from simulation.cluster.keyed import KeyedLedger
 from simulation.cluster.ledger import Ledger, wrong_epochs
 from simulation.cluster.nodes import Node
+from simulation.cluster.pipelined import NAME, out_of_order
 from simulation.cluster.starts import LogStarts
 
 if TYPE_CHECKING:
@@ -49,7 +52,8 @@ class Watch:
         self._ledgers: dict[TopicIdPartition, Ledger] = defaultdict(Ledger)
         self._compared: dict[TopicIdPartition, set[tuple[Replica, LeaderEpoch]]] = defaultdict(set)
         """Leaders whose logs were compared with the ledger."""
-        self._marks: dict[Replica, Offset] = {}
+        self._marks: dict[Replica, tuple[Offset, int]] = {}
+        """The high watermark of each, and how often its log was cut."""
 
     def fail(self, reason: str) -> None:
         self.broken = self.broken or reason
@@ -75,12 +79,16 @@ class Watch:
         image = self._world.newest_image()
         self._something_is_promised(image)
         for node, replica in self.replicas():
+            if replica.assignment.topic == compaction.TOPIC:
+                self._ledgers.setdefault(replica.assignment.key, KeyedLedger())
             self._marks_grow(node, replica)
+            self._begin_again(replica)
             if replica.core is not None:
                 self._one_leader_per_epoch(node, replica)
                 self._committed_stays(node, replica)
         for node, replica in self.replicas():
-            if replica.core is None:  # Its leader, or it itself, said so and was gone before anybody looked.
+            if replica.core is None and not self._world.takeovers.has_had_one(replica):
+                # Its leader, or it itself, said so and was gone before anybody looked.
                 self._extend_ledger(node, replica)
         self._what_was_told_is_so()
         self.starts.tick()
@@ -106,16 +114,27 @@ class Watch:
         """Somebody in sync must have a disk: where chance makes the last of them one that lost it, the run is void."""
         lost = {node.node_id for node in self._world.brokers if node.disk_lost_at >= 0 or node.rotten}
         for topic, number, state in image.partitions() if lost else ():
+            if topic.topic == takeovers.TOPIC:
+                continue  # Anybody may lead.
             if lost.issuperset((*state.isr, *state.elr)):
                 raise NothingPromisedError(f"{topic.topic}-{number}: only brokers {sorted(lost)} are in sync, {state}")
 
     def _marks_grow(self, node: Node, replica: Replica) -> None:
-        mark, before = replica.high_watermark, self._marks.get(replica, 0)
-        if mark < before:
+        mark, cuts = replica.high_watermark, replica.log.cuts
+        before, cuts_before = self._marks.get(replica, (0, 0))
+        may_go_back = cuts != cuts_before and replica.core is None and self._world.takeovers.has_had_one(replica)
+        if mark < before and not may_go_back:
             self.fail(f"{node.name}: {_name(replica)}'s high watermark went back from {before} to {mark}")
         if mark > replica.log.log_end_offset:
             self.fail(f"{node.name}: {_name(replica)}'s high watermark {mark} is above its log end")
-        self._marks[replica] = mark
+        self._marks[replica] = mark, cuts
+
+    def _begin_again(self, replica: Replica) -> None:
+        """After an unclean election, committed is what its leader holds."""
+        held = self._world.takeovers.begins(replica)
+        if held is not None:
+            self._ledgers[replica.assignment.key].begin_again(held)
+            self._compared[replica.assignment.key].clear()
 
     def _one_leader_per_epoch(self, node: Node, replica: Replica) -> None:
         epoch = _epoch(replica)
@@ -126,6 +145,8 @@ class Watch:
     def _committed_stays(self, node: Node, replica: Replica) -> None:
         """Leader completeness: a leader's log holds what leaders of earlier epochs called committed, unchanged."""
         key, epoch = replica.assignment.key, _epoch(replica)
+        if self._world.takeovers.is_void(replica):
+            return
         try:
             if (replica, epoch) not in self._compared[key]:
                 self._compared[key].add((replica, epoch))
@@ -158,6 +179,8 @@ class Watch:
     def _in_sync_replicas_hold_it(self, image: MetadataImage, node: Node, replica: Replica) -> None:
         """Strong ISR: whoever may be elected holds what any leader, whether it still is one or not, calls committed."""
         state, ledger = image.partition(*replica.assignment.key), self._ledgers[replica.assignment.key]
+        if self._world.takeovers.is_under_way(replica):
+            return
         if state is None or state.partition_epoch < ledger.partition_epoch:
             return  # Nobody who runs knows what that leader was told.
         if node.node_id in state.isr and held_end(replica) < ledger.end and node.is_registered_in(image):
@@ -195,10 +218,19 @@ class Watch:
         if self.broken is None and not verdict.ok:
             found = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies[:3]]
             self.fail("; ".join(found) or "the history proves nothing")
+        one_by_one = {process.name for process in self._world.clients.producers}
+        if self.broken is None and (late := list(out_of_order(self._world.history, one_by_one | {NAME}))):
+            self.fail("; ".join(late[:3]))
         if self.broken is None and (astray := self.starts.judge()):
             self.fail(astray)
         if self.broken is None and (wrong := self._world.payments.judge()):
             self.fail(f"transactions: {'; '.join(wrong[:3])}")
+        if self.broken is None and (wrong := self._world.keeper.judge()):
+            self.fail(f"compaction: {'; '.join(wrong[:3])}")
+        if self.broken is None and (wrong := self._world.group.judge()):
+            self.fail(f"groups: {'; '.join(wrong[:3])}")
+        if self.broken is None and (wrong := self._world.unclean.judge()):
+            self.fail(f"unclean elections: {'; '.join(wrong[:3])}")
         if self.broken is not None:
             raise BrokenPromiseError(self.broken)
 

@@ -64,8 +64,9 @@ class Clients:
         self._tails.clear()
 
     def acknowledged_since(self, when_ns: int) -> set[int]:
-        """Partitions that acknowledged a send invoked since then."""
-        return {s.partition for s in reversed(self.history.sends) if s.outcome == "ok" and s.invoked_ns >= when_ns}
+        """Partitions that acknowledged a send of these producers invoked since then."""
+        ours, sends = {process.name for process in self.producers}, self.history.sends
+        return {s.partition for s in sends if s.outcome == "ok" and s.invoked_ns >= when_ns and s.process in ours}
 
     async def _produce(self, name: str, partition: int, pause_s: float) -> None:
         """Send in bursts: what happens while nobody writes is worth seeing too, and costs less."""

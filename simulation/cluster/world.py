@@ -13,13 +13,19 @@ from chaos.history import History
 from raftlog.config import BrokerConfig, ControllerConfig, ReplicationConfig, TopicConfig
 from raftlog.metadata_quorum.image import MetadataImage
 from simulation.cluster.bursts import Bursts
+from simulation.cluster.compaction import BACKOFF_MS, Keeper
 from simulation.cluster.disk import Disks, Fuse, close_files_below
 from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
+from simulation.cluster.members import Group
 from simulation.cluster.net import Link, Network, Weather
 from simulation.cluster.nodes import Node, build
 from simulation.cluster.payments import Payments
+from simulation.cluster.pipelined import Pipelined
+from simulation.cluster.plain import PlainClients
 from simulation.cluster.removal import Remover
 from simulation.cluster.settings import Settings
+from simulation.cluster.takeovers import Takeovers
+from simulation.cluster.unclean import Unclean
 from simulation.cluster.watch import Watch
 from simulation.cluster.workload import TOPIC, Clients
 
@@ -71,7 +77,9 @@ class World:
             broker=BrokerConfig(
                 checkpoint_interval_ms=settings.checkpoint_interval_ms,
                 retention_check_interval_ms=settings.retention_check_interval_ms,
+                log_cleaner_backoff_ms=15_000 if settings.compaction is None else BACKOFF_MS,
                 log_scrub_interval_ms=settings.scrub_interval_ms,
+                offsets_topic_num_partitions=50 if settings.crowd is None else 2,
                 transaction_state_log_num_partitions=3,  # Everything that is replicated is watched: it costs.
             ),
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
@@ -88,6 +96,12 @@ class World:
         self.payments = Payments(self)
         self.remover = Remover(self)
         self.bursts = Bursts(self)
+        self.plain = PlainClients(self)
+        self.group = Group(self)
+        self.keeper = Keeper(self)
+        self.pipelined = Pipelined(self)
+        self.unclean = Unclean(self)
+        self.takeovers = Takeovers(self)
         if settings.removal is not None:
             self.clients.on_out_of_range = "earliest"
         self.watch = Watch(self)

@@ -11,8 +11,10 @@ import log_mutants as _log
 import repair_mutants as _repair
 import serving_mutants as _serving
 import storage_mutants as _storage
+import unclean_mutants as _unclean
+import workload_mutants as _workload
 from mutating import MUTANTS, TOLD_BY, Patches, broken_by
 
 __all__ = ["MUTANTS", "TOLD_BY", "Patches", "broken_by"]
-PARTS = (_isr, _log, _storage, _client, _repair, _coordinator, _deciding, _keeping, _serving)
+PARTS = (_isr, _log, _storage, _client, _repair, _coordinator, _deciding, _keeping, _serving, _unclean, _workload)
 """Each adds its own to `MUTANTS`."""

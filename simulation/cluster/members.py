@@ -1,0 +1,211 @@
+"""A consumer group in a simulated cluster: members that join, commit, stop, sleep and die, while brokers do the same.
+
+The members and their checker are those of the chaos suite (`chaos/group_member.py`, `chaos/group_checker.py`); here
+each member is a process that can be killed between any two steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import raftlog
+from chaos.group_checker import check_group
+from chaos.group_history import GroupHistory, Sighting
+from chaos.group_member import Member, Orders
+from raftlog.errors import RaftlogError
+from simulation.cluster.loop import Process
+
+if TYPE_CHECKING:
+    from simulation.cluster.world import World
+
+TOPIC, GROUP, PARTITIONS = "orders", "readers", 3
+GROUPS = 1 / 6
+"""So many of the worlds have a group."""
+LIFE_S = (1.0, 8.0)
+ABSENCE_S = (0.0, 2.0)
+"""Between two lives of a member."""
+NAP_S = (0.5, 6.0)
+PAUSE_S = 0.15
+LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """How many read together, and how they commit."""
+
+    members: int
+    automatic: bool
+    """The client commits by itself; else the application does."""
+    session_timeout_ms: int
+
+    @classmethod
+    def drawn(cls, seed: int) -> Crowd | None:
+        """Draw whether a world has a group, and which, by dice apart: the others are as they would be without any."""
+        apart = random.Random(f"who reads together {seed}")  # noqa: S311  (a schedule, not a secret)
+        if apart.random() >= GROUPS:
+            return None
+        return cls(
+            members=apart.choice((2, 3)),
+            automatic=apart.random() < 0.25,
+            session_timeout_ms=apart.choice((2_000, 6_000)),
+        )
+
+
+class QuietMember(Member):
+    """One that tells nobody but its book why a life has ended."""
+
+    def _failed(self, error: RaftlogError) -> None:
+        pass
+
+
+class Group:
+    """A world's group, and who writes what it reads. Does nothing, and draws nothing, in a world without it."""
+
+    def __init__(self, world: World) -> None:
+        self.history = GroupHistory()
+        self._world = world
+        self._stopping = False
+        self._written = [0] * PARTITIONS
+        """Below which offset everything was acknowledged."""
+        self._committed = [0] * PARTITIONS
+        self._books: list[io.BytesIO] = []
+        self._processes = 0
+        self._work: list[asyncio.Task[None]] = []
+        self._lives: list[asyncio.Task[None]] = []
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def exist(self) -> bool:
+        return self._world.settings.crowd is not None
+
+    def start(self) -> None:
+        """Begin, once the topic is there."""
+        crowd = self._world.settings.crowd
+        if crowd is None:
+            return
+        self._dice = random.Random(self._world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
+        writer = self._process("order-writer")
+        self._work += [self._as(writer, self._write(number)) for number in range(PARTITIONS)]
+        self._lives = [asyncio.ensure_future(self._live(crowd, f"member-{n}")) for n in range(crowd.members)]
+        self._watching = self._as(self._process("group-watcher"), self._watch())
+
+    def has_committed_everything(self) -> bool:
+        """Tell whether the group has committed all that was acknowledged."""
+        return all(done >= end for done, end in zip(self._committed, self._written, strict=True))
+
+    async def stop_writing(self) -> None:
+        """Let the writers come to an end; the members go on."""
+        self._stopping = True
+        await asyncio.gather(*self._work)
+
+    async def stop(self) -> None:
+        """End everybody, and read what is there."""
+        for task in (*self._lives, *([self._watching] if self._watching else ())):
+            task.cancel()
+        await asyncio.gather(*self._lives, return_exceptions=True)
+        await self._as(self._process("order-reader"), self._read_everything())
+
+    def judge(self) -> list[str]:
+        """Return what was broken."""
+        if not self.exist:
+            return []
+        for book in self._books:
+            self.history.add_member(book.getvalue().splitlines(keepends=True))
+        return [f"{anomaly.kind}: {anomaly.detail}" for anomaly in check_group(self.history).anomalies]
+
+    def forget(self) -> None:
+        """Let go of everybody."""
+        self._work.clear()
+        self._lives.clear()
+        self._watching = None
+
+    def _process(self, name: str) -> Process:
+        self._processes += 1
+        return Process(name, f"10.0.14.{self._processes}")
+
+    def _as(self, process: Process, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._world.loop.create_task(work, context=process.context)
+
+    async def _write(self, partition: int) -> None:
+        number = 0
+        async with raftlog.Producer(
+            self._world.bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000
+        ) as producer:
+            while not self._stopping:
+                with suppress(RaftlogError):  # What became of it, the final read says.
+                    sent = await producer.send(TOPIC, b"%d" % number, partition=partition)
+                    self._written[partition] = sent.offset + 1
+                number += 1
+                await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_S))
+
+    async def _live(self, crowd: Crowd, name: str) -> None:
+        """Have one member after another; each stops, is killed, or sleeps so long that it is taken for dead."""
+        world, life = self._world, 0
+        while True:
+            life += 1
+            process, book = self._process(f"{name}/{life}"), io.BytesIO()
+            self._books.append(book)
+            member = QuietMember(self._orders(crowd, process.name), book)
+            running = self._as(process, member.run())
+            await asyncio.sleep(self._dice.uniform(*LIFE_S))
+            fate = self._dice.choice(("stop", "kill", "sleep"))
+            if self._stopping:
+                await asyncio.Event().wait()  # It lives on, until everything is committed.
+            world.note(f"{fate} {process.name}")
+            if fate == "sleep":
+                process.paused = True
+                await asyncio.sleep(self._dice.uniform(*NAP_S))
+                world.loop.resume(process)
+                fate = "stop"
+            if fate == "stop":
+                member.stop()
+                await asyncio.wait((running,))
+            process.alive = False
+            world.loop.bury(process)
+            world.net.process_died(process)
+            await asyncio.sleep(self._dice.uniform(*ABSENCE_S))
+
+    def _orders(self, crowd: Crowd, name: str) -> Orders:
+        return Orders(
+            name=name,
+            bootstrap=self._world.bootstrap,
+            dial={},
+            topic=TOPIC,
+            group=GROUP,
+            automatic=crowd.automatic,
+            seed=self._dice.getrandbits(32),
+            session_timeout_ms=crowd.session_timeout_ms,
+            parent_pid=0,
+            file="",
+        )
+
+    async def _watch(self) -> None:
+        """Note what is committed, time and again, as a client that is no member."""
+        async with raftlog.Admin(self._world.bootstrap, timeout_ms=1_500) as admin:
+            while True:
+                invoked = time.monotonic_ns()
+                with suppress(RaftlogError):
+                    offsets = await admin.group_offsets(GROUP)
+                    for (_, number), offset in offsets.items():
+                        self._committed[number] = offset
+                        seen = Sighting(
+                            partition=number, offset=offset, invoked_ns=invoked, completed_ns=time.monotonic_ns()
+                        )
+                        self.history.sightings.append(seen)
+                await asyncio.sleep(LOOK_S)
+
+    async def _read_everything(self) -> None:
+        found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+        async with raftlog.Consumer(self._world.bootstrap, TOPIC, start="earliest") as consumer:
+            ends = await consumer.end_offsets()
+            while any(consumer.position(*partition) < end for partition, end in ends.items()):
+                for record in await consumer.fetch():
+                    found[record.partition].append(record.offset)
+        self.history.records = found

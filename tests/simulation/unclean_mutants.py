@@ -1,0 +1,26 @@
+"""The rules of what an unclean election costs, and what it does not: only worlds that have such elections show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutating import mutant
+
+from raftlog.metadata_quorum.controller import elections
+from raftlog.partition import serving
+
+
+@mutant
+def a_topic_that_may_elect_anybody_always_does(patch: Any) -> None:
+    """Even where somebody in sync is alive."""
+    patch.edit(
+        elections.elected,
+        "leader = elect(state, may_lead)",
+        "leader = NO_LEADER if settings(topic).unclean_leader_election_enable else elect(state, may_lead)",
+    )
+
+
+@mutant
+def readers_are_not_told_that_their_log_was_cut(patch: Any) -> None:
+    """KIP-320: they go on in the log of another history."""
+    patch(serving, "_diverging", lambda replica, asked: None)
