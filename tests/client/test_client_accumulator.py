@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.backoff import MAX_MS, backoff_ms
 from raftlog.client.core.partition_queue import NO_SEQUENCE, PendingBatch, ProducerIdentity, record_bytes
@@ -311,6 +313,17 @@ def test_everything_fails_at_once_when_there_is_no_such_topic():
     failed = queue.on_unroutable(P0, NotFoundError("no topic"), 0, jitter=0.5)
     assert handles([batch for batch, _ in failed]) == [[0], [1], [2]]
     assert queue.empty
+
+
+@pytest.mark.parametrize("code", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "DUPLICATE_SEQUENCE_NUMBER"])
+def test_what_was_never_sent_has_lost_no_sequence(code: str):
+    """A broker that answers the request for a producer id so would be asked again at once, without end."""
+    queue = accumulator(1)
+    queue.add(P0, RECORD, 0, 0)
+
+    ((batch, error),) = queue.on_unroutable(P0, RaftlogError("no", code=ErrorCode(code)), 0, jitter=0.5)
+
+    assert (batch.handles, error.message) == ([0], "no")
 
 
 def test_sequences_wrap():

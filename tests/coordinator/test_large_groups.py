@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
 
 import pytest
 from group_support import GROUP, FakeTopics
@@ -15,6 +17,15 @@ from raftlog.coordinator.runtime import Now
 from raftlog.metadata_quorum.controller.topics import MAX_PARTITIONS
 from raftlog.model import TopicPartition
 from raftlog.wire.groups import GroupHeartbeatRequest
+
+
+@pytest.fixture(autouse=True)
+def without_collections() -> Iterator[None]:
+    """Keep the garbage collector from what other tests have left: a node's own is small, and frozen."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def join_times_ms(assignor: str, members: int) -> list[float]:

@@ -131,7 +131,7 @@ class Accumulator(Generic[H]):
     def on_unroutable(
         self, partition: TopicPartition, error: RaftlogError, now_ms: int, *, jitter: float
     ) -> list[Failed[H]]:
-        """Learn that what is due could not be sent, since nobody knows where the leader is."""
+        """Learn that what is due could not be sent, since its leader, or a producer id, cannot be had."""
         return self._settle(partition, self._queues[partition].on_unroutable(error, now_ms, jitter=jitter))
 
     def expire(self, now_ms: int) -> list[Failed[H]]:

@@ -240,10 +240,13 @@ class PartitionQueue(Generic[H]):
             batch.may_be_appended or delivery_errors.is_ambiguous(error)
         )
         batch.cause = delivery_errors.cause(batch.cause, error)
-        return self._after_draining() if self._draining else self._judge(batch, error, now_ms, jitter=jitter)
+        if self._draining:
+            return self._after_draining()
+        lost = delivery_errors.is_lost_sequence(error)
+        return self._judge(batch, error, now_ms, jitter=jitter, lost=lost)
 
     def on_unroutable(self, error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
-        """Learn that what is due could not be sent, since nobody knows where the leader is."""
+        """Learn that what is due could not be sent: its leader, or a producer id, cannot be had."""
         if self.batches and self.batches[0].in_flight:
             self._not_before_ms = now_ms + backoff_ms(1, jitter=jitter)
         failed: list[Failed[H]] = []
@@ -251,7 +254,7 @@ class PartitionQueue(Generic[H]):
             first = self.batches[0]
             first.attempts += 1
             first.cause = delivery_errors.cause(first.cause, error)
-            failed += self._judge(first, error, now_ms, jitter=jitter)
+            failed += self._judge(first, error, now_ms, jitter=jitter, lost=False)
             if self.batches and self.batches[0] is first:
                 break  # It waits, and so do the others.
         return failed
@@ -272,9 +275,14 @@ class PartitionQueue(Generic[H]):
         self.batches = deque(batch for batch in self.batches if batch.in_flight)
         return waiting
 
-    def _judge(self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
-        """Decide whether a batch whose attempt has failed goes again, in parts, in a new epoch, or not at all."""
-        lost = delivery_errors.is_lost_sequence(error)
+    def _judge(
+        self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float, lost: bool
+    ) -> list[Failed[H]]:
+        """Decide whether a batch whose attempt has failed goes again, in parts, in a new epoch, or not at all.
+
+        Args:
+            lost: the leader expects another sequence or epoch.
+        """
         if batch is not self.batches[0] or (lost and not batch.went_first):
             return []  # Its turn comes when it is the first.
         if delivery_errors.is_too_large(error) and len(batch.records) > 1 and not batch.may_be_appended:
