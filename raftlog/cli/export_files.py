@@ -61,8 +61,9 @@ class NewFile:
 
     def drop(self) -> None:
         """Remove what is there; it is not whole."""
-        self._file.close()
         self._beside.unlink(missing_ok=True)
+        with suppress(OSError):  # What is not written yet: on a full disk that fails, and nobody needs it.
+            self._file.close()
 
     def _render(self) -> None:
         import pyarrow as pa  # noqa: PLC0415  (as everywhere in the command line: once it is needed)
@@ -84,6 +85,7 @@ class ExportFolder:
         self._suffix = SUFFIXES[form]
         self._asked = {**asked, "topic": topic, "format": form}
         self._name = re.compile(rf"{re.escape(topic)}-(\d+)-(\d+)-(\d+){re.escape(self._suffix)}")
+        self._unfinished = re.compile(rf"\.{re.escape(topic)}-\d+-\d+{re.escape(_NEW)}")
 
     def open(self, topic_id: str) -> int:
         """Make the folder this run's own, and return the lock, a descriptor.
@@ -102,8 +104,9 @@ class ExportFolder:
         except BaseException:
             os.close(lock)
             raise
-        for beside in self.path.glob(f".{self._topic}-*{_NEW}"):  # Of a run that was killed; ours is the only one now.
-            beside.unlink(missing_ok=True)
+        for beside in self.path.iterdir():
+            if self._unfinished.fullmatch(beside.name):  # Of a run that was killed; ours is the only one now.
+                beside.unlink(missing_ok=True)
         return lock
 
     def name(self, partition: TopicPartition, start: Offset, end: Offset) -> str:

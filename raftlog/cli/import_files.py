@@ -20,6 +20,7 @@ ROWS = 10_000
 FORMS = {".parquet": "parquet", ".arrows": "arrow", ".arrow": "arrow", ".csv": "csv", ".ndjson": "ndjson"}
 FORMS |= {".jsonl": "ndjson", ".feather": "arrow", ".ipc": "arrow"}
 MAX_LINE_BYTES = 64 << 20
+_BLOCK_BYTES = 4 << 20
 
 
 def form_of(path: Path) -> str:
@@ -97,15 +98,31 @@ def _rows(batch: pa.RecordBatch) -> list[Row]:
 def _csv(path: Path) -> Iterator[list[Row]]:
     """Read RFC 4180: an empty field is null, and an empty text is two quotation marks."""
     import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.csv as pacsv  # noqa: PLC0415
 
     with path.open(newline="", encoding="utf-8-sig") as file:
         names = next(csv.reader(file), [])
-    if not names:
-        return
+    done, block_bytes = 0, _BLOCK_BYTES
+    while names:
+        try:
+            for batch in _csv_batches(path, names, done, block_bytes):
+                for start in range(0, batch.num_rows, ROWS):
+                    yield _rows(batch.slice(start, ROWS))
+                done += batch.num_rows
+            return
+        except pa.ArrowInvalid as error:
+            if "straddl" not in str(error) or block_bytes >= MAX_LINE_BYTES:
+                raise
+            block_bytes *= 4  # A row must fit into a block.
+
+
+def _csv_batches(path: Path, names: list[str], skip: int, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Return the rows behind the first `skip`, with text or null in each column."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv as pacsv  # noqa: PLC0415
+
     reading = pacsv.open_csv(
         path,
-        read_options=pacsv.ReadOptions(use_threads=False, block_size=4 << 20),
+        read_options=pacsv.ReadOptions(use_threads=False, block_size=block_bytes, skip_rows_after_names=skip),
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
@@ -115,9 +132,7 @@ def _csv(path: Path) -> Iterator[list[Row]]:
         ),
     )
     with reading:
-        for batch in reading:
-            for start in range(0, batch.num_rows, ROWS):
-                yield _rows(batch.slice(start, ROWS))
+        yield from reading
 
 
 def _ndjson(path: Path) -> Iterator[list[Row]]:

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from raftlog.broker.topic_reads import source, tail
 from raftlog.broker.topic_reads import stream as streaming
-from raftlog.broker.topic_reads import tail
 from raftlog.broker.topic_reads.asked import parse
-from raftlog.broker.topic_reads.source import Data, Position
+from raftlog.broker.topic_reads.source import Data, Position, TopicSource
 from raftlog.broker.topic_reads.stream import TopicStream
 from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, StaleRouteError
 from raftlog.record import NewRecord, build_batch, iter_batches, stamp
@@ -124,6 +124,36 @@ async def test_batches_that_stay_damaged_end_the_read():
     logs.repairs = False
     with pytest.raises(CorruptBatchError):
         await all_lines(stream(logs))
+
+
+class Leaders(TopicSource):
+    """A partition whose new leader does not know at first how far readers of the one before saw."""
+
+    def __init__(self, batches: bytes, *, learns_after: int) -> None:
+        super().__init__(None, "t", "id", "read_uncommitted")  # type: ignore[arg-type] # no broker is asked
+        self._batches = batches
+        self._answers_nothing = learns_after
+
+    async def fetch(self, positions: Sequence[Position], *, max_wait_ms: int, check_crcs: bool = False) -> list[Data]:
+        self._answers_nothing -= 1
+        data = self._batches if self._answers_nothing < 0 else b""
+        return [(FetchResult(topic="t", partition=0, length=len(data)), data)]
+
+
+async def test_a_new_leader_that_has_to_learn_its_high_watermark_is_asked_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(source, "_RETRY_S", 0.001)
+    leaders = Leaders(batch_at(0, "a", "b"), learns_after=3)
+    reading = TopicStream(leaders, lambda: encoder("ndjson"), parse({}), topic="t", spans={0: (0, 2)})
+    assert await all_lines(reading) == ["a", "b"]
+
+
+async def test_what_no_leader_has_any_more_ends_the_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(source, "_RETRY_S", 0.001)
+    monkeypatch.setattr(source, "PATIENCE_S", 0.01)
+    leaders = Leaders(b"", learns_after=0)
+    reading = TopicStream(leaders, lambda: encoder("ndjson"), parse({}), topic="t", spans={0: (0, 2)})
+    with pytest.raises(RaftlogError, match="nothing at offset 0, which was below the end"):
+        await all_lines(reading)
 
 
 async def test_a_reader_who_leaves_takes_what_was_fetched_ahead_along():

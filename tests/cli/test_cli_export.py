@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 from pathlib import Path
 
 import duckdb
@@ -100,6 +102,33 @@ def test_a_disk_that_refuses_leaves_nothing_half_written(topic: str, tmp_path: P
     result = export(topic, "--to", tmp_path / "all.parquet")
     assert (result.exit_code, list(tmp_path.iterdir())) == (1, [])
     assert "cannot write: No space left on device" in result.stderr
+
+
+def test_a_disk_that_stays_full_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What waits in the file's buffer cannot be written when the file is closed, either."""
+    file = export_files.NewFile(tmp_path, "x", "ndjson", ["offset"])
+    inner = file._file
+
+    class Full:
+        write = inner.write
+
+        def close(self) -> None:
+            inner.close()
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(file, "_file", Full())
+    file.drop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_topics_whose_names_begin_alike_share_a_folder(tmp_path: Path):
+    other = tmp_path / ".flights-late-0-5.new"
+    ours = tmp_path / ".flights-0-5.new"
+    other.touch()
+    ours.touch()
+    os.close(export_files.ExportFolder(tmp_path, "flights", "csv", {}).open("an id"))
+    assert other.exists(), "an export of another topic is writing there"
+    assert not ours.exists()
 
 
 def test_mistakes(topic: str, tmp_path: Path):

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 import raftlog
 from raftlog.blocking import Admin, Producer
+from raftlog.cli import import_files
 from raftlog.cli.import_rows import Mapped, Restored
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.main import cli
@@ -179,6 +180,20 @@ def test_what_cannot_be_imported_is_told(
     assert result.exit_code in (1, 2)
     assert says in result.stderr
     assert rows_of(topic) == []
+
+
+def test_rows_of_csv_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Records of 8 MB, and of more as base64, are larger than the blocks in which a file is read."""
+    monkeypatch.setattr(import_files, "_BLOCK_BYTES", 1_000)
+    path = tmp_path / "large.csv"
+    values = ["small", "x" * 900, 'a "quoted"\r\nline' * 200, None, "", "y" * 50_000, "last", "z" * 3_000]
+    with path.open("w", newline="") as file:
+        file.write("n,value\r\n")
+        for number, value in enumerate(values):
+            quoted = "" if value is None else '"' + value.replace('"', '""') + '"'
+            file.write(f"{number},{quoted}\r\n")
+    rows = [row for chunk in import_files.chunks_of(path, "csv") for row in chunk]
+    assert [(int(row["n"]), row["value"]) for row in rows] == list(enumerate(values))
 
 
 def test_values_that_json_has_not_are_text():

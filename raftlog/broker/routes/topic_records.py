@@ -72,6 +72,7 @@ class TopicRecordsRoutes:
     async def records(self, request: web.Request) -> web.StreamResponse:
         """Read a topic; see docs/protocol/http.md."""
         check_query(request, *NAMES)
+        _require_once(request)
         name, address = request.match_info["topic"], request.remote or ""
         form = self._form(request)
         asked = parse(request.query, last_event_id=request.headers.get("Last-Event-ID") if form == "events" else None)
@@ -252,6 +253,19 @@ class _Answer:
             return Events(self._begins, self._asked.columns)
         plain = encoder(self._form, self._asked.columns)
         return plain if self._coding is None else Compressed(plain, self._coding)
+
+
+def _require_once(request: web.Request) -> None:
+    """Refuse names that come twice, as libraries write lists: all values but one would be ignored in silence.
+
+    Raises:
+        InvalidRequestError: says how to write a list.
+    """
+    for name in request.query:
+        if len(values := request.query.getall(name)) > 1:
+            raise InvalidRequestError(
+                f"query: {name} stands there more than once ({', '.join(values):.80}); give it once, a list with commas"
+            )
 
 
 async def _once(body: bytes) -> AsyncGenerator[Buffer, None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.offsets import describe_offsets
-from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError, UnknownOutcomeError
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.model import Isolation, Offset, TopicId
 from raftlog.partition.serving import Served, serve_fetch
 from raftlog.wire import paths
@@ -70,7 +70,7 @@ class TopicSource:
         return await self._patiently(lambda: self._offsets_once(partition, at))
 
     async def read(self, at: Position, *, check_crcs: bool = False) -> Data:
-        """Return batches from a position on; the first may begin before it.
+        """Return batches from a position on, below what readers were told is the end; the first may begin before it.
 
         Args:
             check_crcs: one has arrived damaged: the broker looks whether its disk is to blame.
@@ -84,6 +84,12 @@ class TopicSource:
             (found,) = await self.fetch([at], max_wait_ms=0, check_crcs=check_crcs)
             if found[0].error is not None:
                 raise found[0].error.to_error()
+            if not len(found[1]):
+                raise RetriableError(
+                    f"{self._topic}-{at.partition}: its leader knows of nothing at offset {at.offset}, which was below "
+                    f"the end before: a new leader learns its high watermark first",
+                    code=ErrorCode.OFFSET_NOT_AVAILABLE,
+                )
             return found
 
         return await self._patiently(once)
