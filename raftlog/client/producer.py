@@ -291,7 +291,7 @@ class Producer:
         """Send what is queued (unless not wanted), and close every connection.
 
         Records that have no outcome then fail: those that no broker was sent as not in the log, the others as unknown.
-        The log says how many they are.
+        The log says how many they are, and how many were refused meanwhile.
 
         Args:
             timeout_ms: how long sending may take; None: until each record has an outcome (`delivery_timeout_ms`).
@@ -300,12 +300,12 @@ class Producer:
             require_at_least(0, timeout_ms=timeout_ms)
         self._closed = True
         self._intake.close_lanes()
+        before = self._counters.records_failed, self._counters.records_unknown
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                     await self._finish(flush=flush)
         finally:
-            before = self._counters.records_failed, self._counters.records_unknown
             try:
                 await self._intake.close()
                 await self._sender.close()
@@ -320,7 +320,7 @@ class Producer:
             await self.flush()
 
     def _tell_of_the_rest(self, failed: int, unknown: int) -> None:
-        """Log what had no outcome when the producer was closed; the arguments were counted before."""
+        """Log what failed while the producer was closed; the arguments were counted before."""
         failed, unknown = self._counters.records_failed - failed, self._counters.records_unknown - unknown
         if failed or unknown:
             _log.warning(
