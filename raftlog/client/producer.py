@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
-from raftlog.client.arguments import require_id
+from raftlog.client.arguments import is_whole, require_id
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
@@ -93,8 +93,8 @@ class Producer:
         require_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms, close_timeout_ms=close_timeout_ms)
         require_at_least(1, batch_bytes=batch_bytes, buffer_bytes=buffer_bytes, request_timeout_ms=request_timeout_ms)
         require_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
-        if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
-            raise ConfigError(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, received {max_in_flight}")
+        if not is_whole(max_in_flight, 1) or max_in_flight > MAX_IN_FLIGHT:
+            raise ConfigError(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, received {max_in_flight!r}")
         if compression not in (None, *get_args(Compression)):
             raise ConfigError(f"compression: expected None, lz4 or zstd, received {compression!r}")
         if partitioner is not None and not callable(partitioner):
@@ -356,6 +356,6 @@ class Producer:
 
 def _acks_text(acks: AcksText | Literal[0, 1, -1]) -> AcksText:
     known: dict[object, AcksText] = {"all": "all", -1: "all", "1": "1", 1: "1", "0": "0", 0: "0"}
-    if acks not in known:
+    if isinstance(acks, bool) or acks not in known:
         raise ConfigError(f"acks: expected 'all', 1 or 0, received {acks!r}")
     return known[acks]
