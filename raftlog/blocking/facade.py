@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from raftlog.client.span_reader import SpanReader
 
 EXIT_S = 10.0
-"""How long the program's end waits for a client, which bounds its own end by less (`close_timeout_ms`)."""
+"""How long the program's end waits for a client, beyond what it may take to send (`close_timeout_ms`)."""
+_log = logging.getLogger(__name__)
 C = TypeVar("C", bound="client.Producer | client.Consumer | client.Admin | SpanReader")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -142,26 +143,43 @@ class Facade(Generic[C]):
             work.cancel()  # It may be Ctrl-C, or what another signal's handler raises: nobody waits any more.
             raise
 
-    def _end_with_program(self) -> None:
-        """Close as the program ends: as after an interruption, so within a short time."""
+    def _begin_exit(self) -> Future[None] | None:
+        """Begin to close as the program ends: as after an interruption, so within a short time."""
         with self._guard:
             if self._state != "open":
-                return
-            closing = asyncio.run_coroutine_threadsafe(self._shut((SystemExit, None, None)), self._loop)
+                return None
             self._state = "closing"
-        with suppress(Exception):  # Nobody is left to be told but by the log.
-            closing.result(EXIT_S)
+            self._loop.call_soon_threadsafe(self._loop.set_default_executor, _LastThreads())
+            return asyncio.run_coroutine_threadsafe(self._shut((SystemExit, None, None)), self._loop)
+
+    def _wait_for_exit(self, closing: Future[None]) -> None:
+        """Wait a while; nobody is left to be told but by the log."""
+        try:
+            closing.result(self._exit_limit_s + EXIT_S)
+        except TimeoutError:
+            _log.warning("the program ends before this %s has: what it had under way is lost, or unknown", self._name)
+        except Exception:  # noqa: BLE001  (whatever it is)
+            _log.exception("the program ends, and this %s was not closed", self._name)
 
     def _forked(self) -> None:
         """Note that this is a copy in a child process: the thread that does the work is the parent's alone."""
         self._state = "forked"
         self._guard = threading.RLock()  # Another thread of the parent may have had it.
 
+    @property
+    def _exit_limit_s(self) -> float:
+        """Return how long this may work on when the program ends."""
+        return 0.0
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__.lower()
+
     def _is_open(self) -> bool:
         return self._state == "open"
 
     def _closed_error(self) -> Exception:
-        return InvalidRequestError(f"this {type(self).__name__.lower()} is closed; make another one")
+        return InvalidRequestError(f"this {self._name} is closed; make another one")
 
     def _require_can_wait(self) -> None:
         if self._state == "forked":
@@ -178,15 +196,39 @@ class Facade(Generic[C]):
             )
 
 
+class _LastThreads(ThreadPoolExecutor):
+    """Runs things once the program ends, when no pool of threads takes any more: to look up a host's name, above all.
+
+    The import of its base has a reason of its own: later it cannot be done, and Arrow and aiohttp need that module.
+    """
+
+    def submit(self, work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work(*arguments, **options))
+            except BaseException as error:  # noqa: BLE001  (whoever waits for it is told)
+                done.set_exception(error)
+
+        try:
+            threading.Thread(target=run, daemon=True).start()
+        except RuntimeError:  # From Python 3.12 on no thread is begun either.
+            run()
+        return done
+
+
 _open: weakref.WeakSet[Facade[Any]] = weakref.WeakSet()
-_EXECUTOR = ThreadPoolExecutor
-"""Named so that its module is imported: once the program ends it cannot be, and Arrow and aiohttp need it."""
+_exiting = threading.Event()
 
 
 @atexit.register
 def _exit_all() -> None:
-    for facade in list(_open):
-        facade._end_with_program()  # noqa: SLF001  (this module's own)
+    _exiting.set()
+    closings = [(facade, facade._begin_exit()) for facade in list(_open)]  # noqa: SLF001  (this module's own)
+    for facade, closing in closings:
+        if closing is not None:
+            facade._wait_for_exit(closing)  # noqa: SLF001
 
 
 def _on_fork() -> None:
@@ -200,5 +242,9 @@ os.register_at_fork(after_in_child=_on_fork)
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     """Run a loop until it is stopped; then end every task and thread that it has left, and close it."""
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.get_loop().run_forever()
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.get_loop().run_forever()
+    except RuntimeError:
+        if not _exiting.is_set():
+            raise  # Else it is but the thread that would have ended the pool of threads, and is not begun any more.

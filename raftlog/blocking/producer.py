@@ -14,6 +14,7 @@ from raftlog.blocking.outbox import Outbox, QueueingProducer
 from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.metrics import ProducerMetrics
+from raftlog.client.options import require_at_least
 from raftlog.client.record_input import HeadersLike, new_record
 from raftlog.client.times import Time
 from raftlog.model import Offset
@@ -82,6 +83,8 @@ class Producer(Facade[QueueingProducer]):
         Raises:
             RuntimeError: a callback has called it.
         """
+        if timeout_ms is not None:
+            require_at_least(0, timeout_ms=timeout_ms)
         self._limit_ms = timeout_ms
         super().close()
 
@@ -100,6 +103,10 @@ class Producer(Facade[QueueingProducer]):
             self._run(self._in_turn, work.__aexit__, type(error), error, error.__traceback__)
             raise
         self._run(self._in_turn, work.__aexit__, None, None, None)
+
+    @property
+    def _exit_limit_s(self) -> float:
+        return self._client.close_timeout_ms / 1000
 
     def _closed_error(self) -> Exception:
         return RuntimeError("the producer is closed; make another one")

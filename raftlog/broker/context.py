@@ -77,9 +77,15 @@ class BrokerContext:
 
         Raises:
             NotFoundError: there is no such topic or partition.
+            StaleRouteError: UNKNOWN_TOPIC_ID, who names the topic's id has newer metadata: it may have grown since.
         """
         topic = self.topic(name, topic_id)
         state = topic.partitions.get(partition)
+        if state is None and topic_id:
+            raise StaleRouteError(
+                f"topic {name!r} has partitions 0 to {len(topic.partitions) - 1} here, not {partition}, or not yet",
+                code=ErrorCode.UNKNOWN_TOPIC_ID,
+            )
         if state is None:
             raise NotFoundError(
                 f"topic {name!r} has partitions 0 to {len(topic.partitions) - 1}, received {partition}",

@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -168,7 +169,7 @@ class Connection:
             for topic in wanted:
                 self._refreshed_at[topic] = asyncio.get_running_loop().time()
                 if topic in found:
-                    self._topics[topic] = found[topic]
+                    self._topics[topic] = _grown(found[topic], self._topics.get(topic))
                 else:
                     self._topics.pop(topic, None)
 
@@ -330,6 +331,13 @@ class Connection:
 
     def _avoid(self, address: Address) -> None:
         self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S
+
+
+def _grown(found: TopicInfo, known: TopicInfo | None) -> TopicInfo:
+    """Return what a broker has answered, with partitions that it has not heard of yet: no topic ever has fewer."""
+    if known is None or known.topic_id != found.topic_id:
+        return found
+    return replace(found, partitions=found.partitions + known.partitions[len(found.partitions) :])
 
 
 def countdown(timeout_ms: int) -> Callable[[], int]:

@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
 from raftlog.client.alone import OwnAssignment
-from raftlog.client.arguments import offset_argument, partitions_option, require_id
+from raftlog.client.arguments import offset_argument, partition_argument, partitions_option, require_id
 from raftlog.client.chunk import Chunk
 from raftlog.client.connection import Connection
 from raftlog.client.fetching import Fetcher
@@ -125,6 +125,7 @@ class Consumer:
         require_effect(given, _DEFAULTS, _ONLY_IN_GROUPS if group_id is None else _ONLY_ALONE)
         require_at_least(0, fetch_max_wait_ms=fetch_max_wait_ms, fetch_min_bytes=fetch_min_bytes)
         require_at_least(1, fetch_max_bytes=fetch_max_bytes, partition_max_bytes=partition_max_bytes)
+        require_at_least(1, request_timeout_ms=request_timeout_ms)
         require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
         self._start: Start = start
         self._loop = OwnLoop("consumer")
@@ -258,6 +259,7 @@ class Consumer:
 
         Columns: topic, partition, offset, timestamp, key, value, headers. Keys, values and headers are not copied.
         """
+        require_at_least(0, max_wait_ms=max_wait_ms)
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         with self._polling():
             while True:
@@ -286,11 +288,11 @@ class Consumer:
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no records of some partitions (none named: of all), until `resume`. They stay assigned."""
-        self._reader.pause([self._require_assigned(*partition) for partition in partitions or self.assignment])
+        self._reader.pause(self._chosen(partitions))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on with paused partitions (none named: all)."""
-        self._reader.resume([self._require_assigned(*partition) for partition in partitions or self.assignment])
+        self._reader.resume(self._chosen(partitions))
 
     async def seek(self, topic: str, partition: int, offset: Offset) -> None:
         """Go on at `offset`.
@@ -315,8 +317,7 @@ class Consumer:
             InvalidRequestError: INVALID_TIMESTAMP, a number that looks like another unit.
         """
         await self._ensure_started()
-        chosen = [self._require_assigned(*partition) for partition in partitions] or self.assignment
-        self._reader.begin(await self._reader.offsets(chosen, start))
+        self._reader.begin(await self._reader.offsets(self._chosen(partitions), start))
 
     async def beginning_offsets(self) -> dict[TopicPartition, Offset]:
         """Return the log start offset of each partition that is read."""
@@ -359,7 +360,7 @@ class Consumer:
 
     async def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets of some partitions (none named: of those that are read)."""
-        wanted = [TopicPartition(*partition) for partition in partitions] or self.assignment
+        wanted = [partition_argument(partition) for partition in partitions] or self.assignment
         answer = await self._require_group().committed(wanted)
         return {
             TopicPartition(item.topic, item.partition): OffsetAndMetadata(
@@ -460,6 +461,10 @@ class Consumer:
 
     def _to_commit(self, offsets: OffsetsToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._require_group().positions(self._reader.positions) if offsets is None else full(offsets)
+
+    def _chosen(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
+        """Return some of the partitions that are read; all, if none is named."""
+        return [self._require_assigned(*partition_argument(named)) for named in partitions] or self.assignment
 
     def _require_assigned(self, topic: str, partition: int) -> TopicPartition:
         wanted = TopicPartition(topic, partition)

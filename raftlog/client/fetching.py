@@ -13,7 +13,7 @@ from raftlog import record, transport
 from raftlog.client.chunk import Chunk
 from raftlog.client.connection import METADATA_MAX_AGE_S, PATIENCE_S, Connection
 from raftlog.client.metrics import FetchCounters
-from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, RaftlogError
+from raftlog.errors import CorruptBatchError, InvalidRequestError, OffsetOutOfRangeError, RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
@@ -281,7 +281,8 @@ class Fetcher:
             self.counters.failed += 1
             led = [partition for partition, position in asked.items() if not self._leave_replica(position)]
             if not error.retriable:
-                self.failures.extend(Failure(partition, error) for partition in led if partition in self.positions)
+                told = _of_option(error)
+                self.failures.extend(Failure(partition, told) for partition in led if partition in self.positions)
                 return
             self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
             await asyncio.sleep(RETRY_REST_S)
@@ -395,6 +396,13 @@ def _batches_from(offset: Offset, part: memoryview) -> list[tuple[record.BatchHe
             f"batches from offset {batches[0][0].base_offset} to {expected - 1} came for offset {offset}"
         )
     return batches
+
+
+def _of_option(error: RaftlogError) -> RaftlogError:
+    """Call a limit that a broker has refused as the application does."""
+    if error.message.partition(":")[0] not in ("max_wait_ms", "min_bytes", "max_bytes"):
+        return error
+    return InvalidRequestError(f"fetch_{error.message}", code=error.code, details=error.details)
 
 
 def _truncated(partition: TopicPartition, position: _Position, diverging: DivergingEpoch) -> OffsetOutOfRangeError:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
-from raftlog.client.arguments import require_id
+from raftlog.client.arguments import is_whole, require_id
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
@@ -94,8 +94,8 @@ class Producer:
         require_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms, close_timeout_ms=close_timeout_ms)
         require_at_least(1, batch_bytes=batch_bytes, buffer_bytes=buffer_bytes, request_timeout_ms=request_timeout_ms)
         require_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
-        if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
-            raise ConfigError(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, received {max_in_flight}")
+        if not is_whole(max_in_flight, 1) or max_in_flight > MAX_IN_FLIGHT:
+            raise ConfigError(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, received {max_in_flight!r}")
         if compression not in (None, *get_args(Compression)):
             raise ConfigError(f"compression: expected None, lz4 or zstd, received {compression!r}")
         if partitioner is not None and not callable(partitioner):
@@ -292,7 +292,7 @@ class Producer:
         """Send what is queued (unless not wanted), and close every connection.
 
         Records that have no outcome then fail: those that no broker was sent as not in the log, the others as unknown.
-        The log says how many they are.
+        The log says how many they are, and how many were refused meanwhile.
 
         Args:
             timeout_ms: how long sending may take; None: until each record has an outcome (`delivery_timeout_ms`).
@@ -301,12 +301,12 @@ class Producer:
             require_at_least(0, timeout_ms=timeout_ms)
         self._closed = True
         self._intake.close_lanes()
+        before = self._counters.records_failed, self._counters.records_unknown
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                     await self._finish(flush=flush)
         finally:
-            before = self._counters.records_failed, self._counters.records_unknown
             try:
                 await close_all(self._intake.close, self._sender.close)
             finally:
@@ -320,7 +320,7 @@ class Producer:
             await self.flush()
 
     def _tell_of_the_rest(self, failed: int, unknown: int) -> None:
-        """Log what had no outcome when the producer was closed; the arguments were counted before."""
+        """Log what failed while the producer was closed; the arguments were counted before."""
         failed, unknown = self._counters.records_failed - failed, self._counters.records_unknown - unknown
         if failed or unknown:
             _log.warning(
@@ -356,6 +356,6 @@ class Producer:
 
 def _acks_text(acks: AcksText | Literal[0, 1, -1]) -> AcksText:
     known: dict[object, AcksText] = {"all": "all", -1: "all", "1": "1", 1: "1", "0": "0", 0: "0"}
-    if acks not in known:
+    if isinstance(acks, bool) or acks not in known:
         raise ConfigError(f"acks: expected 'all', 1 or 0, received {acks!r}")
     return known[acks]

@@ -19,6 +19,7 @@ from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.offsets import OffsetsToCommit, full, on_the_wire, with_epochs
 from raftlog.errors import (
+    ConfigError,
     ErrorCode,
     FencedError,
     RaftlogError,
@@ -374,6 +375,8 @@ class Transaction:
             RaftlogError: refused; the transaction can only be aborted.
         """
         named = GroupMetadata(group) if isinstance(group, str) else group
+        if not isinstance(named, GroupMetadata):
+            raise ConfigError(f"group: expected Consumer.group_metadata or a group's name, received {group!r:.80}")
         await self._manager.send_offsets(offsets, named)
 
     async def __aenter__(self) -> Self:

@@ -21,6 +21,15 @@ for number in range(1000):
     producer.send_nowait(topic, b"%d" % number)
 """
 
+UNCLOSED_MEMBER = """
+import sys
+from raftlog import blocking
+url, topic = sys.argv[1:]
+consumer = blocking.Consumer(url, topic, group_id=topic, on_revoked=lambda taken: print("revoked", len(taken)))
+while not consumer.assignment:
+    consumer.fetch(max_wait_ms=100)
+"""
+
 FORKED = """
 import os, sys
 from raftlog import blocking
@@ -73,6 +82,19 @@ def test_a_program_that_ends_without_a_close_has_sent_what_it_queued(url: str, t
     assert end_of(url, topic_name) == 1_000
 
 
+def test_a_program_that_ends_still_looks_up_the_names_of_hosts(url: str, topic_name: str):
+    patient = UNCLOSED.replace("linger_ms=60_000", "linger_ms=60_000, close_timeout_ms=20_000")
+    done = run(patient, url.replace("127.0.0.1", "localhost"), topic_name)
+    assert done.stderr == ""
+    assert end_of(url, topic_name) == 1_000
+
+
+def test_a_program_that_ends_still_calls_back(url: str, topic_name: str):
+    done = run(UNCLOSED_MEMBER, url, topic_name)
+    assert done.stderr == ""
+    assert done.stdout == "revoked 1\n"
+
+
 def test_a_child_process_is_told_at_once_and_sends_nothing_of_its_parent(url: str, topic_name: str):
     done = run(FORKED, url, topic_name)
     assert done.returncode == 0, done.stderr
@@ -85,4 +107,24 @@ def test_a_program_that_ends_while_no_broker_answers_says_what_was_not_sent(url:
     )
     done = run(program, url, "no-" + topic_name)
     assert done.returncode == 0
+    assert "1000 are not in the log" in done.stderr
+
+
+def test_a_program_that_ends_waits_as_long_as_its_producer_may_send(url: str, topic_name: str):
+    program = "from raftlog.blocking import facade\nfacade.EXIT_S = 1.0\n" + UNCLOSED.replace(
+        "linger_ms=60_000)",
+        "linger_ms=60_000, close_timeout_ms=2_000, dial={one[7:]: '127.0.0.1:1' for one in url.split(',')})",
+    )
+    done = run(program, url, topic_name)
+    assert "1000 are not in the log" in done.stderr
+
+
+def test_a_program_that_ends_before_its_producer_has_says_so(url: str, topic_name: str):
+    program = "from raftlog.blocking import facade\nfacade.EXIT_S = -60.0\n" + UNCLOSED
+    done = run(program, url, topic_name)
+    assert "the program ends before this producer has" in done.stderr
+
+
+def test_a_program_that_ends_says_what_failed_as_it_closed(url: str, topic_name: str):
+    done = run(UNCLOSED, url, "no-" + topic_name)
     assert "1000 are not in the log" in done.stderr
