@@ -34,7 +34,7 @@ class GroupAdmin(SecurityAdmin):
             group_id: the group's id.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
         """
         return self._run(self._client.describe_group, group_id)
 
@@ -45,8 +45,8 @@ class GroupAdmin(SecurityAdmin):
             group_id: the group's id.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
-            InvalidRequestError: NON_EMPTY_GROUP.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
+            InvalidRequestError: NON_EMPTY_GROUP, the group has members.
             UnknownOutcomeError: no answer came; the group may be deleted.
         """
         self._run(self._client.delete_group, group_id)
@@ -127,7 +127,7 @@ class GroupAdmin(SecurityAdmin):
             partitions: the (topic, partition) pairs.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
-            InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
+            InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC, a member reads one of the topics.
         """
         self._run(self._client.delete_group_offsets, group_id, partitions)

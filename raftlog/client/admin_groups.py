@@ -42,7 +42,7 @@ class GroupAdmin(SecurityAdmin):
             group_id: the group's id.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
         """
         return await self._link(group_id).persist(
             wire.groups.GroupDescription, "GET", paths.GROUP, timeout_ms=self._timeout_ms
@@ -55,8 +55,8 @@ class GroupAdmin(SecurityAdmin):
             group_id: the group's id.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
-            InvalidRequestError: NON_EMPTY_GROUP.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
+            InvalidRequestError: NON_EMPTY_GROUP, the group has members.
             UnknownOutcomeError: no answer came; the group may be deleted.
         """
         await self._link(group_id).persist(
@@ -177,8 +177,8 @@ class GroupAdmin(SecurityAdmin):
             partitions: the (topic, partition) pairs.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
-            InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
+            InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC, a member reads one of the topics.
         """
         wanted = wire.groups.by_topic(TopicPartition(*partition) for partition in partitions)
         answer = await self._link(group_id).persist(
