@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from types import ModuleType
 from typing import Any
@@ -104,6 +104,23 @@ def types_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations of a function, as types; imports for type checkers alone are done for that."""
     plain = inspect.unwrap(function)
     return typing.get_type_hints(plain, _names_of(sys.modules[plain.__module__]))
+
+
+def reached(classes: Iterable[type]) -> list[type]:
+    """Return raftlog's classes that the methods of some take and return, and those of their fields."""
+    found: dict[type, None] = {}
+    for cls in classes:
+        for member in public_members(cls).values():
+            _reach(types_of(function_of(member)).values(), found)
+    return list(found)
+
+
+def _reach(types: Iterable[Any], found: dict[type, None]) -> None:
+    for each in types:
+        _reach(typing.get_args(each), found)
+        if isinstance(each, type) and each.__module__.startswith("raftlog") and each not in found:
+            found[each] = None
+            _reach(typing.get_type_hints(each, _names_of(sys.modules[each.__module__])).values(), found)
 
 
 @cache
