@@ -68,7 +68,9 @@ class TopicPartition(NamedTuple):
     """A partition as users name it."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -159,22 +161,29 @@ class Acl:
     principal: str
     """A user's name, or `*`."""
     operation: AclOperation
+    """The operation that the rule allows or denies."""
     resource_type: AclResource
+    """The kind of resource."""
     resource_name: str
     """A name, a prefix, or `*`."""
     pattern: Literal["literal", "prefixed"] = "literal"
+    """Whether `resource_name` is a whole name or a prefix."""
     permission: Literal["allow", "deny"] = "allow"
+    """Whether the rule allows or denies."""
     host: str = "*"
+    """The client's host, or `*`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Limits of one entity: a user, a client id, or both; `*` is whoever has no quota of their own."""
+    """Limits of a user, of a client id, or of both together."""
 
     user: str = ""
+    """The user's name; `*` means users without a quota of their own."""
     client_id: str = ""
+    """The client id; `*` means client ids without a quota of their own."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """`producer_byte_rate`, `consumer_byte_rate` (bytes per second), `request_rate` (requests per second)."""
+    """`producer_byte_rate` and `consumer_byte_rate` in bytes per second, `request_rate` in requests per second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,217 +2,320 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
-from raftlog.blocking.facade import Facade
-from raftlog.blocking.stepping import SteppedConsumer, Steps
+from raftlog.blocking.consumer_facade import ConsumerFacade
+from raftlog.blocking.stepping import SteppedConsumer
+from raftlog.client.consumer import OutOfRange, Reset
 from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.group_session import OnRebalance
 from raftlog.client.metrics import ConsumerMetrics
-from raftlog.client.offsets import OffsetAndMetadata
+from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit
+from raftlog.client.options import known_options
 from raftlog.client.starts import Start
-from raftlog.errors import InvalidRequestError
-from raftlog.model import Offset, TopicPartition
+from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
+from raftlog.wire.groups import Assignor
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
+class Consumer(ConsumerFacade):
+    """Reads topics. Use as a context manager, and iterate: `for record in consumer`.
 
-class Consumer(Facade[SteppedConsumer]):
-    """Reads topics; takes the arguments of `raftlog.Consumer`.
+    With a `group_id` the consumer is a member of a consumer group. The members share the partitions, and go on where
+    the group has committed. The member heartbeats in the background. It takes partitions, gives them up and commits
+    only while the application asks for records, never between two calls.
 
     `on_assigned`, `on_revoked` and `on_lost` run in another thread, while the call for records (or `close`) waits for
     them. They may call this consumer (`commit`, `seek`, `position`), but neither read from it nor close it.
+
+    Args: what is read
+        bootstrap: URLs of one or more brokers, in a list or separated by commas.
+        topics: the topics' names, one argument each.
+        partitions: of each topic, only these; None: all, and those that are added later. Not in a group.
+        pattern: read every topic whose whole name matches this regular expression, now or later. Groups only.
+        isolation: `read_committed` reads up to the last stable offset and leaves aborted records out;
+            `read_uncommitted` reads up to the high watermark.
+
+    Args: where reading begins
+        start: `earliest`, `latest`, or a time (a datetime, local if it has no zone; a timedelta ago; or µs since 1970
+            UTC, as in `record.timestamp`). Not in a group.
+        on_out_of_range: where to go on when the position is not in the log: `earliest`, `latest`, or `error`, which
+            raises OffsetOutOfRangeError. Not in a group.
+        auto_offset_reset: where a group begins that has committed nothing, or whose position is not in the log:
+            `earliest`, `latest`, a timedelta ago, or `none`, which raises. Groups only.
+
+    Args: membership of a group
+        group_id: the group's id; None: read without a group.
+        group_instance_id: makes this a static member: a process that comes back with the same id before the session
+            times out gets the same partitions, without a rebalance.
+        assignor: the assignor that this member votes for: `uniform`, `sticky` or `range`; None: no vote.
+        client_id: the application's name, which the group's description shows.
+        session_timeout_ms: the group removes this member after so long without a heartbeat; None: the cluster's
+            setting.
+        max_poll_interval_ms: the longest time between two calls for records. After it, other members get the
+            partitions, and the next call reports the loss (`on_lost`).
+
+    Args: commits of a group
+        enable_auto_commit: commit what was returned when the next records are asked for, and when the consumer closes.
+        auto_commit_interval_ms: the shortest time between two automatic commits.
+
+    Args: callbacks of a group (functions or coroutine functions that take a list of partitions)
+        on_assigned: called after partitions were taken.
+        on_revoked: called before partitions are given up, also when the consumer closes.
+        on_lost: called when other members may read the partitions already; None: `on_revoked` is called.
+
+    Args: how records are fetched
+        fetch_max_wait_ms: how long a broker may hold a fetch that finds too few bytes.
+        fetch_min_bytes: a broker answers a fetch once it has so many bytes.
+        fetch_max_bytes: the most bytes of one answer; a single larger batch is returned all the same.
+        partition_max_bytes: the most bytes of one partition in one answer; a single larger batch is returned, too.
+        request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included.
+        client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
+        dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._readings: set[asyncio.Task[Any]] = set()
-        """Calls that wait for records."""
-        self._in_callbacks: set[int] = set()
-        """Threads: what they call is awaited by what waits for them."""
-        self._steps = Steps()
-        for name in ("on_assigned", "on_revoked", "on_lost"):
-            if options.get(name) is not None:
-                options[name] = self._apart(options[name])
-        super().__init__(SteppedConsumer, *arguments, **options)
-
-    def __iter__(self) -> Iterator[Record]:
-        reader, take = self._client.reader, self._steps.take
-        while True:
-            if (record := take(reader)) is not None:
-                yield record
-            else:
-                self._require_no_callback("read from")
-                self._steps.stop()
-                self._wait_for(super()._begin(self._until_closing, self._client.prepare, self._steps))
+    @known_options
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] = "http://127.0.0.1:9400",
+        *topics: str,
+        partitions: Iterable[int] | None = None,
+        start: Start = "latest",
+        group_id: str | None = None,
+        pattern: str | None = None,
+        group_instance_id: str | None = None,
+        auto_offset_reset: Reset = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        session_timeout_ms: int | None = None,
+        max_poll_interval_ms: int = 300_000,
+        assignor: Assignor | None = None,
+        on_assigned: OnRebalance | None = None,
+        on_revoked: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+        client_id: str = "",
+        on_out_of_range: OutOfRange = "error",
+        fetch_max_wait_ms: int = 500,
+        fetch_min_bytes: int = 1,
+        fetch_max_bytes: int = 16 << 20,
+        partition_max_bytes: int = 4 << 20,
+        request_timeout_ms: int = 30_000,
+        isolation: Isolation = "read_uncommitted",
+        client_rack: str = "",
+        dial: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            lambda: SteppedConsumer(
+                bootstrap,
+                *topics,
+                partitions=partitions,
+                start=start,
+                group_id=group_id,
+                pattern=pattern,
+                group_instance_id=group_instance_id,
+                auto_offset_reset=auto_offset_reset,
+                enable_auto_commit=enable_auto_commit,
+                auto_commit_interval_ms=auto_commit_interval_ms,
+                session_timeout_ms=session_timeout_ms,
+                max_poll_interval_ms=max_poll_interval_ms,
+                assignor=assignor,
+                on_assigned=self._apart(on_assigned),
+                on_revoked=self._apart(on_revoked),
+                on_lost=self._apart(on_lost),
+                client_id=client_id,
+                on_out_of_range=on_out_of_range,
+                fetch_max_wait_ms=fetch_max_wait_ms,
+                fetch_min_bytes=fetch_min_bytes,
+                fetch_max_bytes=fetch_max_bytes,
+                partition_max_bytes=partition_max_bytes,
+                request_timeout_ms=request_timeout_ms,
+                isolation=isolation,
+                client_rack=client_rack,
+                dial=dial,
+            )
+        )
 
     def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
-        """Return the next records; see `raftlog.Consumer.fetch`."""
+        """Return the next records of one partition; return an empty list if none came within `max_wait_ms`.
+
+        Args:
+            max_records: the most records to return; None: 500. Fewer cost more each; more take more memory.
+            max_wait_ms: how long to wait for records.
+
+        Raises:
+            OffsetOutOfRangeError: the position is not in the log, and no option says where to go on.
+            CorruptBatchError: a checksum is wrong, and was wrong again after the broker checked the batch.
+            RaftlogError: the membership has failed for good.
+        """
         return self._read(self._client.fetch, max_records=max_records, max_wait_ms=max_wait_ms)
 
     def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
-        """Return everything that is ready as one table; see `raftlog.Consumer.fetch_arrow`."""
-        return self._read(self._client.fetch_arrow, max_wait_ms=max_wait_ms)
+        """Return everything that is ready as one table; return an empty table if nothing came within `max_wait_ms`.
 
-    def position(self, topic: str, partition: int) -> Offset:
-        """Return the offset of the next record that will be returned."""
-        return self._ask(self._client.position, topic, partition)
+        Columns: topic, partition, offset, timestamp, key, value, headers. Keys, values and headers are not copied.
+
+        Args:
+            max_wait_ms: how long to wait for records.
+
+        Raises:
+            OffsetOutOfRangeError: the position is not in the log, and no option says where to go on.
+            CorruptBatchError: a checksum is wrong, and was wrong again after the broker checked the batch.
+            RaftlogError: the membership has failed for good.
+        """
+        return self._read(self._client.fetch_arrow, max_wait_ms=max_wait_ms)
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """Return the partitions that are read."""
+        """Return the partitions that this consumer reads."""
         return self._ask(lambda: self._client.assignment)
 
+    def position(self, topic: str, partition: int) -> Offset:
+        """Return the offset of the next record that will be returned.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+
+        Raises:
+            InvalidRequestError: this consumer does not read the partition.
+        """
+        return self._ask(self._client.position, topic, partition)
+
     def lag(self, topic: str, partition: int) -> int | None:
-        """Return how many offsets there are still to read, as far as is known."""
+        """Return how many offsets are still to be read; return None until a broker has reported the end.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+
+        Raises:
+            InvalidRequestError: this consumer does not read the partition.
+        """
         return self._ask(self._client.lag, topic, partition)
 
-    def commit(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None) -> None:
-        """Commit what was returned so far, or these offsets; see `raftlog.Consumer.commit`."""
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no records of some partitions until `resume`. The partitions stay assigned.
+
+        Args:
+            partitions: the (topic, partition) pairs; none: every assigned partition.
+
+        Raises:
+            InvalidRequestError: this consumer does not read one of them.
+        """
+        self._ask(self._client.pause, *partitions)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Return records of paused partitions again.
+
+        Args:
+            partitions: the (topic, partition) pairs; none: every assigned partition.
+
+        Raises:
+            InvalidRequestError: this consumer does not read one of them.
+        """
+        self._ask(self._client.resume, *partitions)
+
+    def seek(self, topic: str, partition: int, offset: Offset) -> None:
+        """Continue at an offset.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            offset: the offset of the next record to return.
+
+        Raises:
+            InvalidRequestError: it is no offset, or this consumer does not read the partition.
+        """
+        self._run(self._client.seek, topic, partition, offset)
+
+    def seek_to(self, start: Start, *partitions: tuple[str, int]) -> None:
+        """Continue at the earliest or latest offset, or at a time.
+
+        Times are looked up by the millisecond: `seek_to(record.timestamp)` continues at this record, or at one before
+        it of the same millisecond.
+
+        Args:
+            start: `earliest`, `latest`, µs since 1970 UTC, a datetime (local if it has no zone), or a timedelta ago.
+            partitions: the (topic, partition) pairs; none: every assigned partition.
+
+        Raises:
+            InvalidRequestError: INVALID_TIMESTAMP, a number that looks like another unit; or this consumer does not
+                read one of the partitions.
+        """
+        self._run(self._client.seek_to, start, *partitions)
+
+    def beginning_offsets(self) -> dict[TopicPartition, Offset]:
+        """Return the log start offset of each partition that this consumer reads."""
+        return self._run(self._client.beginning_offsets)
+
+    def end_offsets(self) -> dict[TopicPartition, Offset]:
+        """Return the end of each partition that this consumer reads: its high watermark, or its last stable offset."""
+        return self._run(self._client.end_offsets)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Return this member's place in its group: the argument of `Transaction.send_offsets`.
+
+        Raises:
+            InvalidRequestError: this consumer is closed, or has no group.
+        """
+        return self._ask(lambda: self._client.group_metadata)
+
+    def seek_to_committed(self) -> None:
+        """Continue at what the group has committed: later records are returned again.
+
+        A member that the group has dropped joins again with the next call for records.
+
+        Raises:
+            InvalidRequestError: this consumer is closed, or has no group.
+        """
+        self._run(self._client.seek_to_committed)
+
+    def commit(self, offsets: OffsetsToCommit | None = None) -> None:
+        """Commit the group's offsets; return once they are replicated.
+
+        Args:
+            offsets: for each (topic, partition), the offset of the next record to read; None: what was returned so far.
+
+        Raises:
+            FencedError: the membership has ended, or another member has one of the partitions. That member goes on from
+                the last commit. Nothing of that partition was committed.
+            UnknownOutcomeError: no answer came, or an error after an attempt without an answer; the commit may count.
+            RetriableError: the coordinator cannot be reached; commit again.
+            InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
+        """
         self._run(self._client.commit, offsets)
 
-    def commit_nowait(
-        self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None = None
-    ) -> Future[None]:
-        """Commit in the background; return a future, to wait for or to drop."""
+    def commit_nowait(self, offsets: OffsetsToCommit | None = None) -> Future[None]:
+        """Commit in the background, after earlier commits; return a future, to wait for or to drop.
+
+        Args:
+            offsets: for each (topic, partition), the offset of the next record to read; None: what was returned so far.
+
+        Raises:
+            InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
+        """
         return self._begin(self._commit_soon, offsets)
+
+    async def _commit_soon(self, offsets: OffsetsToCommit | None) -> None:
+        await self._client.commit_nowait(offsets)
+
+    def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets; None stands for a partition without one.
+
+        Args:
+            partitions: the (topic, partition) pairs; none: every assigned partition.
+
+        Raises:
+            InvalidRequestError: this consumer is closed, or has no group.
+        """
+        return self._run(self._client.committed, *partitions)
 
     def metrics(self) -> ConsumerMetrics:
         """Return what this consumer has done so far."""
         return self._ask(self._client.metrics)
-
-    async def _commit_soon(self, offsets: Mapping[tuple[str, int], Offset | OffsetAndMetadata] | None) -> None:
-        await self._client.commit_nowait(offsets)
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """Return who in the group this member is: for `Transaction.send_offsets`."""
-        return self._ask(lambda: self._client.group_metadata)
-
-    def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets; see `raftlog.Consumer.committed`."""
-        return self._run(self._client.committed, *partitions)
-
-    def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of some partitions (none named: of all), until `resume`."""
-        self._ask(self._client.pause, *partitions)
-
-    def resume(self, *partitions: tuple[str, int]) -> None:
-        """Go on with paused partitions (none named: all)."""
-        self._ask(self._client.resume, *partitions)
-
-    def seek(self, topic: str, partition: int, offset: Offset) -> None:
-        """Go on at `offset`."""
-        self._run(self._client.seek, topic, partition, offset)
-
-    def seek_to(self, start: Start, *partitions: tuple[str, int]) -> None:
-        """Go on at an end of the log, or at a time; see `raftlog.Consumer.seek_to`."""
-        self._run(self._client.seek_to, start, *partitions)
-
-    def seek_to_committed(self) -> None:
-        """Go on from what the group has committed: what was returned since is returned again."""
-        self._run(self._client.seek_to_committed)
-
-    def beginning_offsets(self) -> dict[TopicPartition, Offset]:
-        """Return the log start offset of each partition that is read."""
-        return self._run(self._client.beginning_offsets)
-
-    def end_offsets(self) -> dict[TopicPartition, Offset]:
-        """Return the high watermark of each partition that is read."""
-        return self._run(self._client.end_offsets)
-
-    def _begin(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> Future[T]:
-        self._steps.begin_other()
-        try:
-            begun = super()._begin(work, *arguments, **options)
-        except BaseException:
-            self._steps.end_other()
-            raise
-        begun.add_done_callback(lambda _: self._steps.end_other())
-        return begun
-
-    def _read(self, read: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> T:
-        """Wait for records; they count as returned only if they reach this thread."""
-        self._require_can_wait()
-        self._require_no_callback("read from")
-        taken: list[T] = []
-
-        async def take() -> None:
-            taken.append(await read(**options))
-
-        try:
-            self._run(self._until_closing, take)
-            return taken[0]
-        except BaseException:
-            with suppress(InvalidRequestError):  # It is closed.
-                self._begin(self._client.take_back, taken)
-            raise
-
-    async def _until_closing(
-        self, read: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
-    ) -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        self._readings.add(task)
-        try:
-            return await read(*arguments, **options)
-        finally:
-            self._readings.discard(task)
-
-    async def _end(self, reason: tuple[Any, ...]) -> None:
-        self._steps.begin_other()
-        try:
-            for task in self._readings:  # First: they would go on with what is being closed.
-                task.cancel()
-            await asyncio.gather(*self._readings, return_exceptions=True)
-        finally:
-            await super()._end(reason)
-
-    def _apart(self, callback: OnRebalance) -> OnRebalance:
-        """Have a callback run in a thread that may call this consumer, while the loop's thread awaits it."""
-
-        def call(partitions: list[TopicPartition]) -> Awaitable[None] | None:
-            self._in_callbacks.add(threading.get_ident())
-            try:
-                return callback(partitions)
-            finally:
-                self._in_callbacks.discard(threading.get_ident())
-
-        async def call_apart(partitions: list[TopicPartition]) -> None:
-            calling = asyncio.ensure_future(asyncio.to_thread(call, partitions))
-            try:
-                await asyncio.wait([calling])
-            except asyncio.CancelledError:
-                await asyncio.wait([calling])  # No callback begins before the last one has ended.
-                raise
-            if inspect.isawaitable(result := calling.result()):
-                await result
-
-        return call_apart
-
-    def _forked(self) -> None:
-        super()._forked()
-        self._steps.forked()
-
-    def _is_open(self) -> bool:
-        return super()._is_open() or (self._state == "closing" and threading.get_ident() in self._in_callbacks)
-
-    def _close(self, *reason: Any) -> None:
-        self._require_no_callback("close")
-        super()._close(*reason)
-
-    def _require_no_callback(self, what: str) -> None:
-        if threading.get_ident() in self._in_callbacks:
-            raise InvalidRequestError(
-                f"a callback of this consumer cannot {what} it: do so once the callback has ended"
-            )

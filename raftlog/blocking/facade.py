@@ -33,9 +33,13 @@ T = TypeVar("T")
 
 
 class Facade(Generic[C]):
-    """One async client and the thread that runs it."""
+    """One async client and the thread that runs it.
 
-    def __init__(self, make: type[C], *arguments: Any, **options: Any) -> None:
+    Args:
+        make: makes the client; it is called in the thread.
+    """
+
+    def __init__(self, make: Callable[[], C]) -> None:
         self._state: Literal["open", "closing", "closed", "forked"] = "open"
         self._guard = threading.RLock()  # A signal's handler may call while this thread has it.
         """Of the state: nothing is begun in a loop that has ended."""
@@ -48,7 +52,7 @@ class Facade(Generic[C]):
         self._thread.start()
         _open.add(self)
         try:
-            self._client: C = self._run(self._start, make, arguments, options)
+            self._client: C = self._run(self._start, make)
         except BaseException:
             self._state = "closed"
             _open.discard(self)
@@ -57,8 +61,8 @@ class Facade(Generic[C]):
             raise
 
     @staticmethod
-    async def _start(make: type[C], arguments: tuple[Any, ...], options: dict[str, Any]) -> C:
-        made = make(*arguments, **options)
+    async def _start(make: Callable[[], C]) -> C:
+        made = make()
         await made.__aenter__()
         return made
 

@@ -6,35 +6,142 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 from raftlog.blocking.facade import Facade
 from raftlog.blocking.outbox import Outbox, QueueingProducer
 from raftlog.client.core.membership import GroupMetadata
+from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
 from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.metrics import ProducerMetrics
-from raftlog.client.options import require_at_least
+from raftlog.client.offsets import OffsetsToCommit
+from raftlog.client.options import known_options, require_at_least
+from raftlog.client.partitioning import Partitioner
 from raftlog.client.record_input import HeadersLike, new_record
 from raftlog.client.times import Time
-from raftlog.model import Offset
+from raftlog.record import Compression
+from raftlog.wire.data import AcksText
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SendOffsets: TypeAlias = Callable[[Mapping[tuple[str, int], Offset], GroupMetadata | str], None]
+SendOffsets: TypeAlias = Callable[[OffsetsToCommit, GroupMetadata | str], None]
 
 
 class Producer(Facade[QueueingProducer]):
-    """Writes records; takes the arguments of `raftlog.Producer`."""
+    """Writes records. Use as a context manager: leaving it sends what is queued.
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    Args: the cluster
+        bootstrap: URLs of one or more brokers, in a list or separated by commas.
+        request_timeout_ms: how long one request may take.
+        dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
+
+    Args: safety
+        acks: which replicas must have a record before it is acknowledged: `all` (every in-sync replica, on disk), `1`
+            (the leader), `0` (none: the producer does not wait).
+        delivery_timeout_ms: how long a record may take after `send`, every wait and attempt included.
+        max_in_flight: how many batches of one partition may be under way at once, 1 to 5. Order holds in any case.
+
+    Args: batches
+        linger_ms: how long a record may wait for other records of its batch.
+        batch_bytes: the largest size of a batch.
+        compression: `lz4` or `zstd`; None: batches are not compressed.
+        partitioner: chooses partitions for records that name none; see `Partitioner`. None: by murmur2 of the key, as
+            Kafka does, and without a key the same partition until a batch is full.
+
+    Args: bounds
+        buffer_bytes: how many bytes may be queued. Beyond, `send` waits and `send_nowait` raises.
+        max_block_ms: how long `send` may wait for room, and any record for its topic's metadata.
+        close_timeout_ms: how long the producer still sends queued records when Ctrl-C, a time-out or another
+            cancellation leaves the `with` block; the log says how many records were not acknowledged by then.
+            Aborting an open transaction may take as long.
+
+    Args: transactions
+        transactional_id: names this producer across restarts; no other producer may have it at the same time. With it,
+            records are sent in a `transaction`.
+        transaction_timeout_ms: how long a transaction may take before the cluster aborts it.
+    """
+
+    @known_options
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] = "http://127.0.0.1:9400",
+        *,
+        acks: AcksText | Literal[0, 1, -1] = "all",
+        linger_ms: int = 5,
+        batch_bytes: int = 256 << 10,
+        buffer_bytes: int = 32 << 20,
+        max_block_ms: int = 60_000,
+        delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        compression: Compression | None = None,
+        partitioner: Partitioner | None = None,
+        transactional_id: str = "",
+        transaction_timeout_ms: int = 60_000,
+        close_timeout_ms: int = 3_000,
+        dial: Mapping[str, str] | None = None,
+    ) -> None:
+        self._flushes = True
         self._limit_ms: int | None = None
-        super().__init__(QueueingProducer, *arguments, **options)
+        super().__init__(
+            lambda: QueueingProducer(
+                bootstrap,
+                acks=acks,
+                linger_ms=linger_ms,
+                batch_bytes=batch_bytes,
+                buffer_bytes=buffer_bytes,
+                max_block_ms=max_block_ms,
+                delivery_timeout_ms=delivery_timeout_ms,
+                request_timeout_ms=request_timeout_ms,
+                max_in_flight=max_in_flight,
+                compression=compression,
+                partitioner=partitioner,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                close_timeout_ms=close_timeout_ms,
+                dial=dial,
+            )
+        )
         self._outbox = Outbox(self._client, self._begin, self._closed_error)
 
-    def send(self, topic: str, value: bytes | None = None, **record: Any) -> RecordMetadata:
-        """Send one record and wait until it is acknowledged; see `raftlog.Producer.send`."""
-        return self._run(self._in_turn, partial(self._client.send, topic, value, **record))
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        headers: HeadersLike = None,
+        partition: int | None = None,
+        timestamp: Time | None = None,
+    ) -> RecordMetadata:
+        """Send one record and wait until it is acknowledged; wait before while the buffer is full.
+
+        A cancellation does not take the record back: it is queued already.
+
+        Args:
+            topic: the topic's name.
+            value: the record's value; None is a tombstone in a compacted topic.
+            key: the record's key, which chooses the partition and which compaction goes by.
+            headers: names and values, as a mapping or as pairs.
+            partition: the partition's number; None: the producer chooses.
+            timestamp: microseconds since 1970 UTC, or a datetime (local time if it has no zone); None: now.
+
+        Raises:
+            InvalidRequestError: the record cannot be stored; it is not in the log.
+            OverloadedError: BUFFER_EXHAUSTED, there was no room within max_block_ms.
+            UnknownOutcomeError: the record may or may not be in the log.
+            RaftlogError: the record is not in the log.
+        """
+        return self._run(
+            self._in_turn,
+            self._client.send,
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+        )
 
     def send_nowait(
         self,
@@ -48,8 +155,16 @@ class Producer(Facade[QueueingProducer]):
     ) -> Future[RecordMetadata]:
         """Queue one record; return a future of its metadata, to wait for or to drop. Waits while the buffer is full.
 
-        What one thread sends goes to the log in the order of its calls; `flush` and `close` wait for it. Callbacks of
-        the future run in the thread that does the work: they must neither wait nor call this producer.
+        The records of one thread go to the log in the order of its calls; `flush` and `close` wait for them. Callbacks
+        of the future run in the thread that does the work: they must neither wait nor call this producer.
+
+        Args:
+            topic: the topic's name.
+            value: the record's value; None is a tombstone in a compacted topic.
+            key: the record's key, which chooses the partition and which compaction goes by.
+            headers: names and values, as a mapping or as pairs.
+            partition: the partition's number; None: the producer chooses.
+            timestamp: microseconds since 1970 UTC, or a datetime (local time if it has no zone); None: now.
 
         Raises:
             OverloadedError: BUFFER_EXHAUSTED, there was no room within max_block_ms; nothing was queued.
@@ -66,35 +181,37 @@ class Producer(Facade[QueueingProducer]):
     def send_many(
         self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None
     ) -> Sequence[RecordMetadata]:
-        """Send several values and wait until all are acknowledged."""
+        """Send several values; return their metadata in order once all are acknowledged.
+
+        This is the cheapest way to send: a run of values for one partition is queued and acknowledged as one.
+
+        Args:
+            topic: the topic's name.
+            values: the records' values.
+            key: the key that all the records have.
+
+        Raises:
+            TypeError: a value is not bytes or None; nothing was queued.
+            RaftlogError: the first failure, raised once each record has an outcome. Other records may be in the log:
+                use `send_nowait` where it matters which.
+        """
         return self._run(self._in_turn, self._client.send_many, topic, values, key=key)
 
     def metrics(self) -> ProducerMetrics:
         """Return what this producer has done so far."""
         return self._ask(self._client.metrics)
 
-    def flush(self, *, timeout_ms: int | None = None) -> None:
-        """Wait until every queued record has an outcome; see `raftlog.Producer.flush`."""
-        self._run(self._in_turn, self._client.flush, timeout_ms=timeout_ms)
-
-    def close(self, *, timeout_ms: int | None = None) -> None:
-        """Send what is queued, and end; see `raftlog.Producer.close`. Closing again does nothing.
-
-        Raises:
-            RuntimeError: a callback has called it.
-        """
-        if timeout_ms is not None:
-            require_at_least(0, timeout_ms=timeout_ms)
-        self._limit_ms = timeout_ms
-        super().close()
-
-    def init_transactions(self) -> None:
-        """Take the transactional id over now; see `raftlog.Producer.init_transactions`."""
-        self._run(self._in_turn, self._client.init_transactions)
-
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Run the block as one transaction; see `raftlog.Producer.transaction`."""
+        """Run a block as one transaction: `with producer.transaction(): ...`.
+
+        What is sent within the block is committed as a whole when the block ends, for readers with
+        `isolation="read_committed"`. If the block raises, the transaction is aborted.
+
+        Raises:
+            ConfigError: the producer has no transactional_id.
+            RuntimeError: the producer is closed.
+        """
         work = self._client.transaction()
         self._run(self._in_turn, work.__aenter__)
         try:
@@ -107,6 +224,49 @@ class Producer(Facade[QueueingProducer]):
     @property
     def _exit_limit_s(self) -> float:
         return self._client.close_timeout_ms / 1000
+
+    def init_transactions(self) -> None:
+        """Take over the transactional id now, rather than with the first transaction. Later calls have no effect.
+
+        This fences the producer that had the id before. Its open transaction is decided, and what it committed can be
+        read, once this returns: call it before reading what the next transaction depends on.
+
+        Raises:
+            ConfigError: the producer has no transactional_id.
+            RuntimeError: the producer is closed, or another call of this is under way.
+            FencedError: another producer has taken over this transactional id.
+            RaftlogError: the coordinator refused, or could not be reached in time.
+        """
+        self._run(self._in_turn, self._client.init_transactions)
+
+    def flush(self, *, timeout_ms: int | None = None) -> None:
+        """Wait until every queued record has an outcome: at most `delivery_timeout_ms`.
+
+        Args:
+            timeout_ms: how long to wait; None: until each record has an outcome.
+
+        Raises:
+            TimeoutError: some record had none within `timeout_ms`. The records stay queued, and are sent.
+        """
+        self._run(self._in_turn, self._client.flush, timeout_ms=timeout_ms)
+
+    def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
+        """Send what is queued, and close every connection. Closing again does nothing.
+
+        Records that have no outcome then fail: a record that no broker was sent is not in the log; the others' outcome
+        is unknown. The log says how many records these are.
+
+        Args:
+            flush: send what is queued first.
+            timeout_ms: how long sending may take; None: until each record has an outcome (`delivery_timeout_ms`).
+
+        Raises:
+            RuntimeError: a callback has called it.
+        """
+        if timeout_ms is not None:
+            require_at_least(0, timeout_ms=timeout_ms)
+        self._flushes, self._limit_ms = flush, timeout_ms
+        super().close()
 
     def _closed_error(self) -> Exception:
         return RuntimeError("the producer is closed; make another one")
@@ -121,19 +281,43 @@ class Producer(Facade[QueueingProducer]):
         limit_ms = self._client.close_timeout_ms if is_hurried else self._limit_ms
         try:
             self._outbox.close()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
-                    await self._outbox.passed()
+            if self._flushes:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
+                        await self._outbox.passed()
         finally:
-            await self._client.close(timeout_ms=limit_ms)
+            await self._client.close(flush=self._flushes, timeout_ms=limit_ms)
 
 
 class Transaction:
-    """A transaction that is under way."""
+    """One transaction: commits when the block ends, aborts when the block raises.
+
+    Raises:
+        TransactionAbortedError: the block's end found the transaction aborted; run the block again.
+        FencedError: another producer has this transactional id; close this one.
+        UnknownOutcomeError: no answer came in time, or before another producer took over; the transaction may be
+            committed or not.
+        TransactionInDoubtError: the block was cancelled while it committed; the transaction may be committed or not.
+            This error takes the place of `CancelledError`, which means that the transaction is aborted.
+    """
 
     def __init__(self, send_offsets: SendOffsets) -> None:
         self._send_offsets = send_offsets
 
-    def send_offsets(self, offsets: Mapping[tuple[str, int], Offset], group: GroupMetadata | str) -> None:
-        """Have a group's offsets count if the transaction does; see `raftlog.client.transactions.Transaction`."""
+    def send_offsets(
+        self,
+        offsets: OffsetsToCommit,
+        group: GroupMetadata | str,
+    ) -> None:
+        """Commit a group's offsets with the transaction: what was read and what was made of it count together.
+
+        Args:
+            offsets: for each (topic, partition), the offset of the next record to read.
+            group: `Consumer.group_metadata` of the member that has read the records; a member that has lost its
+                partitions is refused. A group's name alone is enough where partitions are assigned by hand.
+
+        Raises:
+            TransactionAbortedError, FencedError: the transaction cannot be committed any more.
+            RaftlogError: the offsets were refused; the transaction can only be aborted.
+        """
         self._send_offsets(offsets, group)

@@ -42,19 +42,21 @@ def read_arrow(
     """Return the records of a topic as a pyarrow Table, by partition and offset.
 
     Args:
+        topic: the topic's name.
         bootstrap: URLs of one or more brokers; None: those of RAFTLOG_BOOTSTRAP, or http://127.0.0.1:9400.
-        partitions: only these; None: all that there are now.
-        start: `earliest`, `latest`, a datetime, a timedelta ago, an offset (where one partition is read), or offsets by
-            partition, such as `{0: 1500, 1: 1498}` (others from their first record).
-        end: the same; it is not part of what is read. A time ends each partition before its first record at or after
-            it.
+        partitions: only these partitions; None: all that exist now.
+        start: `earliest`, `latest`, a datetime, a timedelta ago, an offset (if one partition is read), or offsets by
+            partition, such as `{0: 1500, 1: 1498}` (the other partitions from their first record).
+        end: the same; the record at `end` is not read. A time ends each partition before its first record at or after
+            that time.
         columns: of topic, partition, offset, timestamp, key, value, headers; None: all.
-        max_records: stop after so many: the first ones by partition and offset.
-        isolation: `read_committed` leaves out what was aborted, and ends before transactions that are under way.
-        timeout_ms: how long no record may come while there are more.
+        max_records: the most records to read: the first ones by partition and offset; None: all.
+        isolation: `read_committed` ends at the last stable offset and leaves aborted records out; `read_uncommitted`
+            ends at the high watermark.
+        timeout_ms: how long to wait for the next record; then RetriableError is raised.
 
     Raises:
-        NotFoundError: there is no such topic or partition.
+        NotFoundError: the topic or a partition does not exist.
         OffsetOutOfRangeError: an offset is not in the log, or records were deleted while they were read.
         RetriableError: no broker answered in time.
         ConfigError: an argument is wrong.
@@ -68,14 +70,54 @@ def read_arrow(
         return tables.read(tables.plan(wanted), names, max_records)
 
 
-def read_pandas(topic: str, **options: Any) -> pd.DataFrame:
-    """Return the records of a topic as a pandas DataFrame; takes the options of `read_arrow`. Bytes stay bytes.
+def read_pandas(
+    topic: str,
+    *,
+    bootstrap: str | Sequence[str] | None = None,
+    partitions: Iterable[int] | None = None,
+    start: Bound = "earliest",
+    end: Bound = "latest",
+    columns: Sequence[str] | None = None,
+    max_records: int | None = None,
+    isolation: Isolation = "read_committed",
+    timeout_ms: int = 30_000,
+) -> pd.DataFrame:
+    """Return the records of a topic as a pandas DataFrame, by partition and offset. Bytes stay bytes.
+
+    Args:
+        topic: the topic's name.
+        bootstrap: URLs of one or more brokers; None: those of RAFTLOG_BOOTSTRAP, or http://127.0.0.1:9400.
+        partitions: only these partitions; None: all that exist now.
+        start: `earliest`, `latest`, a datetime, a timedelta ago, an offset (if one partition is read), or offsets by
+            partition, such as `{0: 1500, 1: 1498}` (the other partitions from their first record).
+        end: the same; the record at `end` is not read. A time ends each partition before its first record at or after
+            that time.
+        columns: of topic, partition, offset, timestamp, key, value, headers; None: all.
+        max_records: the most records to read: the first ones by partition and offset; None: all.
+        isolation: `read_committed` ends at the last stable offset and leaves aborted records out; `read_uncommitted`
+            ends at the high watermark.
+        timeout_ms: how long to wait for the next record; then RetriableError is raised.
 
     Raises:
+        NotFoundError: the topic or a partition does not exist.
+        OffsetOutOfRangeError: an offset is not in the log, or records were deleted while they were read.
+        RetriableError: no broker answered in time.
+        ConfigError: an argument is wrong.
         ModuleNotFoundError: pandas is not installed.
     """
     _require("pandas", "read_pandas")
-    return read_arrow(topic, **options).to_pandas()
+    table = read_arrow(
+        topic,
+        bootstrap=bootstrap,
+        partitions=partitions,
+        start=start,
+        end=end,
+        columns=columns,
+        max_records=max_records,
+        isolation=isolation,
+        timeout_ms=timeout_ms,
+    )
+    return table.to_pandas()
 
 
 def scan_polars(
@@ -88,15 +130,30 @@ def scan_polars(
     isolation: Isolation = "read_committed",
     timeout_ms: int = 30_000,
 ) -> pl.LazyFrame:
-    """Return a polars LazyFrame over the records of a topic; takes what `read_arrow` does.
+    """Return a polars LazyFrame over the records of a topic.
 
-    Where it begins and ends is fixed now, so each `collect` sees the same records. They are read batch by batch, as
-    polars asks for them, by partition and offset; columns that a query does not use are dropped at once, rows that it
-    filters out batch by batch.
+    The range of offsets is fixed by this call, so each `collect` reads the same records. Records are read batch by
+    batch, as polars asks for them, by partition and offset. Columns that a query does not use are dropped at once; rows
+    that it filters out are dropped batch by batch. What fails while a query runs is raised by `collect`.
+
+    Args:
+        topic: the topic's name.
+        bootstrap: URLs of one or more brokers; None: those of RAFTLOG_BOOTSTRAP, or http://127.0.0.1:9400.
+        partitions: only these partitions; None: all that exist now.
+        start: `earliest`, `latest`, a datetime, a timedelta ago, an offset (if one partition is read), or offsets by
+            partition, such as `{0: 1500, 1: 1498}` (the other partitions from their first record).
+        end: the same; the record at `end` is not read. A time ends each partition before its first record at or after
+            that time.
+        isolation: `read_committed` ends at the last stable offset and leaves aborted records out; `read_uncommitted`
+            ends at the high watermark.
+        timeout_ms: how long to wait for the next record; then RetriableError is raised.
 
     Raises:
+        NotFoundError: the topic or a partition does not exist.
+        OffsetOutOfRangeError: an offset is not in the log, or records were deleted while they were read.
+        RetriableError: no broker answered in time.
+        ConfigError: an argument is wrong.
         ModuleNotFoundError: polars is not installed.
-        RaftlogError: as `read_arrow`; what happens while a query runs is raised by `collect`.
     """
     polars = _require("polars", "scan_polars")
     from polars.io.plugins import register_io_source  # noqa: PLC0415  (only now is it known to be there)
@@ -126,7 +183,7 @@ class _Tables(Facade[SpanReader]):
         self, bootstrap: str | Sequence[str] | None, wanted: Selection, timeout_ms: int, *, at_once: int = 256
     ) -> None:
         where = os.environ.get("RAFTLOG_BOOTSTRAP") or _DEFAULT_BOOTSTRAP if bootstrap is None else bootstrap
-        super().__init__(SpanReader, where, isolation=wanted.isolation, timeout_ms=timeout_ms, at_once=at_once)
+        super().__init__(lambda: SpanReader(where, isolation=wanted.isolation, timeout_ms=timeout_ms, at_once=at_once))
 
     def plan(self, wanted: Selection) -> list[Span]:
         return self._run(self._client.plan, wanted)

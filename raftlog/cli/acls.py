@@ -45,7 +45,7 @@ def rule_options(*, required: bool) -> Callable[[F], F]:
 @bootstrap_option
 @local_option
 @json_option
-def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: str | None) -> None:
+def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: Any) -> None:
     """List access rules: all, or those that fit."""
 
     async def work() -> list[Acl]:
@@ -75,7 +75,7 @@ def create(bootstrap: list[str], as_json: bool, **rule: Any) -> None:
 @click.option("--all", "everything", is_flag=True, help="Needed to end every rule, without choosing.")
 @bootstrap_option
 @json_option
-def delete(bootstrap: list[str], everything: bool, as_json: bool, **wanted: str | None) -> None:
+def delete(bootstrap: list[str], everything: bool, as_json: bool, **wanted: Any) -> None:
     """End the access rules that fit, and list them."""
     if not _given(wanted) and not everything:
         raise click.UsageError("say which rules, or --all")
@@ -90,7 +90,7 @@ def delete(bootstrap: list[str], everything: bool, as_json: bool, **wanted: str 
         click.echo(f"{plural(len(ended), 'rule')} ended")
 
 
-def _given(wanted: dict[str, str | None]) -> dict[str, str]:
+def _given(wanted: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value is not None}
 
 

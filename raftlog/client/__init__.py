@@ -39,9 +39,10 @@ __all__ = [
     "RecordMetadata",
 ]
 
+if not TYPE_CHECKING:  # Type checkers know the names, and find those that do not exist.
 
-def __getattr__(name: str) -> Any:
-    """Load a class when it is first used: who only administers needs no pyarrow."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'raftlog.client' has no attribute {name!r}")
-    return getattr(import_module(f"raftlog.client.{_MODULE_OF[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        """Load a class when it is first used: who only administers needs no pyarrow."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'raftlog.client' has no attribute {name!r}")
+        return getattr(import_module(f"raftlog.client.{_MODULE_OF[name]}"), name)

@@ -23,46 +23,64 @@ class GroupAdmin(SecurityAdmin):
     """The part of `Admin` that is about consumer groups."""
 
     async def find_coordinator(self, kind: CoordinatorKind, key: str) -> CoordinatorInfo:
-        """Return which broker coordinates a group or a transactional id."""
+        """Return the broker that coordinates a group or a transactional id.
+
+        Args:
+            kind: `group` or `transaction`.
+            key: the group id or the transactional id.
+        """
         return await self._connection.ask_any(CoordinatorInfo, "GET", paths.fill(paths.COORDINATOR, kind=kind, key=key))
 
     async def list_groups(self) -> list[GroupListing]:
-        """Return every group, sorted by id: those with members, and those that only have offsets."""
+        """Return every group, sorted by id: groups with members, and groups that only have committed offsets."""
         return list((await self._connection.ask_any(wire.groups.GroupsResponse, "GET", paths.GROUPS)).groups)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """Return a group's members, and what they read.
+        """Return a group's members and the partitions that each reads.
+
+        Args:
+            group_id: the group's id.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
         """
         return await self._link(group_id).persist(
             wire.groups.GroupDescription, "GET", paths.GROUP, timeout_ms=self._timeout_ms
         )
 
     async def delete_group(self, group_id: str) -> None:
-        """Delete a group without members, and its offsets.
+        """Delete a group without members, and its committed offsets.
+
+        Args:
+            group_id: the group's id.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
-            InvalidRequestError: NON_EMPTY_GROUP.
-            UnknownOutcomeError: no answer came; it may be deleted.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
+            InvalidRequestError: NON_EMPTY_GROUP, the group has members.
+            UnknownOutcomeError: no answer came; the group may be deleted.
         """
         await self._link(group_id).persist(
             dict[str, Any], "DELETE", paths.GROUP, timeout_ms=self._timeout_ms, repeatable=False
         )
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, Offset]:
-        """Return every offset that a group has committed; none if there is no such group."""
+        """Return every offset that a group has committed; return none if the group does not exist.
+
+        Args:
+            group_id: the group's id.
+        """
         answer = await self._link(group_id).persist(
             wire.groups.OffsetFetchResponse, "GET", paths.GROUP_OFFSETS, timeout_ms=self._timeout_ms
         )
         return {TopicPartition(item.topic, item.partition): item.offset for item in answer.offsets if item.offset >= 0}
 
     async def group_lag(self, group_id: str) -> dict[TopicPartition, int]:
-        """Return how many offsets a group has still to read, of each partition that it has committed an offset of.
+        """Return how many offsets a group has still to read, for each partition with a committed offset.
 
-        Without those of topics that have been deleted since, whose offsets go a little later.
+        Partitions of deleted topics are left out; the coordinator removes their offsets a little later.
+
+        Args:
+            group_id: the group's id.
         """
         offsets = await self.group_offsets(group_id)
         ends = await asyncio.gather(*map(self._end_of, offsets))
@@ -79,11 +97,15 @@ class GroupAdmin(SecurityAdmin):
             return None
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], Offset]) -> None:
-        """Let a group without members go on elsewhere.
+        """Commit offsets for a group that has no members: its next member begins there.
+
+        Args:
+            group_id: the group's id.
+            offsets: for each (topic, partition), the offset of the next record to read.
 
         Raises:
             InvalidRequestError: NON_EMPTY_GROUP, or an offset is below 0.
-            NotFoundError: there is no such partition.
+            NotFoundError: a partition does not exist.
         """
         asked = tuple(
             wire.groups.CommitOffset(topic=topic, partition=number, offset=at)
@@ -113,21 +135,21 @@ class GroupAdmin(SecurityAdmin):
         partitions: Iterable[tuple[str, int]] | None = None,
         dry_run: bool = False,
     ) -> dict[TopicPartition, Offset]:
-        """Let a group without members go on at `to` or `to_offset`, or later or earlier than it would; return where.
+        """Commit new offsets for a group that has no members, and return them.
 
-        Each new offset lies within what the log holds: one beyond the end becomes the end, one below the start the
-        start.
+        Each new offset lies within the log: an offset beyond the end becomes the end, one below the start the start.
 
         Args:
-            to: `earliest`, `latest`, or a time (µs since 1970 UTC, a datetime, or a timedelta ago). None:
-                where it has committed.
-            to_offset: an offset, the same in every partition.
-            shift_by: added to it.
-            partitions: None means all that it has committed offsets of.
-            dry_run: only say what would be done.
+            group_id: the group's id.
+            to: `earliest`, `latest`, or a time (µs since 1970 UTC, a datetime, or a timedelta ago). None: the committed
+                offsets are the starting point.
+            to_offset: the same offset in every partition.
+            shift_by: added to each offset; a negative number goes back.
+            partitions: the (topic, partition) pairs to reset; None: all with a committed offset.
+            dry_run: commit nothing; only return the new offsets.
 
         Raises:
-            InvalidRequestError: NON_EMPTY_GROUP; nothing was committed of a partition that is to be shifted; or both
+            InvalidRequestError: NON_EMPTY_GROUP; or a partition that is to be shifted has no committed offset; or both
                 `to` and `to_offset` are given.
         """
         if to is not None and to_offset is not None:
@@ -148,11 +170,15 @@ class GroupAdmin(SecurityAdmin):
         return after
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
-        """Forget how far a group has read some partitions.
+        """Delete a group's committed offsets of some partitions.
+
+        Args:
+            group_id: the group's id.
+            partitions: the (topic, partition) pairs.
 
         Raises:
-            NotFoundError: GROUP_ID_NOT_FOUND.
-            InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC.
+            NotFoundError: GROUP_ID_NOT_FOUND, the group does not exist.
+            InvalidRequestError: GROUP_SUBSCRIBED_TO_TOPIC, a member reads one of the topics.
         """
         wanted = wire.groups.by_topic(TopicPartition(*partition) for partition in partitions)
         answer = await self._link(group_id).persist(

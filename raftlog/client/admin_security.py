@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
 from raftlog import wire
 from raftlog.client.connection import Connection
 from raftlog.client.options import known_options
-from raftlog.model import Acl, Quota
+from raftlog.model import Acl, AclOperation, AclResource, Quota
 from raftlog.wire import paths
 
 if TYPE_CHECKING:
-    from raftlog.wire.admin import UserInfo
+    from raftlog.wire.admin import AclFilter, UserInfo
 
 T = TypeVar("T")
 
@@ -42,46 +43,134 @@ class SecurityAdmin:
         await self._connection.close()
 
     async def put_user(self, user: str, password: str) -> None:
-        """Create a user, or give one another password. The cluster keeps only what verifies it (SCRAM-SHA-256)."""
+        """Create a user, or replace the user's password.
+
+        The cluster stores only what verifies the password (SCRAM-SHA-256), never the password itself.
+
+        Args:
+            user: the user's name.
+            password: the new password.
+        """
         path = paths.fill(paths.USER, user=user)
         await self._connection.ask_any(
             wire.admin.UserInfo, "PUT", path, message=wire.admin.PasswordBody(password=password)
         )
 
     async def delete_user(self, user: str) -> None:
-        """Forget a user.
+        """Delete a user.
+
+        Args:
+            user: the user's name.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: no user has that name.
         """
         await self._connection.ask_any(dict[str, Any], "DELETE", paths.fill(paths.USER, user=user), repeatable=False)
 
     async def users(self, *, local: bool = False) -> list[UserInfo]:
-        """Return every user, sorted by name."""
+        """Return every user, sorted by name.
+
+        Args:
+            local: ask one broker for what it knows, rather than the quorum.
+        """
         return list((await self._read(wire.admin.UsersResponse, paths.USERS, local)).users)
 
     async def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Put access rules in force."""
+        """Create access rules.
+
+        Args:
+            acls: the rules; a rule that exists already stays as it is.
+        """
         await self._connection.ask_any(
             wire.admin.AclsRequest, "POST", paths.ACLS, message=wire.admin.AclsRequest(acls=tuple(acls))
         )
 
-    async def acls(self, *, local: bool = False, **wanted: str) -> list[Acl]:
-        """Return the access rules whose fields have the values wanted, all of them without any."""
+    async def acls(
+        self,
+        *,
+        local: bool = False,
+        principal: str | None = None,
+        operation: AclOperation | None = None,
+        resource_type: AclResource | None = None,
+        resource_name: str | None = None,
+        pattern: Literal["literal", "prefixed"] | None = None,
+        permission: Literal["allow", "deny"] | None = None,
+        host: str | None = None,
+    ) -> list[Acl]:
+        """Return the access rules that have all the given values; without any, return every rule.
+
+        Args:
+            local: ask one broker for what it knows, rather than the quorum.
+            principal: the user's name, or `*`.
+            operation: the operation that the rule allows or denies.
+            resource_type: the kind of resource.
+            resource_name: the resource's name, prefix, or `*`.
+            pattern: whether `resource_name` is a whole name or a prefix.
+            permission: whether the rule allows or denies.
+            host: the client's host, or `*`.
+        """
+        wanted = wire.admin.AclFilter(
+            principal=principal,
+            operation=operation,
+            resource_type=resource_type,
+            resource_name=resource_name,
+            pattern=pattern,
+            permission=permission,
+            host=host,
+        )
         return list((await self._read(wire.admin.AclsRequest, _with_query(paths.ACLS, wanted), local)).acls)
 
-    async def delete_acls(self, **wanted: str) -> list[Acl]:
-        """End the access rules whose fields have the values wanted; return them."""
+    async def delete_acls(
+        self,
+        *,
+        principal: str | None = None,
+        operation: AclOperation | None = None,
+        resource_type: AclResource | None = None,
+        resource_name: str | None = None,
+        pattern: Literal["literal", "prefixed"] | None = None,
+        permission: Literal["allow", "deny"] | None = None,
+        host: str | None = None,
+    ) -> list[Acl]:
+        """Delete the access rules that have all the given values (without any: every rule), and return them.
+
+        Args:
+            principal: the user's name, or `*`.
+            operation: the operation that the rule allows or denies.
+            resource_type: the kind of resource.
+            resource_name: the resource's name, prefix, or `*`.
+            pattern: whether `resource_name` is a whole name or a prefix.
+            permission: whether the rule allows or denies.
+            host: the client's host, or `*`.
+        """
+        wanted = wire.admin.AclFilter(
+            principal=principal,
+            operation=operation,
+            resource_type=resource_type,
+            resource_name=resource_name,
+            pattern=pattern,
+            permission=permission,
+            host=host,
+        )
         path = _with_query(paths.ACLS, wanted)
         return list((await self._connection.ask_any(wire.admin.AclsRequest, "DELETE", path, repeatable=False)).acls)
 
     async def alter_quota(self, limits: Mapping[str, float | None], *, user: str = "", client_id: str = "") -> None:
-        """Change some limits of a user, a client id or both (`*`: of those without their own); None removes one."""
+        """Change some limits of a user, of a client id, or of both together.
+
+        Args:
+            limits: new values by the limit's name; None removes a limit.
+            user: the user's name; `*` means users without a quota of their own.
+            client_id: the client id; `*` means client ids without a quota of their own.
+        """
         request = wire.admin.QuotaRequest(user=user, client_id=client_id, limits=limits)
         await self._connection.ask_any(wire.admin.QuotasResponse, "PATCH", paths.QUOTAS, message=request)
 
     async def quotas(self, *, local: bool = False) -> list[Quota]:
-        """Return every quota."""
+        """Return every quota.
+
+        Args:
+            local: ask one broker for what it knows, rather than the quorum.
+        """
         return list((await self._read(wire.admin.QuotasResponse, paths.QUOTAS, local)).quotas)
 
     async def _read(self, cls: type[T], path: str, local: bool) -> T:
@@ -90,5 +179,6 @@ class SecurityAdmin:
         return await self._connection.ask_any(cls, "GET", path)
 
 
-def _with_query(path: str, query: Mapping[str, str]) -> str:
+def _with_query(path: str, wanted: AclFilter) -> str:
+    query = {name: value for name, value in asdict(wanted).items() if value is not None}
     return f"{path}?{urlencode(query)}" if query else path

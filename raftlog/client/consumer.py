@@ -46,36 +46,56 @@ _log = logging.getLogger(__name__)
 
 
 class Consumer:
-    """Reads topics. Use as an async context manager.
+    """Reads topics. Use as an async context manager, and iterate: `async for record in consumer`.
 
-    With a `group_id` it is a member of a consumer group: the group's members share the partitions, and go on where the
-    group has committed. Heartbeats run in the background, whatever the application does. It gives partitions up, takes
-    them and commits only while the application asks for records, never between two calls.
+    With a `group_id` the consumer is a member of a consumer group. The members share the partitions, and go on where
+    the group has committed. The member heartbeats in the background. It takes partitions, gives them up and commits
+    only while the application asks for records, never between two calls.
 
-    Args:
+    Args: what is read
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
-        topics: what to read.
-        partitions: of each topic, only these; None means all, those that are added later too. Not in a group.
-        start: `earliest`, `latest`, or a time (a datetime, local if it has no zone; a timedelta ago;
-            or µs since 1970 UTC, as in `record.timestamp`). Not in a group.
-        on_out_of_range: what to do when the position is no longer (or not yet) in the log. Not in a group.
-        fetch_max_wait_ms: how long a broker parks a fetch that finds nothing.
-        isolation: `read_committed` waits until transactions are decided, and leaves out what was aborted;
-            `read_uncommitted` reads everything at once.
-        client_rack: where this consumer is: in-sync replicas in that rack are read rather than leaders elsewhere.
-        pattern: in a group, read every topic whose whole name matches this regular expression, now or later.
-        group_instance_id: makes this a static member: who comes back under this name within the session gets the same
-            partitions, and nobody else stops.
-        auto_offset_reset: where a group begins that has committed nothing, or whose position is out of the log; a
-            timedelta is so long ago, `none` raises.
-        enable_auto_commit: commit what was returned, when the next records are asked for, each
-            `auto_commit_interval_ms`, and at the end.
-        session_timeout_ms: silence after which the group goes on without this member; None: the cluster's setting.
-        max_poll_interval_ms: the longest that the application may take between two calls for records; after it, others
-            get its partitions, and the next call tells (`on_lost`).
-        assignor: `uniform`, `sticky` or `range`; the group goes by what most members say.
-        on_assigned, on_revoked, on_lost: called with partitions, maybe async: after they were taken, before they are
-            given up (at the end, too), and when others may read them already (None: `on_revoked`).
+        topics: the topics' names, one argument each.
+        partitions: of each topic, only these; None: all, and those that are added later. Not in a group.
+        pattern: read every topic whose whole name matches this regular expression, now or later. Groups only.
+        isolation: `read_committed` reads up to the last stable offset and leaves aborted records out;
+            `read_uncommitted` reads up to the high watermark.
+
+    Args: where reading begins
+        start: `earliest`, `latest`, or a time (a datetime, local if it has no zone; a timedelta ago; or µs since 1970
+            UTC, as in `record.timestamp`). Not in a group.
+        on_out_of_range: where to go on when the position is not in the log: `earliest`, `latest`, or `error`, which
+            raises OffsetOutOfRangeError. Not in a group.
+        auto_offset_reset: where a group begins that has committed nothing, or whose position is not in the log:
+            `earliest`, `latest`, a timedelta ago, or `none`, which raises. Groups only.
+
+    Args: membership of a group
+        group_id: the group's id; None: read without a group.
+        group_instance_id: makes this a static member: a process that comes back with the same id before the session
+            times out gets the same partitions, without a rebalance.
+        assignor: the assignor that this member votes for: `uniform`, `sticky` or `range`; None: no vote.
+        client_id: the application's name, which the group's description shows.
+        session_timeout_ms: the group removes this member after so long without a heartbeat; None: the cluster's
+            setting.
+        max_poll_interval_ms: the longest time between two calls for records. After it, other members get the
+            partitions, and the next call reports the loss (`on_lost`).
+
+    Args: commits of a group
+        enable_auto_commit: commit what was returned when the next records are asked for, and when the consumer closes.
+        auto_commit_interval_ms: the shortest time between two automatic commits.
+
+    Args: callbacks of a group (functions or coroutine functions that take a list of partitions)
+        on_assigned: called after partitions were taken.
+        on_revoked: called before partitions are given up, also when the consumer closes.
+        on_lost: called when other members may read the partitions already; None: `on_revoked` is called.
+
+    Args: how records are fetched
+        fetch_max_wait_ms: how long a broker may hold a fetch that finds too few bytes.
+        fetch_min_bytes: a broker answers a fetch once it has so many bytes.
+        fetch_max_bytes: the most bytes of one answer; a single larger batch is returned all the same.
+        partition_max_bytes: the most bytes of one partition in one answer; a single larger batch is returned, too.
+        request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included.
+        client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
+        dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
     """
 
     @known_options
@@ -229,14 +249,15 @@ class Consumer:
             await close_all(self._alone.close, self._reader.fetcher.close, self._connection.close)
 
     async def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
-        """Return the next records of one partition; none if none came within `max_wait_ms`.
+        """Return the next records of one partition; return an empty list if none came within `max_wait_ms`.
 
         Args:
-            max_records: at most so many; None: 500. Fewer at once cost more for each, more at once more memory.
+            max_records: the most records to return; None: 500. Fewer cost more each; more take more memory.
+            max_wait_ms: how long to wait for records.
 
         Raises:
-            OffsetOutOfRangeError: the position is not in the log, and nothing says where to go on.
-            CorruptBatchError: a checksum is wrong, and is again although the broker has checked what it sent.
+            OffsetOutOfRangeError: the position is not in the log, and no option says where to go on.
+            CorruptBatchError: a checksum is wrong, and was wrong again after the broker checked the batch.
             RaftlogError: the membership has failed for good.
         """
         require_at_least(0, max_wait_ms=max_wait_ms, **({} if max_records is None else {"max_records": max_records}))
@@ -255,9 +276,17 @@ class Consumer:
                 max_wait_ms = _left_ms(deadline)
 
     async def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
-        """Return everything that is ready as one table; an empty one if nothing came within `max_wait_ms`.
+        """Return everything that is ready as one table; return an empty table if nothing came within `max_wait_ms`.
 
         Columns: topic, partition, offset, timestamp, key, value, headers. Keys, values and headers are not copied.
+
+        Args:
+            max_wait_ms: how long to wait for records.
+
+        Raises:
+            OffsetOutOfRangeError: the position is not in the log, and no option says where to go on.
+            CorruptBatchError: a checksum is wrong, and was wrong again after the broker checked the batch.
+            RaftlogError: the membership has failed for good.
         """
         require_at_least(0, max_wait_ms=max_wait_ms)
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
@@ -275,91 +304,153 @@ class Consumer:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """Return the partitions that are read."""
+        """Return the partitions that this consumer reads."""
         return list(self._reader.positions)
 
     def position(self, topic: str, partition: int) -> Offset:
-        """Return the offset of the next record that will be returned."""
+        """Return the offset of the next record that will be returned.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+
+        Raises:
+            InvalidRequestError: this consumer does not read the partition.
+        """
         return self._reader.positions[self._require_assigned(topic, partition)]
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """Return how many offsets there are still to read; None as long as no broker has said where the end is."""
+        """Return how many offsets are still to be read; return None until a broker has reported the end.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+
+        Raises:
+            InvalidRequestError: this consumer does not read the partition.
+        """
         return self._reader.lag(self._require_assigned(topic, partition))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of some partitions (none named: of all), until `resume`. They stay assigned."""
+        """Return no records of some partitions until `resume`. The partitions stay assigned.
+
+        Args:
+            partitions: the (topic, partition) pairs; none: every assigned partition.
+
+        Raises:
+            InvalidRequestError: this consumer does not read one of them.
+        """
         self._reader.pause(self._chosen(partitions))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Go on with paused partitions (none named: all)."""
+        """Return records of paused partitions again.
+
+        Args:
+            partitions: the (topic, partition) pairs; none: every assigned partition.
+
+        Raises:
+            InvalidRequestError: this consumer does not read one of them.
+        """
         self._reader.resume(self._chosen(partitions))
 
     async def seek(self, topic: str, partition: int, offset: Offset) -> None:
-        """Go on at `offset`.
+        """Continue at an offset.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            offset: the offset of the next record to return.
 
         Raises:
-            InvalidRequestError: it is no offset, or the partition is not read here.
+            InvalidRequestError: it is no offset, or this consumer does not read the partition.
         """
         offset_argument(offset)
         await self._ensure_started()
         self._reader.begin({self._require_assigned(topic, partition): offset})
 
     async def seek_to(self, start: Start, *partitions: tuple[str, int]) -> None:
-        """Go on at the earliest or latest offset, or at a time, in some partitions (none named: in every one).
+        """Continue at the earliest or latest offset, or at a time.
 
-        Times are looked up by the millisecond: `seek_to(record.timestamp)` reads on at this record, or at one before
+        Times are looked up by the millisecond: `seek_to(record.timestamp)` continues at this record, or at one before
         it of the same millisecond.
 
         Args:
             start: `earliest`, `latest`, µs since 1970 UTC, a datetime (local if it has no zone), or a timedelta ago.
+            partitions: the (topic, partition) pairs; none: every assigned partition.
 
         Raises:
-            InvalidRequestError: INVALID_TIMESTAMP, a number that looks like another unit.
+            InvalidRequestError: INVALID_TIMESTAMP, a number that looks like another unit; or this consumer does not
+                read one of the partitions.
         """
         await self._ensure_started()
         self._reader.begin(await self._reader.offsets(self._chosen(partitions), start))
 
     async def beginning_offsets(self) -> dict[TopicPartition, Offset]:
-        """Return the log start offset of each partition that is read."""
+        """Return the log start offset of each partition that this consumer reads."""
         await self._ensure_started()
         return await self._reader.offsets(self._reader.positions, "earliest")
 
     async def end_offsets(self) -> dict[TopicPartition, Offset]:
-        """Return where each partition that is read ends: its high watermark, or its last stable offset."""
+        """Return the end of each partition that this consumer reads: its high watermark, or its last stable offset."""
         await self._ensure_started()
         return await self._reader.offsets(self._reader.positions, "latest")
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Return who in the group this member is: for `Transaction.send_offsets`."""
+        """Return this member's place in its group: the argument of `Transaction.send_offsets`.
+
+        Raises:
+            InvalidRequestError: this consumer is closed, or has no group.
+        """
         return self._require_group().metadata
 
     async def seek_to_committed(self) -> None:
-        """Go on from what the group has committed: what was returned since is returned again, to whoever has it then.
+        """Continue at what the group has committed: later records are returned again.
 
-        A member that the group has dropped joins it anew with the next call for records.
+        A member that the group has dropped joins again with the next call for records.
+
+        Raises:
+            InvalidRequestError: this consumer is closed, or has no group.
         """
         await self._ensure_started()
         await self._require_group().rewind(frozenset(self.assignment))
 
     async def commit(self, offsets: OffsetsToCommit | None = None) -> None:
-        """Commit what was returned so far, or these offsets (of the next record to read); return once it is safe.
+        """Commit the group's offsets; return once they are replicated.
+
+        Args:
+            offsets: for each (topic, partition), the offset of the next record to read; None: what was returned so far.
 
         Raises:
-            FencedError: the membership has ended, or a partition is another member's by now: whoever has it reads on
-                from the commit before. Nothing of that partition was committed.
-            UnknownOutcomeError: no answer came, or a refusal after an attempt without an answer; it may count.
-            RetriableError: the coordinator cannot be reached; the next commit will do.
+            FencedError: the membership has ended, or another member has one of the partitions. That member goes on from
+                the last commit. Nothing of that partition was committed.
+            UnknownOutcomeError: no answer came, or an error after an attempt without an answer; the commit may count.
+            RetriableError: the coordinator cannot be reached; commit again.
+            InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
         """
         group = self._require_group()
         await group.commit(self._to_commit(offsets))
 
     def commit_nowait(self, offsets: OffsetsToCommit | None = None) -> asyncio.Task[None]:
-        """Commit as `commit` does, in the background and after the commits before. Await the task, or drop it."""
+        """Commit in the background, after earlier commits; return a future, which may be awaited or dropped.
+
+        Args:
+            offsets: for each (topic, partition), the offset of the next record to read; None: what was returned so far.
+
+        Raises:
+            InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
+        """
         return self._require_group().commit_soon(self._to_commit(offsets))
 
     async def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets of some partitions (none named: of those that are read)."""
+        """Return the group's committed offsets; None stands for a partition without one.
+
+        Args:
+            partitions: the (topic, partition) pairs; none: every assigned partition.
+
+        Raises:
+            InvalidRequestError: this consumer is closed, or has no group.
+        """
         wanted = [partition_argument(partition) for partition in partitions] or self.assignment
         answer = await self._require_group().committed(wanted)
         return {

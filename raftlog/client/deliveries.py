@@ -15,13 +15,16 @@ from raftlog.model import Offset, TopicPartition
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. With acks=0 the offset is -1: nobody said."""
+    """Where a record is."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
     offset: Offset
+    """The record's offset; -1 with acks=0, since no broker reported it."""
     timestamp: int
-    """Microseconds since 1970 UTC."""
+    """The record's time, in microseconds since 1970 UTC."""
 
 
 class Placed(NamedTuple):

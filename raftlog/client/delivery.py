@@ -87,11 +87,11 @@ class Stretch(Many):
 
 
 class Delivery(Awaitable[RecordMetadata]):
-    """What becomes of one record: a future, to await, to give a callback, or to drop.
+    """The outcome of one record: a future, to await, to give a callback, or to drop.
 
-    It is what asyncio takes for a future (`asyncio.isfuture`), for `gather`, `wait` and the like, but costs little
-    while nobody waits: a batch's records have their outcome in common. A task that is cancelled while it awaits one
-    leaves it as it is.
+    asyncio takes it for a future (`asyncio.isfuture`), in `gather`, `wait` and the like. It costs little while no task
+    waits: the records of a batch share their outcome. A task that is cancelled while it awaits a delivery does not
+    cancel the delivery.
     """
 
     __slots__ = ("_at", "_stretch")
@@ -115,19 +115,19 @@ class Delivery(Awaitable[RecordMetadata]):
         return f"<Delivery {'cancelled' if self.cancelled() else repr(self.exception() or self.result())}>"
 
     def done(self) -> bool:
-        """Tell whether there is an outcome."""
+        """Return whether there is an outcome."""
         return self._stretch.outcome(self._at) is not None or self._stretch.is_cancelled(self._at)
 
     def cancelled(self) -> bool:
-        """Tell whether `cancel` was called in time."""
+        """Return whether `cancel` was called in time."""
         return self._stretch.is_cancelled(self._at)
 
     def result(self) -> RecordMetadata:
         """Return where the record is.
 
         Raises:
-            RaftlogError: what became of it instead.
-            asyncio.InvalidStateError: nobody knows yet.
+            RaftlogError: the record failed.
+            asyncio.InvalidStateError: there is no outcome yet.
             asyncio.CancelledError: `cancel` was called.
         """
         outcome, place = self._known()
@@ -136,19 +136,33 @@ class Delivery(Awaitable[RecordMetadata]):
         raise outcome
 
     def exception(self) -> RaftlogError | None:
-        """Return what became of the record if it was not acknowledged; raise as `result` does if nobody knows."""
+        """Return why the record failed; return None if it was acknowledged.
+
+        Raises:
+            asyncio.InvalidStateError: there is no outcome yet.
+            asyncio.CancelledError: `cancel` was called.
+        """
         outcome, _ = self._known()
         return None if isinstance(outcome, Placed) else outcome
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002  (as a future's)
-        """Ask for the outcome no longer; the record is sent all the same. False: there is one."""
+        """Stop waiting for the outcome; return False if there is one already. The record is sent all the same.
+
+        Args:
+            msg: ignored; futures of asyncio have it.
+        """
         if self.done():
             return False
         self._stretch.cancel(self._at)
         return True
 
     def add_done_callback(self, callback: Callable[[Delivery], object], *, context: Context | None = None) -> None:
-        """Have a function called, with this delivery, by the event loop once there is an outcome."""
+        """Have the event loop call a function once there is an outcome.
+
+        Args:
+            callback: the function; its argument is this delivery.
+            context: the context in which it runs; None: a copy of the caller's.
+        """
         if context is None:
             context = copy_context()
         if self.done():
@@ -157,14 +171,18 @@ class Delivery(Awaitable[RecordMetadata]):
             self._stretch.wait_for(self._at, (self, callback, context))
 
     def remove_done_callback(self, callback: Callable[[Delivery], object]) -> int:
-        """Take a callback back; return how often it was there."""
+        """Remove a callback; return how many times it was registered.
+
+        Args:
+            callback: the function.
+        """
         waiting = self._stretch.waiting(self._at)
         before = len(waiting)
         waiting[:] = [one for one in waiting if one[1] != callback]
         return before - len(waiting)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the event loop it belongs to."""
+        """Return the event loop of the producer."""
         return self._stretch.loop
 
     def _known(self) -> tuple[Placed | RaftlogError, int]:

@@ -18,7 +18,14 @@ RECENT = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
-    """Of the latest 1,000 durations, in milliseconds; zeros if there are none."""
+    """Of the latest 1,000 durations, in milliseconds; zeros if there are none.
+
+    Args:
+        p50: half of the durations were at most so long.
+        p95: 95 of 100 durations were at most so long.
+        p99: 99 of 100 durations were at most so long.
+        max: the longest duration.
+    """
 
     p50: float = 0.0
     p95: float = 0.0
@@ -27,6 +34,11 @@ class Percentiles:
 
     @classmethod
     def of(cls, durations_ms: Iterable[float]) -> Percentiles:
+        """Return the percentiles of some durations.
+
+        Args:
+            durations_ms: the durations, in milliseconds.
+        """
         ordered = sorted(durations_ms)
         if not ordered:
             return cls()
@@ -39,26 +51,31 @@ class ProducerMetrics:
     """What a producer has done since it was made. A record counts once in `records_*`, however often it was sent."""
 
     records_sent: int
-    """They went to a broker at least once."""
+    """Records that went to a broker at least once."""
     records_acknowledged: int
+    """Records that are in the log."""
     records_failed: int
-    """They are not in the log."""
+    """Records that are not in the log."""
     records_unknown: int
-    """They may be in the log: no attempt had a known outcome (`UnknownOutcomeError`)."""
+    """Records that may be in the log: no attempt had a known outcome (`UnknownOutcomeError`)."""
     batches_sent: int
+    """Batches that went to a broker at least once."""
     bytes_sent: int
-    """Of all attempts, as encoded and compressed."""
+    """Bytes of all attempts, as encoded and compressed."""
     retries: int
-    """Attempts beside each batch's first one."""
+    """Attempts after each batch's first one."""
     requests: int
+    """Requests that were sent to brokers."""
     requests_in_flight: int
+    """Requests that have no answer yet."""
     batch_fill: float
     """How full batches were when they went first, on average: 1.0 is `batch_bytes`."""
     queue_time_ms: Percentiles
     """From `send` until a batch went first: waiting for room, company, metadata and its turn."""
     request_latency_ms: Percentiles
+    """From a request until its answer."""
     buffered_bytes: int
-    """Of records that have no outcome yet; at most `buffer_bytes`."""
+    """Bytes of records that have no outcome yet; at most `buffer_bytes`."""
     epoch_bumps: int
     """How often a partition had to go on in a new producer epoch, since its sequence was lost."""
 
@@ -68,20 +85,23 @@ class ConsumerMetrics:
     """What a consumer has done since it was made."""
 
     records_read: int
-    """They were decoded for the application; a row of a table counts, too."""
+    """Records that were decoded for the application; a row of a table counts, too."""
     bytes_fetched: int
-    """Of batches, as they are stored."""
+    """Bytes of batches, as they are stored."""
     fetches: int
+    """Fetches that were sent to brokers."""
     fetches_failed: int
-    """A leader that has moved counts, too: the next one is asked then."""
+    """Fetches that failed. A leader that has moved counts, too: the next fetch goes to the new one."""
     fetch_latency_ms: Percentiles
-    """A broker parks a fetch that finds nothing for up to `fetch_max_wait_ms`."""
+    """From a fetch until its answer. A broker holds a fetch that finds nothing for up to `fetch_max_wait_ms`."""
     buffered_bytes: int
-    """Fetched ahead of the reader."""
+    """Bytes that were fetched ahead of the reader."""
     lag: Mapping[TopicPartition, int | None]
-    """Of each partition that is read, see `Consumer.lag`."""
+    """The lag of each partition that is read, see `Consumer.lag`."""
     commits: int
+    """Commits that were tried; those that failed count, too."""
     commits_failed: int
+    """Commits that failed."""
     rebalances: int
     """How often partitions were taken, given up or lost."""
     outages: int

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAndMetadata:
-    """An offset to commit: of the next record to read, with a text of the application's own."""
+    """A committed offset, or an offset to commit, with a text of the application's own."""
 
     offset: Offset
+    """The offset of the next record to read."""
     metadata: str = ""
+    """The application's text."""
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
-    """In which the record before it was written; -1: not known. Who goes on from here is told if it was cut away."""
+    """The leader epoch of the record before the offset; -1: unknown. A member that goes on from here learns by it
+    whether that record was truncated."""
 
 
 OffsetsToCommit: TypeAlias = Mapping[tuple[str, int], Offset | OffsetAndMetadata]

@@ -43,23 +43,35 @@ _log = logging.getLogger(__name__)
 class Producer:
     """Writes records. Use as an async context manager: leaving it sends what is queued.
 
-    Args:
+    Args: the cluster
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
-        acks: `all` (every in-sync replica has it on disk), `1` (the leader has), `0` (do not wait).
-        linger_ms: how long a record may wait for others to go with it.
-        batch_bytes: how large a batch may grow.
-        buffer_bytes: how much may be queued; beyond, `send` waits and `send_nowait` refuses.
-        max_block_ms: how long `send` may wait for room, and any record for its topic's metadata.
-        delivery_timeout_ms: how long a record may take from `send` on, every wait and attempt included.
+        request_timeout_ms: how long one request may take.
+        dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
+
+    Args: safety
+        acks: which replicas must have a record before it is acknowledged: `all` (every in-sync replica, on disk), `1`
+            (the leader), `0` (none: the producer does not wait).
+        delivery_timeout_ms: how long a record may take after `send`, every wait and attempt included.
+        max_in_flight: how many batches of one partition may be under way at once, 1 to 5. Order holds in any case.
+
+    Args: batches
+        linger_ms: how long a record may wait for other records of its batch.
+        batch_bytes: the largest size of a batch.
+        compression: `lz4` or `zstd`; None: batches are not compressed.
         partitioner: chooses partitions for records that name none; see `Partitioner`. None: by murmur2 of the key, as
-            Kafka does, and without a key the same one until a batch is full.
-        max_in_flight: how many batches of one partition may be on their way at once, 1 to 5; order holds anyway.
-        transactional_id: whose transactions these are: a name that stays the same when the process starts anew, and
-            that no other producer has at the same time. With it, records are sent in a `transaction`.
+            Kafka does, and without a key the same partition until a batch is full.
+
+    Args: bounds
+        buffer_bytes: how many bytes may be queued. Beyond, `send` waits and `send_nowait` raises.
+        max_block_ms: how long `send` may wait for room, and any record for its topic's metadata.
+        close_timeout_ms: how long the producer still sends queued records when Ctrl-C, a time-out or another
+            cancellation leaves the `async with` block; the log says how many records were not acknowledged by then.
+            Aborting an open transaction may take as long.
+
+    Args: transactions
+        transactional_id: names this producer across restarts; no other producer may have it at the same time. With it,
+            records are sent in a `transaction`.
         transaction_timeout_ms: how long a transaction may take before the cluster aborts it.
-        close_timeout_ms: how long leaving the `async with` block may still send what is queued when it is left by
-            Ctrl-C, a time-out or another cancellation; the log says how many records were not acknowledged by then. So
-            long, too, a transaction that is left that way may take to be aborted.
     """
 
     @known_options
@@ -169,18 +181,23 @@ class Producer:
         partition: int | None = None,
         timestamp: Time | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait until it is acknowledged; waits before while the buffer is full.
+        """Send one record and wait until it is acknowledged; wait before while the buffer is full.
 
-        Being cancelled does not take the record back: it is queued already.
+        A cancellation does not take the record back: it is queued already.
 
         Args:
-            timestamp: microseconds since 1970 UTC, or a datetime (local time if it has no zone); now when None.
+            topic: the topic's name.
+            value: the record's value; None is a tombstone in a compacted topic.
+            key: the record's key, which chooses the partition and which compaction goes by.
+            headers: names and values, as a mapping or as pairs.
+            partition: the partition's number; None: the producer chooses.
+            timestamp: microseconds since 1970 UTC, or a datetime (local time if it has no zone); None: now.
 
         Raises:
             InvalidRequestError: the record cannot be stored; it is not in the log.
             OverloadedError: BUFFER_EXHAUSTED, there was no room within max_block_ms.
-            UnknownOutcomeError: it may or may not be in the log.
-            RaftlogError: it is not in the log.
+            UnknownOutcomeError: the record may or may not be in the log.
+            RaftlogError: the record is not in the log.
         """
         self._require_open()
         return await (await self._intake.add(topic, partition, *new_record(value, key, headers, timestamp)))
@@ -196,6 +213,14 @@ class Producer:
         timestamp: Time | None = None,
     ) -> Delivery:
         """Queue one record; return a future of its metadata, to await, to give a callback, or to drop.
+
+        Args:
+            topic: the topic's name.
+            value: the record's value; None is a tombstone in a compacted topic.
+            key: the record's key, which chooses the partition and which compaction goes by.
+            headers: names and values, as a mapping or as pairs.
+            partition: the partition's number; None: the producer chooses.
+            timestamp: microseconds since 1970 UTC, or a datetime (local time if it has no zone); None: now.
 
         Raises:
             OverloadedError: BUFFER_EXHAUSTED; nothing was queued.
@@ -214,12 +239,17 @@ class Producer:
     ) -> Sequence[RecordMetadata]:
         """Send several values; return their metadata in order once all are acknowledged.
 
-        The cheapest way to send: what goes to one partition in a row is queued at once, and its outcome told at once.
+        This is the cheapest way to send: a run of values for one partition is queued and acknowledged as one.
+
+        Args:
+            topic: the topic's name.
+            values: the records' values.
+            key: the key that all the records have.
 
         Raises:
-            TypeError: one is not bytes or None; nothing was queued.
-            RaftlogError: of the first that has failed, once each has an outcome. Others may be in the log: where it
-                matters which, use `send_nowait`.
+            TypeError: a value is not bytes or None; nothing was queued.
+            RaftlogError: the first failure, raised once each record has an outcome. Other records may be in the log:
+                use `send_nowait` where it matters which.
         """
         self._require_open()
         checked, key = checked_values(values), bytes_or_none("key", key)
@@ -245,25 +275,25 @@ class Producer:
     def transaction(self) -> Transaction:
         """Return a transaction: `async with producer.transaction(): ...`.
 
-        What is sent within the block counts as a whole once the block has ended, for readers with
-        `isolation="read_committed"`. If it raises, nothing counts.
+        What is sent within the block is committed as a whole when the block ends, for readers with
+        `isolation="read_committed"`. If the block raises, the transaction is aborted.
 
         Raises:
             ConfigError: the producer has no transactional_id.
-            RuntimeError: it is closed.
+            RuntimeError: the producer is closed.
         """
         return self._manager().transaction()
 
     async def init_transactions(self) -> None:
-        """Take the transactional id over now, rather than with the first transaction.
+        """Take over the transactional id now, rather than with the first transaction. Later calls have no effect.
 
-        Fences the producer that had it before. What that had under way is decided, and what it committed can be read,
-        once this returns: call it before reading what the next transaction depends on. Has no effect later.
+        This fences the producer that had the id before. Its open transaction is decided, and what it committed can be
+        read, once this returns: call it before reading what the next transaction depends on.
 
         Raises:
             ConfigError: the producer has no transactional_id.
-            RuntimeError: it is closed, or another call of this is under way.
-            FencedError: another producer has taken this transactional id over.
+            RuntimeError: the producer is closed, or another call of this is under way.
+            FencedError: another producer has taken over this transactional id.
             RaftlogError: the coordinator refused, or could not be reached in time.
         """
         await self._manager().init()
@@ -278,8 +308,11 @@ class Producer:
     async def flush(self, *, timeout_ms: int | None = None) -> None:
         """Wait until every queued record has an outcome: at most `delivery_timeout_ms`.
 
+        Args:
+            timeout_ms: how long to wait; None: until each record has an outcome.
+
         Raises:
-            TimeoutError: not all had one within `timeout_ms`. They stay queued, and are sent.
+            TimeoutError: some record had none within `timeout_ms`. The records stay queued, and are sent.
         """
         self._loop.require()
         if timeout_ms is not None:
@@ -289,12 +322,13 @@ class Producer:
             await self._sender.flush()
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
-        """Send what is queued (unless not wanted), and close every connection.
+        """Send what is queued, and close every connection.
 
-        Records that have no outcome then fail: those that no broker was sent as not in the log, the others as unknown.
-        The log says how many they are, and how many were refused meanwhile.
+        Records that have no outcome then fail: a record that no broker was sent is not in the log; the others' outcome
+        is unknown. The log says how many records these are, and how many were refused meanwhile.
 
         Args:
+            flush: send what is queued first.
             timeout_ms: how long sending may take; None: until each record has an outcome (`delivery_timeout_ms`).
         """
         if timeout_ms is not None:

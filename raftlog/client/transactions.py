@@ -345,14 +345,15 @@ class TransactionManager:
 
 
 class Transaction:
-    """One transaction: commits when the block ends, aborts when it raises.
+    """One transaction: commits when the block ends, aborts when the block raises.
 
-    Raises at its end:
-        TransactionAbortedError: nothing of it counts; run the block again.
+    Raises:
+        TransactionAbortedError: the block's end found the transaction aborted; run the block again.
         FencedError: another producer has this transactional id; close this one.
-        UnknownOutcomeError: nobody said in time whether it counts, or another producer took over before anybody did.
-        TransactionInDoubtError: it was cancelled while it committed, and may count or not. It takes the place of
-            `CancelledError`, which says that nothing counts.
+        UnknownOutcomeError: no answer came in time, or before another producer took over; the transaction may be
+            committed or not.
+        TransactionInDoubtError: the block was cancelled while it committed; the transaction may be committed or not.
+            This error takes the place of `CancelledError`, which means that the transaction is aborted.
     """
 
     def __init__(self, manager: TransactionManager) -> None:
@@ -363,16 +364,16 @@ class Transaction:
         offsets: OffsetsToCommit,
         group: GroupMetadata | str,
     ) -> None:
-        """Have a group's offsets count if the transaction does: what was read and what was made of it go together.
+        """Commit a group's offsets with the transaction: what was read and what was made of it count together.
 
         Args:
             offsets: for each (topic, partition), the offset of the next record to read.
-            group: `Consumer.group_metadata` of the member that has read them: one that has lost its partitions is
-                refused. A group's name alone will do where partitions are assigned by hand.
+            group: `Consumer.group_metadata` of the member that has read the records; a member that has lost its
+                partitions is refused. A group's name alone is enough where partitions are assigned by hand.
 
         Raises:
             TransactionAbortedError, FencedError: the transaction cannot be committed any more.
-            RaftlogError: refused; the transaction can only be aborted.
+            RaftlogError: the offsets were refused; the transaction can only be aborted.
         """
         named = GroupMetadata(group) if isinstance(group, str) else group
         if not isinstance(named, GroupMetadata):

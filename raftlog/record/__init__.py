@@ -106,11 +106,12 @@ __all__ = [
     "verify_payload_crc",
 ]
 
+if not TYPE_CHECKING:  # Type checkers know the names, and find those that do not exist.
 
-def __getattr__(name: str) -> Any:
-    """Load a name with its module, once."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'raftlog.record' has no attribute {name!r}")
-    found = getattr(import_module(f"raftlog.record.{_MODULE_OF[name]}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:
+        """Load a name with its module, once."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'raftlog.record' has no attribute {name!r}")
+        found = getattr(import_module(f"raftlog.record.{_MODULE_OF[name]}"), name)
+        globals()[name] = found
+        return found

@@ -96,15 +96,22 @@ class RecordColumns:
 
 
 class Record(NamedTuple):
-    """A record as read. `timestamp` is in microseconds since 1970 UTC.
+    """A record as read.
 
-    A tuple, because reading makes millions of them, and a frozen dataclass takes five times as long to make.
+    It is a tuple: reading makes millions of records, and a frozen dataclass takes five times as long to make.
     """
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
     offset: Offset
+    """The record's offset in its partition."""
     timestamp: int
+    """The record's time, in microseconds since 1970 UTC."""
     key: bytes | None
+    """The record's key; None: it has none."""
     value: bytes | None
+    """The record's value; None: a tombstone in a compacted topic."""
     headers: Headers = ()
+    """The record's headers, as pairs of name and value."""

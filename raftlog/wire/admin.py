@@ -62,11 +62,17 @@ class Reassignment:
     """A reassignment under way."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
     replicas: tuple[BrokerId, ...]
+    """The brokers that have a replica now, those being added among them."""
     adding: tuple[BrokerId, ...]
+    """The brokers that get a replica."""
     removing: tuple[BrokerId, ...]
+    """The brokers that lose theirs once the reassignment ends."""
     isr: tuple[BrokerId, ...]
+    """The brokers whose replicas are in sync."""
     records_left: int | None = None
     """How many records the slowest added replica is behind the leader; None when the leader did not say."""
 
@@ -99,9 +105,13 @@ class ElectedLeader:
     """What an election came to: the new leader, or why there is none."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
     leader: BrokerId = -1
+    """The broker that leads afterwards; -1: none."""
     error: str = ""
+    """Why no leader was elected; empty: one was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +147,17 @@ class StoredReplica:
     """A replica's log on one disk; `size_bytes` counts its segments."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
     leader: bool
+    """Whether this replica leads."""
     size_bytes: int
+    """The size of the replica's segments."""
     log_start_offset: Offset
+    """The first offset of the replica's log."""
     log_end_offset: Offset
+    """The offset after the last one of the replica's log."""
     damage: str = ""
     """What was found damaged and is not repaired yet."""
     lost_batches: tuple[Offset, ...] = ()
@@ -153,8 +169,11 @@ class UnusableReplica:
     """A replica whose log cannot be used, and why."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
     error: str
+    """Why the replica cannot be used."""
     lost_batches: tuple[Offset, ...] = ()
     """See `StoredReplica`."""
 
@@ -164,9 +183,13 @@ class LogDir:
     """A folder of a broker; bytes of its whole disk, and those that are free, -1 when the disk does not say."""
 
     path: str
+    """The folder's path on the broker."""
     total_bytes: int
+    """The size of the whole disk; -1: unknown."""
     usable_bytes: int
+    """The free bytes of the disk; -1: unknown."""
     replicas: tuple[StoredReplica, ...]
+    """The replicas in this folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +197,11 @@ class LogDirsResponse:
     """Answer of `GET paths.LOG_DIRS`: one broker's folders, its replicas in each, and those that it cannot use."""
 
     broker_id: BrokerId
+    """The broker's id."""
     log_dirs: tuple[LogDir, ...]
+    """The broker's data folders."""
     offline: tuple[UnusableReplica, ...] = ()
+    """The replicas that the broker cannot use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +222,7 @@ class ScrubResponse:
     """
 
     broker_id: BrokerId
+    """The broker's id."""
     replicas_left: int
     bytes_left: int
     checked_bytes: int
@@ -251,7 +278,9 @@ class UserInfo:
     """A user, without secrets."""
 
     user: str
+    """The user's name."""
     mechanism: str
+    """The mechanism that verifies the password, such as SCRAM-SHA-256."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,8 +335,11 @@ class VoterStatus:
     """One voter, as the leader of the quorum sees it."""
 
     node_id: int
+    """The controller's id."""
     address: str
+    """The `host:port` at which other voters reach it."""
     role: Literal["leader", "follower", "unreachable", "catching up"]
+    """What the leader knows of its state."""
     log_end_offset: Offset
     """The last offset that it is known to hold, plus one."""
     lag: int
@@ -321,11 +353,17 @@ class QuorumResponse:
     """Answer of `GET paths.QUORUM`."""
 
     leader_id: int
+    """The id of the voter that leads, the active controller."""
     term: int
+    """The Raft term."""
     controller_epoch: int
+    """The active controller's epoch."""
     log_end_offset: Offset
+    """The end of the leader's log."""
     committed_offset: Offset
+    """Every entry below this offset is committed."""
     voters: tuple[VoterStatus, ...]
+    """The voters, the leader among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,16 @@ class CoordinatorInfo:
     """Answer of `GET paths.COORDINATOR` (Kafka's FindCoordinator), from any broker."""
 
     kind: CoordinatorKind
+    """Whether a group or a transactional id is coordinated."""
     key: str
+    """The group id or the transactional id."""
     broker_id: BrokerId
+    """The broker that coordinates it."""
     url: str
+    """The broker's URL for clients."""
     topic: str
+    """The internal topic that keeps the coordinator's state."""
     partition: int
     """Of the internal topic: its leader is the coordinator."""
     leader_epoch: LeaderEpoch
+    """The leader epoch of that partition."""

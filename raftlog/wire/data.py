@@ -153,12 +153,19 @@ class OffsetResponse:
     """
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number."""
     offset: Offset
+    """The offset that was asked for."""
     leader_epoch: LeaderEpoch = -1
+    """The partition's leader epoch; -1: unknown."""
     log_start_offset: Offset = -1
+    """The first offset of the log."""
     high_watermark: Offset = -1
+    """The offset after the last one that consumers read."""
     last_stable_offset: Offset = -1
+    """The offset after the last one that `read_committed` consumers read."""
 
 
 HIGH_WATERMARK = "high_watermark"

@@ -25,7 +25,9 @@ class TopicPartitions:
     """Some partitions of one topic."""
 
     topic: str
+    """The topic's name."""
     partitions: tuple[int, ...]
+    """The partitions' numbers, in order."""
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:
@@ -162,9 +164,13 @@ class GroupListing:
     """One group in a listing."""
 
     group_id: str
+    """The group's id."""
     phase: GroupPhase
+    """The group's state, such as Stable or Empty."""
     members: int
+    """How many members the group has."""
     coordinator: int
+    """The broker that coordinates the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,14 +185,23 @@ class MemberDescription:
     """One member as its coordinator sees it."""
 
     member_id: str
+    """The member's id, drawn anew by each consumer."""
     instance_id: str | None
+    """The member's `group_instance_id`; None: it is no static member."""
     client_id: str
+    """The application's name, as the consumer was given it."""
     client_host: str
+    """The host that the member's heartbeats come from."""
     member_epoch: int
+    """The epoch of the assignment that the member has reached."""
     topics: tuple[str, ...]
+    """The topics that the member subscribes to."""
     pattern: str
+    """The pattern of topics that the member subscribes to; empty: none."""
     assignment: tuple[TopicPartitions, ...]
+    """The partitions that the member reads."""
     target: tuple[TopicPartitions, ...]
+    """The partitions that the member shall read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +209,18 @@ class GroupDescription:
     """Answer of `GET paths.GROUP`."""
 
     group_id: str
+    """The group's id."""
     phase: GroupPhase
+    """The group's state, such as Stable or Empty."""
     epoch: int
+    """The group epoch, which grows with each change of members or subscriptions."""
     assignment_epoch: int
+    """The group epoch that the present assignment was made for."""
     assignor: Assignor
+    """The assignor in use."""
     coordinator: int
+    """The broker that coordinates the group."""
     topics: Mapping[str, int]
     """What its members subscribe to and exists, with the number of partitions."""
     members: tuple[MemberDescription, ...]
+    """The group's members."""

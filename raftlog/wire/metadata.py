@@ -15,12 +15,19 @@ class BrokerInfo:
     """One broker. URLs are `http://host:port` of its listeners."""
 
     broker_id: BrokerId
+    """The broker's id."""
     url: str
+    """The URL of the listener for clients."""
     internal_url: str = ""
+    """The URL of the listener for other nodes."""
     rack: str = ""
+    """The broker's rack; empty: none is configured."""
     version: str = ""
+    """The version of raftlog that the broker runs."""
     broker_epoch: BrokerEpoch = -1
+    """The epoch of the broker's registration."""
     fenced: bool = False
+    """Whether the broker has no live session, and so leads nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +35,17 @@ class PartitionInfo:
     """One partition; `leader` is -1 while it has none."""
 
     partition: int
+    """The partition's number."""
     leader: BrokerId
+    """The broker that leads; -1: none."""
     leader_epoch: LeaderEpoch
+    """The leader epoch, which grows with each change of leader."""
     partition_epoch: PartitionEpoch = 0
+    """The partition epoch, which grows with each change of the partition's state."""
     replicas: tuple[BrokerId, ...]
+    """The brokers that have a replica, the preferred leader first."""
     isr: tuple[BrokerId, ...]
+    """The brokers whose replicas are in sync."""
     elr: tuple[BrokerId, ...] = ()
     """Out of sync, but holding every acknowledged record: they may lead when nobody in sync is alive."""
 
@@ -42,9 +55,13 @@ class TopicInfo:
     """One topic; `configs` holds its own settings, not the defaults."""
 
     topic: str
+    """The topic's name."""
     topic_id: TopicId
+    """The topic's id; a topic that is created anew gets another one."""
     partitions: tuple[PartitionInfo, ...]
+    """The partitions, by number."""
     configs: Mapping[str, ConfigValue] = field(default_factory=dict)
+    """The topic's own settings, without the defaults."""
     internal: bool = False
     """Coordinators keep their state here: it can be read, not written."""
 
@@ -70,10 +87,13 @@ class ControllerInfo:
     controller_id: int = -1
     """-1 while none is known."""
     controller_epoch: int = -1
+    """The active controller's epoch; -1: unknown."""
     url: str = ""
+    """The active controller's URL; empty: unknown."""
     metadata_offset: int = -1
     """How far this node has applied the metadata log."""
     voters: tuple[int, ...] = ()
+    """The ids of the quorum's voters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +101,13 @@ class ClusterInfo:
     """Answer of `GET paths.CLUSTER`."""
 
     cluster_id: str
+    """The cluster's id."""
     controller: ControllerInfo
+    """The active controller."""
     brokers: tuple[BrokerInfo, ...]
+    """The registered brokers, by id."""
     metadata_offset: int = -1
+    """How far the node that answered has applied the metadata log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

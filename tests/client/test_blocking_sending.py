@@ -130,6 +130,14 @@ def test_nothing_is_without_outcome_when_no_broker_answers(free_ports: Any):
     assert all(each.exception(timeout=0) is not None for each in sent)
 
 
+def test_closing_without_a_flush_waits_for_no_broker(free_ports: Any):
+    producer = blocking.Producer(f"http://127.0.0.1:{free_ports(1)[0]}")
+    sent = [producer.send_nowait("topic", b"x") for _ in range(10)]
+    producer.close(flush=False)
+    assert not wait(sent, timeout=0).not_done
+    assert all(each.exception(timeout=0) is not None for each in sent)
+
+
 def test_ctrl_c_ends_a_close_that_waits(free_ports: Any):
     producer = blocking.Producer(f"http://127.0.0.1:{free_ports(1)[0]}")
     sent = [producer.send_nowait("topic", b"x") for _ in range(10)]

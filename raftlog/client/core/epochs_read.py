@@ -25,12 +25,24 @@ class EpochsRead:
     _ends: dict[TopicPartition, Offset] = field(default_factory=dict)
 
     def begin(self, partition: TopicPartition, offset: Offset, epoch: LeaderEpoch) -> None:
-        """Learn where reading begins, and in which epoch the record before was written (-1: not known)."""
+        """Record where reading begins.
+
+        Args:
+            partition: the partition.
+            offset: the first offset to read.
+            epoch: the leader epoch of the record before it; -1: unknown.
+        """
         self._starts[partition] = [(offset - 1, epoch)]
         self._ends[partition] = offset
 
     def read(self, partition: TopicPartition, end: Offset, epoch: LeaderEpoch) -> None:
-        """Learn that the records up to `end` (exclusive), after those before, are of an epoch."""
+        """Record the epoch of the records that were read after the earlier ones.
+
+        Args:
+            partition: the partition.
+            end: the offset after the last record.
+            epoch: the records' leader epoch.
+        """
         starts = self._starts.setdefault(partition, [])
         if not starts or starts[-1][1] != epoch:
             starts.append((self._ends.get(partition, end - 1), epoch))
@@ -38,12 +50,21 @@ class EpochsRead:
         self._ends[partition] = end
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop what is known of a partition."""
+        """Forget a partition.
+
+        Args:
+            partition: the partition.
+        """
         self._starts.pop(partition, None)
         self._ends.pop(partition, None)
 
     def before(self, partition: TopicPartition, offset: Offset) -> LeaderEpoch:
-        """Return the epoch of the record before an offset; -1: not known."""
+        """Return the leader epoch of the record before an offset; -1: unknown.
+
+        Args:
+            partition: the partition.
+            offset: the offset.
+        """
         starts = self._starts.get(partition, [])
         at = bisect_right(starts, offset - 1, key=itemgetter(0))
         if not at or offset > self._ends[partition]:

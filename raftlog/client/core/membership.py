@@ -51,13 +51,16 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Who in a group has read what a transaction is made of."""
+    """The member of a group whose offsets a transaction commits."""
 
     group_id: str
+    """The group's id."""
     member_id: str = ""
+    """The member's id; empty: partitions are assigned by hand."""
     member_epoch: int = NO_MEMBER_EPOCH
+    """The member's epoch, by which the coordinator refuses a member that it has dropped."""
     epochs_read: EpochsRead = field(default_factory=EpochsRead, repr=False, compare=False)
-    """In which leader epochs this member has read the records before the offsets that it may send."""
+    """The leader epochs in which this member has read the records before the offsets that it may send."""
 
 
 @dataclass(slots=True)
