@@ -185,6 +185,10 @@ class Delivery(Awaitable[RecordMetadata]):
         """Return the event loop of the producer."""
         return self._stretch.loop
 
+    def _make_cancelled_error(self) -> asyncio.CancelledError:
+        """Return what `gather` raises when this is cancelled: it asks any future, by this name."""
+        return asyncio.CancelledError()
+
     def _known(self) -> tuple[Placed | RaftlogError, int]:
         if self.cancelled():
             raise asyncio.CancelledError
