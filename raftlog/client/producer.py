@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -124,7 +125,6 @@ class Producer:
         self._loop = OwnLoop("producer")
         self._max_block_ms = min(max_block_ms, delivery_timeout_ms)
         self._close_timeout_ms = close_timeout_ms
-        self._closed = False
         self._sender = Sender(
             self._connection,
             self._accumulator,
@@ -149,6 +149,8 @@ class Producer:
             require_open=self._require_open,
             on_failed=self._on_failed,
         )
+        self._process = os.getpid()
+        self._closed = False
         self._transactions: TransactionManager | None = None
         if transactional_id:
             from raftlog.client.transactions import TransactionManager  # noqa: PLC0415  (few producers need them)
@@ -163,6 +165,11 @@ class Producer:
                 flush=self.flush,
                 discard=self._discard,
             )
+
+    def __del__(self) -> None:
+        is_open = not getattr(self, "_closed", True) and os.getpid() == self._process  # A child has but a copy.
+        if is_open and (size := self._intake.size):
+            _log.warning("a producer was never closed, and had %d bytes of records to send: use 'async with'", size)
 
     async def __aenter__(self) -> Self:
         return self
