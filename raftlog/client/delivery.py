@@ -167,6 +167,10 @@ class Delivery(Awaitable[RecordMetadata]):
         """Return the event loop it belongs to."""
         return self._stretch.loop
 
+    def _make_cancelled_error(self) -> asyncio.CancelledError:
+        """Return what `gather` raises when this is cancelled: it asks any future, by this name."""
+        return asyncio.CancelledError()
+
     def _known(self) -> tuple[Placed | RaftlogError, int]:
         if self.cancelled():
             raise asyncio.CancelledError

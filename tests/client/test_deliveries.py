@@ -172,6 +172,21 @@ async def _value_of(delivery: Delivery) -> RecordMetadata:
     return await delivery
 
 
+@pytest.mark.parametrize("who", ["all", "one"])
+async def test_gathering_deliveries_ends_when_it_is_cancelled(who: str):
+    """As Ctrl-C and time limits do. What asyncio asks of a future for that has a private name."""
+    stretch = Stretch(asyncio.get_running_loop())
+    stretch.count = 3
+    deliveries = [Delivery(stretch, at) for at in range(3)]
+    gathering = asyncio.gather(*deliveries)
+    (gathering if who == "all" else deliveries[1]).cancel()
+    ended, _ = await asyncio.wait({gathering}, timeout=5)
+    assert ended == {gathering}, "it hangs"
+    with pytest.raises(asyncio.CancelledError):
+        gathering.result()
+    assert [delivery.cancelled() for delivery in deliveries] == [who == "all", True, who == "all"]
+
+
 async def test_a_stretch_that_is_divided_has_the_outcomes_of_its_parts():
     error = RetriableError("down")
     stretch, deliveries = stretch_of(5)
