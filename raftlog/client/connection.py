@@ -176,11 +176,28 @@ class Connection:
     async def _newest_metadata(self, path: str) -> ClientMetadata:
         """Ask until a broker's metadata is not older than what was seen: one that is cut off knows old leaders."""
         for _ in range(2 * (len(self._brokers) + len(self._bootstrap))):
-            metadata = await self.ask_any(ClientMetadata, "GET", path)
+            metadata = await self._metadata(path)
             if metadata.metadata_offset >= self._metadata_offset:
                 self._metadata_offset = metadata.metadata_offset
                 return metadata
         raise RetriableError("every broker that answers has older metadata than was seen before")
+
+    async def _metadata(self, path: str) -> ClientMetadata:
+        """Ask any broker; each knows the path.
+
+        Raises:
+            ConfigError: somebody else is where a broker should be. No `NotFoundError`: it says nothing of the topic.
+        """
+        try:
+            return await self.ask_any(ClientMetadata, "GET", path)
+        except (NotFoundError, transport.PeerAnswerError) as error:
+            if self._brokers:
+                raise
+            where = ", ".join(f"http://{address}" for address in self._bootstrap)
+            raise ConfigError(
+                f"bootstrap: no broker's public listener is at {where}: is it a controller, or another server? Name "
+                f"brokers, such as http://127.0.0.1:{DEFAULT_PORT}. It answered: {' '.join(error.message.split()):.200}"
+            ) from None
 
     async def ask_any(
         self,

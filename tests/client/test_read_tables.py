@@ -8,9 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import polars as pl
 import pytest
@@ -227,6 +229,34 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 def test_nobody_answers(free_ports):
     with pytest.raises(RetriableError, match="no broker has answered within 300 ms"):
         raftlog.read_arrow("topic", bootstrap=f"http://127.0.0.1:{free_ports(1)[0]}", timeout_ms=300)
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>no</html>", b'{"error":{"code":"NOT_FOUND","message":"GET /v1/metadata: Not Found"}}']
+)
+def test_another_server_answers(body: bytes):
+    """A controller, too, says in raftlog's own form that it does not know the path: that is no missing topic."""
+
+    class Stranger(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Be quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            with pytest.raises(ConfigError, match=rf"bootstrap: no broker's public listener is at {url}: .* answered"):
+                raftlog.read_arrow("topic", bootstrap=url, timeout_ms=2_000)
+        finally:
+            server.shutdown()
 
 
 def test_ctrl_c_ends_a_call_that_waits():
