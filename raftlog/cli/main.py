@@ -61,7 +61,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; with `--json` its errors are JSON, too, and a disk that is full is one line."""
+        """Run the command; with `--json` its errors are JSON, too, and a file that cannot be written is one line."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -71,9 +71,11 @@ class LazyGroup(click.Group):
                 raise as_json_error(error) from None
             raise
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise click.ClickException(f"cannot write: {error.strerror}; free some space and try again") from None
+            if error.filename is None:
                 raise
-            raise click.ClickException(f"cannot write: {error.strerror}; free some space and try again") from None
+            raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = args[: args.index("--")] if "--" in args else args

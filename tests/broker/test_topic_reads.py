@@ -283,6 +283,7 @@ async def test_transactions_that_were_aborted_are_left_out(http: Http, topic_nam
                 raise RuntimeError("on purpose")
     committed = await lines_of(http, topic_name, "isolation=read_committed")
     assert [line["value"] for line in committed] == ["kept"]
+    assert await lines_of(http, topic_name, "") == committed
     assert len(await lines_of(http, topic_name, "isolation=read_uncommitted")) == 2
 
 

@@ -139,6 +139,9 @@ def test_mistakes(topic: str, tmp_path: Path):
     assert export(topic, "--to", there, "--overwrite").exit_code == 0
     assert "does not exist" in export("nowhere", "--to", tmp_path / "a.csv").stderr
     assert "received 'vlaue'" in export(topic, "--to", tmp_path / "a.csv", "--columns", "vlaue").stderr
+    unwritable = export(topic, "--to", "/proc/nobody.csv")
+    assert (unwritable.exit_code, unwritable.stdout) == (1, "")
+    assert unwritable.stderr.splitlines()[-1].startswith("Error: cannot use /proc/"), unwritable.stderr
     folder = tmp_path / "folder"
     assert export(topic, "--to", folder).exit_code == 0
     assert "name another folder" in export(topic, "--to", folder, "--format", "csv").stderr

@@ -24,6 +24,7 @@ from raftlog.broker.topic_reads.ranges import (
 from raftlog.broker.topic_reads.source import TopicSource
 from raftlog.broker.topic_reads.stream import Part, Spans, TopicStream
 from raftlog.errors import InvalidRequestError, NotFoundError, OffsetOutOfRangeError
+from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
 from raftlog.serving.limits import WRITE_S
@@ -95,7 +96,7 @@ class TopicRecordsRoutes:
                 return TopicStream(source, answer.encoder, asked, topic=name, spans=spans, heartbeat=heartbeat)
 
             headers = answer.headers
-            if form in DIVISIBLE and topic.configs.get("cleanup_policy", "delete") == "delete":
+            if form in DIVISIBLE and self._is_never_compacted(topic):
                 part = await self._part(request, read, answer, topic.topic_id)
                 if part is not None:
                     return self._streamed(request, (), part.pieces, {**headers, **part.headers}, status=part.status)
@@ -109,6 +110,9 @@ class TopicRecordsRoutes:
             self.limits.leave(address)
             raise
         return self._streamed(request, first, pieces, headers, endless=asked.follow)
+
+    def _is_never_compacted(self, topic: TopicImage) -> bool:
+        return self._context.config.topic.with_overrides(topic.configs).cleanup_policy == "delete"
 
     def _streamed(
         self,

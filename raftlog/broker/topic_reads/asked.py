@@ -56,7 +56,7 @@ def parse(query: Mapping[str, str], *, last_event_id: str | None = None) -> Aske
         columns=_columns(query.get("columns")),
         max_records=_max_records(query.get("max_records")),
         key=query["key"].encode() if "key" in query else None,
-        isolation=_isolation(query.get("isolation", "read_uncommitted")),
+        isolation=_isolation(query.get("isolation", "read_committed")),
         follow=follow,
     )
 
