@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
+import click
 import pytest
 
-from raftlog.cli.times import parse_time
+from raftlog.cli.times import a_time, parse_time
 from raftlog.client.record_input import new_record
 from raftlog.client.starts import at_text
 from raftlog.client.times import NEAREST_US, as_argument, microseconds
@@ -79,3 +80,13 @@ def test_what_is_no_start_is_refused():
             at_text(wrong)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="years 1 to 9999"):
         at_text(timedelta.max)
+
+
+@pytest.mark.parametrize("text", ["1763942400", "20251124", "0", "1763942400000000"])
+def test_numbers_that_are_hardly_milliseconds_are_refused_on_the_command_line(text: str):
+    with pytest.raises(click.BadParameter, match=f"received '?{text}'?.*milliseconds .date"):
+        a_time(text)
+
+
+def test_milliseconds_are_taken_on_the_command_line():
+    assert a_time("1763942400000") == datetime(2025, 11, 24, tzinfo=UTC)
