@@ -19,7 +19,14 @@ from raftlog.errors import RaftlogError
 from simulation.raft import SafetyViolationError, simulate
 
 MOST_SEEDS = 500
-"""More than three times what the rarest needs. The search ends with the first seed that finds it."""
+"""The search ends with the first seed that finds it; the rarest needs 392."""
+FIRST = {
+    "count_answers_instead_of_voters": 94,
+    "go_on_after_disk_errors": 392,
+    "s1_commit_by_snapshot_message": 86,
+    "send_then_sync": 311,
+}
+"""Seeds that find what is rare, tried first: a search takes 40 s. A simulation that is widened searches again."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,4 +51,5 @@ def breaks_a_promise(seed: int, folder: Path) -> bool:
 def test_random_schedules_find(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     MUTANTS[name](monkeypatch)
 
-    assert any(breaks_a_promise(seed, tmp_path / "world") for seed in range(MOST_SEEDS))
+    seeds = [*([FIRST[name]] if name in FIRST else ()), *range(MOST_SEEDS)]
+    assert any(breaks_a_promise(seed, tmp_path / "world") for seed in seeds)
