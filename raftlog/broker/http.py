@@ -17,6 +17,7 @@ from raftlog.serving.admission import Handler, read_received
 from raftlog.serving.workers import INLINE_BYTES, aside
 from raftlog.wire import media
 from raftlog.wire.codec import Buffer, decode_json, encode_json
+from raftlog.wire.data import MAX_REQUEST_PARTITIONS
 from raftlog.wire.origins import Origins
 
 _log = logging.getLogger(__name__)
@@ -235,25 +236,43 @@ def cross_origin_reads(allowed: Collection[str], allowed_paths: Collection[str])
     return check
 
 
+WIDE_FETCH = 128
+"""Partitions of a fetch, above which it counts against `MAX_FETCHED_PARTITIONS`."""
+MAX_FETCHED_PARTITIONS = 16 * MAX_REQUEST_PARTITIONS
+"""Named by all wide fetches that a broker answers at one time: some 80 MB, and what Python's collector walks in 40 ms."""
+
+
 class ParkedFetches:
-    """Bounds how many fetches wait at once, below all requests: consumers at rest must not shut producers out."""
+    """Bounds how many fetches wait at once, below all requests: consumers at rest must not shut producers out.
+
+    It also bounds how many partitions the wide ones name in all, which is what their memory goes by.
+    """
 
     def __init__(self, *, max_requests: int) -> None:
         self._limit = max_requests - max_requests // 4
         self.count = 0
+        self.partitions = 0
+        """That fetches of more than `WIDE_FETCH` partitions name, whether they wait or are answered at once."""
 
     @contextmanager
-    def waiting(self, wait_ms: int) -> Iterator[None]:
-        """Count a fetch that may wait, for as long as it does.
+    def waiting(self, wait_ms: int, partitions: int = 1) -> Iterator[None]:
+        """Count a fetch of some partitions that may wait, for as long as it does.
 
         Raises:
-            OverloadedError: too many wait already.
+            OverloadedError: too many fetches wait already, or too many partitions are being read by wide ones.
         """
-        waits = int(wait_ms > 0)
+        waits, wide = int(wait_ms > 0), partitions if partitions > WIDE_FETCH else 0
         if waits and self.count >= self._limit:
             raise OverloadedError(f"{self.count} fetches are waiting for records here; send it again, or with no wait")
+        if wide and self.partitions + wide > MAX_FETCHED_PARTITIONS:
+            raise OverloadedError(
+                f"fetches that name {self.partitions:,} partitions in all are being answered here, and this one names "
+                f"{wide:,}; at most {MAX_FETCHED_PARTITIONS:,} are: send it again later, or name at most {WIDE_FETCH}"
+            )
         self.count += waits
+        self.partitions += wide
         try:
             yield
         finally:
             self.count -= waits
+            self.partitions -= wide

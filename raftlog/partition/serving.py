@@ -12,7 +12,7 @@ from raftlog.model import NO_LEADER_EPOCH, BrokerId, Isolation, Offset
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.checked import FileRange
-from raftlog.partition.waiters import listening, wait_until
+from raftlog.partition.waiters import Pulse, wait_until
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
 
@@ -38,16 +38,20 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
         find: from topic, partition and topic id to this broker's replica, whatever its role.
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
-    pulses, waits = [], True
-    for start in range(0, len(request.partitions), _TURN_PARTITIONS):
-        try:
+    event, pulses, waits = asyncio.Event(), list[Pulse](), True
+    try:
+        for start in range(0, len(request.partitions), _TURN_PARTITIONS):
             async with _turn(request):
-                some = request.partitions[start : start + _TURN_PARTITIONS]
-                pulses += [find(asked.topic, asked.partition, asked.topic_id).visible_pulse for asked in some]
-        except RaftlogError:
-            waits = False  # `_read` says so, in the partition's own result, and that is answered at once.
-            break
-    with listening(pulses) as event:
+                for asked in request.partitions[start : start + _TURN_PARTITIONS]:
+                    try:
+                        pulse = find(asked.topic, asked.partition, asked.topic_id).visible_pulse
+                    except RaftlogError:
+                        waits = False  # `_read` says so, in the partition's own result, and that is answered at once.
+                        break
+                    pulse.add(event)
+                    pulses.append(pulse)
+            if not waits:
+                break
         while True:
             event.clear()
             results = await _read_all(find, request, prefer)
@@ -55,6 +59,21 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
             said = any(_says_something(result) for result, _ in results)
             if enough or said or not waits or not await wait_until(event, deadline):
                 return results
+    finally:
+        await _stop_listening(request, event, pulses)
+
+
+async def _stop_listening(request: FetchRequest, event: asyncio.Event, pulses: list[Pulse]) -> None:
+    """Remove `event` from `pulses`, in turns as well: many fetches end at the same moment."""
+    try:
+        for start in range(0, len(pulses), _TURN_PARTITIONS):
+            async with _turn(request):
+                for pulse in pulses[start : start + _TURN_PARTITIONS]:
+                    pulse.remove(event)
+    except asyncio.CancelledError:
+        for pulse in pulses:
+            pulse.remove(event)
+        raise
 
 
 async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:

@@ -93,3 +93,14 @@ async def test_a_few_settings_of_internal_topics_may_be_changed(http: Http):
     altered = await http("PATCH", "/v1/topics/__consumer_offsets", json={"configs": {"segment_bytes": 16 << 20}})
     assert altered.status == 200, altered.body
     assert (await http("GET", "/v1/topics/__consumer_offsets")).json["configs"]["segment_bytes"] == 16 << 20
+
+
+@pytest.mark.parametrize(("name", "value"), [("segment_bytes", 4_096), ("segment_ms", 1), ("segment_bytes", "65536")])
+async def test_internal_topics_are_not_cut_into_tiny_files(http: Http, name: str, value: int | str):
+    await http("GET", "/v1/coordinators/group/g")
+    before = (await http("GET", "/v1/topics/__consumer_offsets")).json
+    refused = await http("PATCH", "/v1/topics/__consumer_offsets", json={"configs": {name: value}})
+    assert (refused.status, refused.code) == (400, "INVALID_CONFIG")
+    assert f"{name}: expected at least" in refused.message
+    assert refused.message.endswith(f"received {value}")
+    assert (await http("GET", "/v1/topics/__consumer_offsets")).json == before

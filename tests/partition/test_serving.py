@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from raftlog.partition import replica_serving
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_serving import ReplicaFetchServer
 from raftlog.partition.serving import serve_fetch
+from raftlog.partition.waiters import Listener, Pulse
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest
 from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
@@ -438,4 +440,46 @@ async def test_long_fetches_that_wake_together_take_turns(shelf: Shelf):
     )
     watching.cancel()
     assert [len(answer) for answer in answers] == [1_000] * 20
+    assert longest <= 512, longest
+
+
+async def test_long_fetches_that_begin_and_end_together_take_turns(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+    """Each listens to a thousand partitions, and stops at the same moment: when time is up, or when it is cancelled."""
+    await shelf.fill()
+    steps, since, longest = Counter[str](), 0, 0
+
+    def counted(name: str) -> Callable[[Pulse, Listener], None]:
+        method = getattr(Pulse, name)
+
+        def count(pulse: Pulse, listener: Listener) -> None:
+            steps[name] += 1
+            method(pulse, listener)
+
+        return count
+
+    for name in ("add", "remove"):
+        monkeypatch.setattr(Pulse, name, counted(name))
+
+    async def other() -> None:
+        nonlocal since, longest
+        while True:
+            longest, since = max(longest, steps.total() - since), steps.total()
+            await asyncio.sleep(0)
+
+    watching = asyncio.ensure_future(other())
+    asked = tuple(FetchPartition(topic="t", partition=number, offset=2) for number in range(1_000))
+    for number, max_wait_ms in enumerate((50, 3_600_000), 1):
+        request = FetchRequest(partitions=asked, max_wait_ms=max_wait_ms, min_bytes=1)
+        fetches = [
+            asyncio.ensure_future(serve_fetch(lambda topic, _, topic_id: shelf.find(topic, 0, topic_id), request))
+            for _ in range(20)
+        ]
+        while steps["add"] < number * 20_000:
+            await asyncio.sleep(0)
+        if max_wait_ms > 50:
+            for fetch in fetches:
+                fetch.cancel()
+        await asyncio.gather(*fetches, return_exceptions=True)
+        assert steps["remove"] == steps["add"] == number * 20_000
+    watching.cancel()
     assert longest <= 512, longest

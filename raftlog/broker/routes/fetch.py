@@ -111,7 +111,7 @@ class FetchRoutes:
         asked = self._decode(request.body) if small else await aside(self._decode, request.body)
         wait_ms = min(asked.max_wait_ms, deadline_ms(request, asked.max_wait_ms))
         prefer = self._context.replicas.preferred
-        with self._parked.waiting(wait_ms):
+        with self._parked.waiting(wait_ms, len(asked.partitions)):
             pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))

@@ -28,10 +28,17 @@ from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, Partit
 MAX_PARTITIONS = 10_000
 """Of one topic."""
 MAX_NAME_LENGTH = 249
-INTERNAL_TOPIC_SETTINGS = frozenset(
-    {"min_insync_replicas", "segment_bytes", "segment_ms", "file_delete_delay_ms", "min_cleanable_dirty_ratio"}
-)
-"""Settings of internal topics that an operator may change: none of them loses an acknowledged record."""
+INTERNAL_TOPIC_SETTINGS = {
+    "min_insync_replicas": 1,
+    "segment_bytes": 1 << 20,
+    "segment_ms": 60_000,
+    "file_delete_delay_ms": 0,
+    "min_cleanable_dirty_ratio": 0,
+}
+"""Settings of internal topics that an operator may change, and the least value of each.
+
+None of them loses an acknowledged record, or makes a file of every few records.
+"""
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -122,6 +129,7 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
         raise NotFoundError(f"there is no topic {request.topic!r}")
     _require_allowed(request)
     configs = _changed_configs(topic, request)
+    _require_sensible(request, configs)
     _require_min_isr(
         configs, max(len(set(state.replicas) - set(state.removing)) for state in topic.partitions.values())
     )
@@ -142,7 +150,7 @@ def _require_allowed(request: AlterTopicRequest) -> None:
     """
     if request.topic not in INTERNAL_TOPICS:
         return
-    refused = sorted({*request.configs} - INTERNAL_TOPIC_SETTINGS)
+    refused = sorted(request.configs.keys() - INTERNAL_TOPIC_SETTINGS.keys())
     if request.partitions is not None:
         refused.append("partitions")
     if refused:
@@ -151,6 +159,23 @@ def _require_allowed(request: AlterTopicRequest) -> None:
             f"only {', '.join(sorted(INTERNAL_TOPIC_SETTINGS))} can",
             code=ErrorCode.INVALID_TOPIC_EXCEPTION,
         )
+
+
+def _require_sensible(request: AlterTopicRequest, configs: Mapping[str, ConfigValue | None]) -> None:
+    """Raise if a setting of an internal topic is below the least value that such a topic may have.
+
+    Raises:
+        InvalidRequestError: INVALID_CONFIG.
+    """
+    if request.topic not in INTERNAL_TOPICS:
+        return
+    for name in request.configs:
+        value, least = configs.get(name), INTERNAL_TOPIC_SETTINGS[name]
+        if isinstance(value, int | float) and value < least:
+            raise InvalidRequestError(
+                f"{name}: expected at least {least} for the internal topic {request.topic}, received {value}",
+                code=ErrorCode.INVALID_CONFIG,
+            )
 
 
 def _changed_configs(topic: TopicImage, request: AlterTopicRequest) -> dict[str, ConfigValue | None]:
