@@ -239,7 +239,7 @@ def cross_origin_reads(allowed: Collection[str], allowed_paths: Collection[str])
 WIDE_FETCH = 128
 """Partitions of a fetch, above which it counts against `MAX_FETCHED_PARTITIONS`."""
 MAX_FETCHED_PARTITIONS = 16 * MAX_REQUEST_PARTITIONS
-"""Named by all wide fetches that a broker answers at one time: some 80 MB, and what Python's collector walks in 40 ms."""
+"""Named by all wide fetches answered at one time: some 80 MB, which Python's collector walks through in 40 ms."""
 
 
 class ParkedFetches:
