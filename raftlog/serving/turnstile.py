@@ -11,8 +11,8 @@ from collections import deque
 
 PER_TURN = 4
 """Requests that begin in one turn of the loop: each computes for up to a millisecond before it first waits."""
-SHARE = 0.5
-"""Half of the loop's time is for others, if there are any."""
+SHARE = 0.25
+"""Of the loop's time, for one address while others are served: several brokers may share a machine's cores."""
 UNPACED = float("inf")
 """The share of peers that are trusted: they only take turns."""
 BURST_S = 0.1
