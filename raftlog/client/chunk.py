@@ -56,6 +56,8 @@ class Chunk:
         self._rows: pa.RecordBatch | None = None
         """What is left of the one that was."""
         self._epoch_of_rows: LeaderEpoch = NO_LEADER_EPOCH
+        self._row_bytes = 0.0
+        """What a row of that batch takes, on average. Arrow takes 15 us to tell it: too long for each piece."""
 
     @property
     def is_read(self) -> bool:
@@ -71,7 +73,7 @@ class Chunk:
             CorruptBatchError: the first batch's checksum is wrong.
         """
         records: list[Record] = []
-        size = 0
+        size = 0.0
         while len(records) < count and size < MOST_UNPACKED_BYTES:
             try:
                 rows = self._open()
@@ -82,7 +84,7 @@ class Chunk:
             if rows is None or (records and self._epoch_of_rows != self.leader_epoch):
                 break
             piece = rows.slice(0, count - len(records))
-            size += piece.nbytes
+            size += piece.num_rows * self._row_bytes
             records += record.to_records(piece, *self.partition)
             self._rows = rows.slice(piece.num_rows) if piece.num_rows < rows.num_rows else None
             self.position, self.leader_epoch = records[-1].offset + 1, self._epoch_of_rows
@@ -127,6 +129,7 @@ class Chunk:
             rows = record.to_arrow_with_offsets(header, batch, from_offset=self.position)
             self._next = next(self._batches, None)
             self._rows, self._epoch_of_rows = rows if rows.num_rows else None, header.leader_epoch
+            self._row_bytes = rows.nbytes / max(1, rows.num_rows)
         return self._rows
 
     def _finish(self) -> None:

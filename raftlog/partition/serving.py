@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from weakref import WeakKeyDictionary
 
 from raftlog.errors import RaftlogError
@@ -25,6 +25,7 @@ Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 _TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
 _TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
 """By event loop: what its long fetches take turns by."""
+_NO_TURN = nullcontext()
 
 
 def _nobody(_: Replica, __: str, ___: Offset) -> None:
@@ -91,15 +92,16 @@ async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) ->
     return results
 
 
-@asynccontextmanager
-async def _turn(request: FetchRequest) -> AsyncIterator[None]:
+def _turn(request: FetchRequest) -> AbstractAsyncContextManager[None]:
     """Keep the event loop for a moment; of long fetches one after another, and others are served in between.
 
     One record may wake hundreds of them. If each took a moment in the same turn of the loop, that would be a long one.
     """
-    if len(request.partitions) <= _TURN_PARTITIONS:
-        yield
-        return
+    return _NO_TURN if len(request.partitions) <= _TURN_PARTITIONS else _long_turn()
+
+
+@asynccontextmanager
+async def _long_turn() -> AsyncIterator[None]:
     async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         yield
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The rules of what not every world has: JSON, groups and compacted topics."""
+"""The rules of what not every world has: JSON, several batches on their way, groups and compacted topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mutating import mutant
 
 from raftlog.broker.routes import produce
 from raftlog.coordinator.group import reconciliation
-from raftlog.partition.core import compaction
+from raftlog.partition.core import compaction, producers
 
 
 @mutant
@@ -23,6 +23,12 @@ def json_is_forwarded_again_whatever_became_of_it(patch: Any) -> None:
         "if appended or not error.retriable or left_ms <= FORWARD_RETRY_MS:",
         "if left_ms <= FORWARD_RETRY_MS:",
     )
+
+
+@mutant
+def a_leader_takes_batches_in_any_order(patch: Any) -> None:
+    """Only a producer with several requests on their way shows it: the first is lost, and sent again after the second."""
+    patch(producers.ProducerStates, "_require_next", staticmethod(lambda header, *, expected: None))
 
 
 @mutant
