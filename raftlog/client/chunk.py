@@ -57,7 +57,7 @@ class Chunk:
         """What is left of the one that was."""
         self._epoch_of_rows: LeaderEpoch = NO_LEADER_EPOCH
         self._row_bytes = 0.0
-        """What a row of that batch takes, on average. Arrow takes 15 us to tell it: too long for each piece."""
+        """What a record of that batch takes, on average."""
 
     @property
     def is_read(self) -> bool:
@@ -129,7 +129,7 @@ class Chunk:
             rows = record.to_arrow_with_offsets(header, batch, from_offset=self.position)
             self._next = next(self._batches, None)
             self._rows, self._epoch_of_rows = rows if rows.num_rows else None, header.leader_epoch
-            self._row_bytes = rows.nbytes / max(1, rows.num_rows)
+            self._row_bytes = unpacked_bytes(header, batch) / max(1, header.record_count)
         return self._rows
 
     def _finish(self) -> None:
