@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 from chaos.run import Run
@@ -48,7 +49,10 @@ async def _rot_apart(run: Run) -> int:
 
 
 def rot_apart(folders: dict[str, Path], dice: random.Random) -> int:
-    """Flip a bit in some batches of several brokers, never in the last copy of one; return in how many places."""
+    """Flip a bit in some batches of several brokers, never in the last copy of one; return in how many places.
+
+    Brokers may run meanwhile: a segment that retention deletes is passed over.
+    """
     copies = defaultdict[bytes, list[Place]](list)
     for name, folder in folders.items():
         for path in sorted(folder.glob("partitions/*/*.log")):
@@ -62,8 +66,9 @@ def rot_apart(folders: dict[str, Path], dice: random.Random) -> int:
         spared = dice.choice(places)
         for place in places:
             if place is not spared and dice.random() < 0.7:
-                _flip(place, dice)
-                damaged += 1
+                with suppress(FileNotFoundError):
+                    _flip(place, dice)
+                    damaged += 1
     return damaged
 
 
@@ -73,8 +78,8 @@ def _batches(name: str, path: Path) -> list[tuple[bytes, Place]]:
         for header, batch in iter_batches(path.read_bytes()):
             found.append((path.parent.name.encode() + bytes(batch), (name, path, position, header.batch_length)))
             position += header.batch_length
-    except CorruptBatchError:
-        pass  # Damaged before, or being written.
+    except (CorruptBatchError, FileNotFoundError):
+        pass  # Damaged before, being written, or deleted.
     return found
 
 
