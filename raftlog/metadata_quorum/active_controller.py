@@ -46,6 +46,8 @@ from raftlog.wire.metadata import CreateTopicRequest
 from raftlog.wire.producer_ids import KEY_BYTES
 
 _log = logging.getLogger(__name__)
+SETTLED_MS = 10_000
+"""A controller that takes over after so long looks for brokers at once. In a cluster that starts they come after it."""
 SUSPICIOUS_SILENCE_MS = 800
 """A broker that missed a heartbeat is looked at before its session expires."""
 
@@ -79,6 +81,9 @@ class Controller:
         self._clock = clock
         self._sessions = Sessions(timeout_ms=config.broker_session_timeout_ms)
         self._is_gone = is_gone
+        self._started_ms = clock.monotonic_ms()
+        self._unseen: set[BrokerId] = set()
+        """Brokers that are looked for at the next check: they may have died with the controller before this one."""
         self._tasks = Tasks(f"controller {node_id}")
         self._writer = DecisionWriter(
             node_id=node_id,
@@ -205,7 +210,9 @@ class Controller:
 
     def _restart_sessions(self) -> None:
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
-        self._sessions.restart(unfenced, self._clock.monotonic_ms())
+        now = self._clock.monotonic_ms()
+        self._sessions.restart(unfenced, now)
+        self._unseen = set(unfenced) if now - self._started_ms >= SETTLED_MS else set()
 
     async def _watch_sessions(self) -> None:
         while True:
@@ -220,10 +227,11 @@ class Controller:
         if not self.is_active:
             return
         now, silent = self._clock.monotonic_ms(), []
+        unseen, self._unseen = self._unseen, set()
         for broker in [broker for broker in self.image.brokers.values() if not broker.fenced]:
             if not self._sessions.alive(broker.broker_id, now):
                 await self._fence(broker.broker_id, broker.broker_epoch, "its session has expired")
-            elif self._sessions.silent_for(broker.broker_id, now) > SUSPICIOUS_SILENCE_MS:
+            elif broker.broker_id in unseen or self._sessions.silent_for(broker.broker_id, now) > SUSPICIOUS_SILENCE_MS:
                 silent.append(broker.broker_id)
         for error in await asyncio.gather(*map(self.suspect, silent), return_exceptions=True):
             if isinstance(error, BaseException):  # Once all have ended: none goes on unowned.
