@@ -18,7 +18,9 @@ class Tally:
     """How often each record of each life was seen, and whether offsets followed one another."""
 
     def __init__(self) -> None:
-        self.read = self.foreign = self.gaps = 0
+        self.read = self.foreign = 0
+        self.jumps: list[tuple[int, int]] = []
+        """By partition, offsets that were read next and are not those that were expected."""
         self.positions: dict[int, int] = {}
         """By partition, the offset of the next record that is expected."""
         self.sample: list[Sighting] = []
@@ -76,7 +78,8 @@ class Tally:
         for partition in np.unique(partitions):
             mine = offsets[partitions == partition]
             expected = self.positions.get(int(partition), int(mine[0]))
-            self.gaps += int((np.diff(mine) != 1).sum()) + int(mine[0] != expected)
+            places = np.flatnonzero(np.diff(mine, prepend=expected - 1) != 1)
+            self.jumps += [(int(partition), int(mine[place])) for place in places]
             self.positions[int(partition)] = int(mine[-1]) + 1
 
 
@@ -85,7 +88,8 @@ def judge(
 ) -> BulkResult:
     """Compare what was sent with what the tailing reader and the final reader saw.
 
-    The tailing reader must have seen every acknowledged record once; the final one sees only what retention has left.
+    The tailing reader must have seen every acknowledged record once; the final one sees only what retention has left,
+    and may jump to where the log starts now: retention goes on while it reads.
     """
     sampled, unknown, acknowledged, sizes = list[Sent](), 0, dict[int, Counts](), dict[int, int]()
     for one in sent:
@@ -113,7 +117,7 @@ def judge(
         lost=lost,
         repeated=repeated,
         foreign=foreign,
-        gaps=tail.gaps + final.gaps,
+        gaps=len(tail.jumps) + sum(offset > log_starts.get(partition, 0) for partition, offset in final.jumps),
         problems=problems,
         sent=sampled,
         tail=tail.sample,

@@ -84,6 +84,17 @@ def test_a_reader_that_jumps_leaves_a_gap():
     assert "1 gaps" in verdict(result)
 
 
+@pytest.mark.parametrize(("starts_at", "gaps"), [(19, 1), (20, 0), (25, 0)])
+def test_the_final_reader_may_jump_to_where_retention_lets_the_log_start(starts_at: int, gaps: int):
+    values = make_values(1, 0, COUNT)
+    tail, final = Tally(), Tally()
+    tail.take(table(values), 3)
+    final.take(table(values[:10]), 4)
+    final.take(table(values[20:], offset=20), 5)
+    assert judge([sent()], tail, final, log_starts={0: starts_at}, problems=[]).gaps == gaps
+    assert judge([sent()], final, tail, log_starts={0: starts_at}, problems=[]).gaps == 1
+
+
 def test_values_that_nobody_sent_are_foreign():
     values = make_values(1, 0, COUNT)
     result = judged([sent()], table([*values, *make_values(1, COUNT, 1), *make_values(2, 1, 1), b"x"]))
