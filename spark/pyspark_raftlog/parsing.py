@@ -17,6 +17,10 @@ _COMPRESSIONS: dict[str, Literal["lz4", "zstd"] | None] = {
     "zstd": "zstd",
 }
 
+_INTEGER = re.compile(r"-?\d+")
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+_MOST = 2**63 - 1
+"""As large a number as Spark, and the log, can hold."""
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?")
@@ -73,7 +77,9 @@ def parse_url(url: str) -> Address:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http":
         raise ValueError(f"expected http://host:port, not {parts.scheme}://")
-    if parts.path.strip("/") or parts.query:
+    if "@" in parts.netloc:
+        raise ValueError("expected http://host:port without a user")
+    if parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("expected http://host:port with nothing after it")
     return Address.parse(parts.netloc)
 
@@ -110,15 +116,25 @@ def parse_assign(text: str) -> Assign:
 
 def parse_time(text: str) -> AtTime:
     """Read milliseconds since 1970."""
-    if not text.strip().isdecimal():
-        raise ValueError("expected milliseconds since 1970")
-    return AtTime(int(text))
+    shape = "expected milliseconds since 1970"
+    if not _INTEGER.fullmatch(text.strip()):
+        raise ValueError(shape)
+    return _at_time(int(text), shape)
 
 
 def parse_times(text: str) -> Mapping[TopicPartition, Position]:
     """Read `{"topic": {"0": ms}}`."""
     shape = 'expected JSON like {"topic": {"0": 1700000000000}} with milliseconds since 1970'
-    return {key: AtTime(_natural(value, shape)) for key, value in _by_partition(text, shape).items()}
+    return {key: _at_time(value, shape) for key, value in _by_partition(text, shape).items()}
+
+
+def _at_time(value: object, shape: str) -> AtTime:
+    """Take any time that a record can have; -1 and -2 are not meant as times, but as Kafka's latest and earliest."""
+    if not isinstance(value, int) or isinstance(value, bool) or value in (-1, -2):
+        raise ValueError(shape)
+    if not _FIRST_MS <= value <= _LAST_MS:
+        raise ValueError(f"{shape}, {_FIRST_MS} to {_LAST_MS} (the years 1 to 9999)")
+    return AtTime(value)
 
 
 def parse_offsets(text: str) -> PositionSpec | None:
@@ -199,8 +215,8 @@ def parse_bool(text: str) -> bool:
 
 def parse_count(text: str) -> int:
     """Read a whole number of at least 1."""
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError("expected a whole number of at least 1")
+    if not text.strip().isdecimal() or not 1 <= int(text) <= _MOST:
+        raise ValueError("expected a whole number of at least 1, and less than 2**63")
     return int(text)
 
 

@@ -22,7 +22,7 @@ from pyspark_raftlog.parsing import Assign, AtTime, Position, Subscribe, Subscri
 from pyspark_raftlog.pushdown import ANYTHING, Pruning, Wanted, prune
 from pyspark_raftlog.schema import check_projection, needed_columns
 from raftlog.errors import ConfigError, NotFoundError, RetriableError
-from raftlog.model import Offset, TopicPartition
+from raftlog.model import INTERNAL_TOPICS, Offset, TopicPartition
 from raftlog.wire.metadata import TopicInfo
 
 _log = logging.getLogger(__name__)
@@ -185,7 +185,11 @@ async def describe_topics(cluster: Cluster, options: SourceOptions) -> dict[str,
             return await cluster.topics({partition.topic for partition in partitions})
         case SubscribePattern(pattern):
             every = await cluster.all_topics()
-            matching = {name: topic for name, topic in every.items() if re.fullmatch(pattern, name)}
+            matching = {
+                name: topic
+                for name, topic in every.items()
+                if name not in INTERNAL_TOPICS and re.fullmatch(pattern, name)
+            }
             if not matching:
                 _log.warning("no topic matches subscribePattern %r", pattern)
             return matching

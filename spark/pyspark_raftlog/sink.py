@@ -30,8 +30,8 @@ from raftlog.wire.transactions import SET_SEPARATOR
 
 BATCH_BYTES = 512 << 10
 """How large a record batch may grow, before it is compressed; a single larger record goes alone."""
-_MAX_ID_BYTES = 220
-"""A broker takes 249, of which the names of tasks' attempts need some."""
+MAX_ID_BYTES = 220
+"""Of a name to commit under: a broker takes 249, of which the names of tasks' attempts need some."""
 Guarantee: TypeAlias = Literal["exactly-once", "at-least-once"]
 SINK_COLUMNS = {
     "key": ("binary", "string"),
@@ -73,9 +73,9 @@ class SinkOptions(ConnectionOptions):
         if self.transactional_id is None:
             return None
         name = f"{self.transactional_id}/{self.topic or '*'}"
-        if len(name.encode()) > _MAX_ID_BYTES:
+        if len(name.encode()) > MAX_ID_BYTES:
             raise ConfigError(
-                f"option 'transactionalId': expected at most {_MAX_ID_BYTES} bytes together with the topic's name, "
+                f"option 'transactionalId': expected at most {MAX_ID_BYTES} bytes together with the topic's name, "
                 f"received {self.transactional_id!r:.80}"
             )
         return name
@@ -149,7 +149,8 @@ def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, str]:
             continue
         if kind not in SINK_COLUMNS[name]:
             raise ConfigError(f"column {item.name!r} is {kind}; the sink takes {' or '.join(SINK_COLUMNS[name])}")
-        columns[name] = item.name
+        if (other := columns.setdefault(name, item.name)) != item.name or schema.names.count(other) > 1:
+            raise ConfigError(f"columns {other!r} and {item.name!r} are both the {name!r} of the record: drop one")
     if "value" not in columns:
         raise ConfigError(f"the sink needs a column 'value', received {', '.join(schema.names)}")
     if options.topic is None and "topic" not in columns and len(options.table) != 1:
@@ -238,8 +239,16 @@ class Router:
             return rows.column(self.columns[name]).cast(kind)
 
         stamps = pa.repeat(pa.scalar(now_us, pa.int64()), rows.num_rows).view(SCHEMA.field("timestamp").type)
+        if "headers" in self.columns:
+            _require_header_keys(rows.column(self.columns["headers"]))
         columns = [stamps, column("key", pa.binary()), column("value", pa.binary()), column("headers", HEADERS_TYPE)]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _require_header_keys(headers: pa.ListArray) -> None:
+    listed = headers.flatten()
+    if listed.null_count or listed.field("key").null_count:
+        raise ConfigError("column 'headers' holds null for a header, or for its key: a header has a key, filter it out")
 
 
 def _binary(column: pa.Array) -> pa.Array:

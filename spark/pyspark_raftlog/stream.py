@@ -57,7 +57,7 @@ from pyspark_raftlog.reader import (
 )
 from pyspark_raftlog.schema import check_projection
 from raftlog.errors import RaftlogError
-from raftlog.model import TopicPartition
+from raftlog.model import INTERNAL_TOPICS, TopicPartition
 
 IDLE_WAIT_MS = 500
 SETTLE_MS = 10_000
@@ -234,6 +234,8 @@ def _problems(
     for key, offset in sorted(positions.items()):
         if key.topic in recreated:
             problems[key] = f"the topic was deleted and recreated; the stream was at offset {offset} of the one before"
+        elif key.topic in INTERNAL_TOPICS and key not in ends:
+            continue  # Patterns matched these, too, until they did not.
         elif key not in ends:
             problems[key] = "the partition does not exist any more, or the options no longer name it"
         elif ends[key].next_end(offset) < offset:

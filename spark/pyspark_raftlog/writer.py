@@ -66,7 +66,7 @@ class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         work = None
         if self._options.guarantee == "exactly-once":
-            work = micro_batch_work(self._options.transactional_id)
+            work = micro_batch_work(self._options.transactional_id, self._options.topic)
             if work is None:
                 raise RuntimeError("Spark did not say which micro-batch this is: set guarantee to at-least-once")
         return write_rows(self._options, self._columns, iterator, work, this_attempt())
@@ -112,7 +112,7 @@ def write_rows(
     loop = background()
     cluster = loop.cluster(options)
     if work is not None and loop.run(commits.is_done(cluster, work)):
-        return Written(0, work)
+        return Written(0, work, was_done=True)
     attempt: WriteAttempt | None = None
     clock, records = SystemClock(), 0
     sending: Future[None] | None = None

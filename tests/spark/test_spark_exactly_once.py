@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from fake_log import FakeLog
 
-from pyspark_raftlog.commits import Work, Written, batch_work
+from pyspark_raftlog.commits import Work, Written, batch_work, query_work
 from pyspark_raftlog.sink import SinkOptions, parse_sink_options
 from pyspark_raftlog.writer import RaftlogStreamWriter, RaftlogWriter, _abort, _commit, write_rows
 from raftlog.errors import ConfigError, FencedError, InvalidRequestError
@@ -71,6 +72,43 @@ def test_a_batch_that_spark_does_again_after_its_commit_is_not_written_again(out
     later = replace(WORK, number=1)
     _commit(options(out), [task(out, "0.0", "f", later)])
     assert stored(out) == list("abcdef")
+
+
+def test_a_batch_that_was_done_before_is_said_to_be(out, caplog):
+    """It is as it should be after a crash, and a loss where one micro-batch writes to one topic twice."""
+    _commit(options(out), [task(out, "0.0", "abc")])
+    assert not caplog.records
+
+    _commit(options(out), [task(out, "0.0", "de")])
+    (said,) = caplog.messages
+    assert said.startswith("micro-batch 0 was committed under 'sink' before, so nothing was written")
+
+
+def test_a_copy_of_a_checkpoint_writes_to_another_topic(out):
+    """The copy is the same query to Spark, and its batches have the numbers that the first one's have."""
+    out.create("fork")
+    query, fork = query_work("q", 7, "out"), query_work("q", 7, "fork")
+    _commit(options(out), [task(out, "0.0", "abc", query)])
+    rows = pa.record_batch([pa.array(list("abc"))], ["value"])
+    written = write_rows(options(out, topic="fork"), {"value": "value"}, iter([rows]), fork, "0.0")
+    _commit(options(out), [written])
+
+    assert [record.value for record in out.records("fork")] == [b"a", b"b", b"c"]
+    assert task(out, "0.0", "abc", query).was_done
+
+
+def test_a_batch_that_an_older_version_committed_is_not_written_again(out):
+    _commit(options(out), [task(out, "0.0", "abc", Work("spark-q", run="q", number=7))])
+
+    _commit(options(out), [task(out, "0.0", "abc", query_work("q", 7, "out"))])
+    _commit(options(out), [task(out, "0.0", "d", query_work("q", 8, "out"))])
+    assert stored(out) == list("abcd")
+
+
+def test_a_topic_of_any_length_has_a_name_to_commit_under():
+    long = [query_work(str(uuid4()), 0, "x" * 240 + end).set_id for end in "ab"]
+    assert all(len(name) <= 220 for name in long)
+    assert long[0] != long[1]
 
 
 def test_of_two_drivers_that_do_the_same_batch_one_commits(out):

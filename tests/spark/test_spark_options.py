@@ -89,6 +89,13 @@ def test_options_travel_to_executors():
         ({"startingOffsets": "[1]"}, "earliest, latest or JSON"),
         ({"startingOffsets": "{}"}, "earliest, latest or JSON"),
         ({"startingTimestamp": "2024-01-01"}, "milliseconds since 1970"),
+        ({"startingTimestamp": "-1"}, "milliseconds since 1970"),
+        ({"endingTimestamp": "253402300800000"}, "milliseconds since 1970, -62135596800000 to 253402300799999"),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": 1e30}}'}, "milliseconds since 1970"),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": 10000000000000000}}'}, "the years 1 to 9999"),
+        ({"maxOffsetsPerTrigger": "9223372036854775808"}, r"less than 2\*\*63"),
+        ({"bootstrap": "http://me:secret@h:1"}, "without a user"),
+        ({"bootstrap": "http://h:1#x"}, "nothing after it"),
         ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "milliseconds since 1970"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
         ({"failOnDataLoss": "no"}, "true or false"),
@@ -192,3 +199,10 @@ def test_the_rack_is_the_options_or_the_machines(monkeypatch):
 
     assert options().rack == "here"
     assert options(clientRack="there").rack == "there"
+
+
+def test_times_before_1970_are_times():
+    assert options(startingTimestamp="-1000").starting == AtTime(-1000)
+    assert options(startingOffsetsByTimestamp='{"t": {"0": -62135596800000}}').starting == {
+        TopicPartition("t", 0): AtTime(-62_135_596_800_000)
+    }

@@ -223,3 +223,22 @@ def test_rows_for_no_topic_fail(log, topics, error):
 
 def test_nothing_to_write_is_fine(log):
     assert write_rows(options(log, topic="t"), {"value": "value"}, iter([])).records == 0
+
+
+def test_columns_that_differ_in_case_only_are_refused():
+    with pytest.raises(ConfigError, match="columns 'Value' and 'value' are both the 'value' of the record: drop one"):
+        sink_columns(schema("Value string, value string"), OPTIONS)
+    with pytest.raises(ConfigError, match="columns 'key' and 'key' are both"):
+        sink_columns(schema("key string, key string, value string"), OPTIONS)
+
+
+@pytest.mark.parametrize("headers", [[{"key": None, "value": b"x"}], [{"key": "k", "value": b"x"}, None]])
+def test_a_header_without_a_key_is_said_to_be_the_mistake(headers):
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    frame = pa.RecordBatch.from_arrays(
+        [pa.array(["a", "b"]), pa.array([None, headers], kind)], names=["value", "headers"]
+    )
+    router = Router({"value": "value", "headers": "headers"}, "t", {"t": 1})
+
+    with pytest.raises(ConfigError, match="column 'headers' holds null for a header, or for its key"):
+        list(router.route(frame, now_us=1))

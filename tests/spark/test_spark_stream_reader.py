@@ -18,6 +18,7 @@ from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.schema import source_schema
 from pyspark_raftlog.stream import RaftlogStreamReader
 from raftlog.errors import OffsetOutOfRangeError
+from raftlog.model import INTERNAL_TOPICS
 
 ALL = ReadAllAvailable()
 
@@ -94,6 +95,20 @@ def test_a_pattern_may_match_nothing_yet(topic, monkeypatch):
     topic.create("u1")
     topic.append("u1", [b"x"] * 3)
     assert offsets(waiting.latestOffset({}, ALL)) == {"u1": {"0": 3}}
+
+
+def test_a_pattern_matches_no_internal_topics(topic, monkeypatch):
+    """Each exactly-once micro-batch would write records there for the next."""
+    monkeypatch.setattr(stream, "SETTLE_MS", 0)
+    for name in INTERNAL_TOPICS:
+        topic.create(name)
+        topic.append(name, [b"x"] * 3)
+    everything = reader(topic, subscribePattern=".*")
+
+    assert offsets(everything.initialOffset()) == at(0, 0)
+    assert offsets(reader(topic, subscribe="__transaction_state").initialOffset()) == {"__transaction_state": {"0": 0}}
+    # A checkpoint of a version that read them goes on without.
+    assert offsets(everything.latestOffset(at(0, 0) | {"__transaction_state": {"0": 2}}, ALL)) == at(30, 10)
 
 
 def test_available_now_ends_where_the_log_ended_when_it_began(topic):

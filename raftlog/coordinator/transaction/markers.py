@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision
@@ -22,7 +23,7 @@ from raftlog.model import CONSUMER_OFFSETS, BrokerId, LeaderEpoch, PartitionStat
 from raftlog.record.partitioner import partition_for_key
 from raftlog.runtime import Tasks
 from raftlog.wire.errors import WireError
-from raftlog.wire.transactions import TransactionMarker, TransactionPartition, WriteMarkersRequest
+from raftlog.wire.transactions import TransactionMarker, TransactionPartition, WriteMarkersRequest, set_of
 
 _log = logging.getLogger(__name__)
 Send = Callable[[BrokerId, WriteMarkersRequest], Awaitable[Sequence[WireError | None]]]
@@ -33,6 +34,9 @@ MAX_AT_ONCE = 256
 """Transactions that are ended at the same time; others wait."""
 DECISION_TIMEOUT_MS = 10_000
 MARKER_TIMEOUT_MS = 5_000
+SETTLE_S = 5.0
+"""A partition without a leader takes its marker later; the decision is safe all the same."""
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.1
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.02, 1.0
 
 
@@ -72,6 +76,18 @@ class MarkerWriter:
     def hint(self) -> None:
         """Say that an end was decided."""
         self._hint.set()
+
+    async def settled(self, set_id: str) -> None:
+        """Return once all ends that were decided for a set are in their partitions, or after `SETTLE_S`."""
+        pause_s = _FIRST_PAUSE_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_S):
+                while self._is_ending(set_id):
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+
+    def _is_ending(self, set_id: str) -> bool:
+        return any(set_of(name) == set_id for state in self._runtime.active.values() for name in state.ending)
 
     async def _run(self) -> None:
         while True:

@@ -140,13 +140,19 @@ class TransactionService:
         )
 
     async def end_set(self, set_id: str, asked: EndSetBody, *, deadline_ms: int) -> TransactionSetInfo:
-        """Decide the end of all transactions of a set; markers follow. Errors as `sets.end_set`, `Shard.decide`."""
+        """Decide the end of all transactions of a set. Errors as `sets.end_set`, `Shard.decide`.
+
+        Markers follow; a commit waits for them, within limits: whoever writes and then reads, as a driver of Spark's
+        does, finds what it wrote.
+        """
         made = await self.runtime.decide(
             set_id,
             lambda state, now: end_set(state, now, set_id, asked),
             timeout_ms=deadline_ms,
         )
         self.markers.hint()
+        if asked.committed:
+            await self.markers.settled(set_id)
         return made
 
     async def describe_set(self, set_id: str, *, deadline_ms: int) -> TransactionSetInfo:
