@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from raftlog import client
-from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.delivery import Delivery
+from raftlog.client.record_outcomes import RecordMetadata
 from raftlog.client.times import as_argument
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError
 from raftlog.record import NewRecord
@@ -50,10 +50,10 @@ class QueueingProducer(client.Producer):
         Raises:
             InvalidRequestError: MESSAGE_TOO_LARGE, they never may.
         """
-        room = self._intake.room
-        if size > room.buffer_bytes:
-            room.require(size)
-        return queued + size <= room.buffer_bytes
+        buffer = self._appender.buffer
+        if size > buffer.buffer_bytes:
+            buffer.require(size)
+        return queued + size <= buffer.buffer_bytes
 
     def was_not_sent(self, error: RaftlogError) -> None:
         """Learn that a record was accepted, but could not be queued: a transaction cannot be committed without it."""

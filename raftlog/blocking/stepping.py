@@ -78,8 +78,8 @@ class SteppedConsumer(client.Consumer):
         reader = self._reader
         if reader.ready and self._group is not None:
             with self._polling():  # The application asks for the next record: it is done with the last.
-                if self._group.needs_care:
-                    await self._group.care()
+                if self._group.has_due_work:
+                    await self._group.run_due_work()
         while not reader.ready:
             if records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS):
                 reader.keep_ready(records)

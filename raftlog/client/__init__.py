@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from raftlog.client.admin import Admin
     from raftlog.client.consumer import Consumer
-    from raftlog.client.deliveries import RecordMetadata
     from raftlog.client.delivery import Delivery
     from raftlog.client.metrics import ConsumerMetrics, ProducerMetrics
     from raftlog.client.offsets import OffsetAndMetadata
     from raftlog.client.partitioning import Partitioner
     from raftlog.client.producer import Producer
+    from raftlog.client.record_outcomes import RecordMetadata
 
 _MODULE_OF = {
     "Admin": "admin",

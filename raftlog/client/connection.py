@@ -100,7 +100,7 @@ class Connection:
         self._closed = True
         await close_all(self._tasks.close, self.session.close)
 
-    def known(self, topic: str) -> TopicInfo | None:
+    def cached_topic(self, topic: str) -> TopicInfo | None:
         """Return what is known of a topic, however old."""
         return self._topics.get(topic)
 
@@ -310,9 +310,9 @@ class Connection:
             StaleRouteError: LEADER_NOT_AVAILABLE.
         """
         await self.topic(topic, partition=partition)
-        return self.known_leader(topic, partition)
+        return self.cached_leader(topic, partition)
 
-    def known_leader(self, topic: str, partition: int) -> Address:
+    def cached_leader(self, topic: str, partition: int) -> Address:
         """Return where a partition's leader is, as far as is known; see `require_leader`."""
         info = self._topics.get(topic)
         if info is None:

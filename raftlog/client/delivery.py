@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 
-from raftlog.client.deliveries import Many, Part, Placed, RecordMetadata
+from raftlog.client.record_outcomes import MultiHandle, PartialHandle, Placed, RecordMetadata
 from raftlog.errors import RaftlogError
 
 _Waiting: TypeAlias = "tuple[Delivery, Callable[[Delivery], object], Context] | tuple[Delivery, Future[None], None]"
 """A callback, or a task's own future."""
 
 
-class Stretch(Many):
+class SharedHandle(MultiHandle):
     """Records that were given one by one and lie in a row: what became of them, told when somebody asks."""
 
     __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop")
@@ -28,8 +28,8 @@ class Stretch(Many):
         self._waiting: dict[int, list[_Waiting]] = {}
         self._cancelled: set[int] = set()
 
-    def divided(self, at: int) -> tuple[Part, Part]:
-        return Part(self, 0, at), Part(self, at, self.count - at)
+    def divided(self, at: int) -> tuple[PartialHandle, PartialHandle]:
+        return PartialHandle(self, 0, at), PartialHandle(self, at, self.count - at)
 
     def outcome(self, at: int) -> tuple[Placed | RaftlogError, int] | None:
         """Return what became of one record and others, and its place among them; None: that is not known yet."""
@@ -94,18 +94,18 @@ class Delivery(Awaitable[RecordMetadata]):
     cancel the delivery.
     """
 
-    __slots__ = ("_at", "_stretch")
+    __slots__ = ("_at", "_handle")
     _asyncio_future_blocking = False
     """By this asyncio tells what is a future."""
 
-    def __init__(self, stretch: Stretch, at: int) -> None:
-        self._stretch = stretch
+    def __init__(self, handle: SharedHandle, at: int) -> None:
+        self._handle = handle
         self._at = at
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            future: Future[None] = self._stretch.loop.create_future()
-            self._stretch.wait_for(self._at, (self, future, None))
+            future: Future[None] = self._handle.loop.create_future()
+            self._handle.wait_for(self._at, (self, future, None))
             yield from future
         return self.result()
 
@@ -116,11 +116,11 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def done(self) -> bool:
         """Return whether there is an outcome."""
-        return self._stretch.outcome(self._at) is not None or self._stretch.is_cancelled(self._at)
+        return self._handle.outcome(self._at) is not None or self._handle.is_cancelled(self._at)
 
     def cancelled(self) -> bool:
         """Return whether `cancel` was called in time."""
-        return self._stretch.is_cancelled(self._at)
+        return self._handle.is_cancelled(self._at)
 
     def result(self) -> RecordMetadata:
         """Return where the record is.
@@ -153,7 +153,7 @@ class Delivery(Awaitable[RecordMetadata]):
         """
         if self.done():
             return False
-        self._stretch.cancel(self._at)
+        self._handle.cancel(self._at)
         return True
 
     def add_done_callback(self, callback: Callable[[Delivery], object], *, context: Context | None = None) -> None:
@@ -166,9 +166,9 @@ class Delivery(Awaitable[RecordMetadata]):
         if context is None:
             context = copy_context()
         if self.done():
-            self._stretch.loop.call_soon(callback, self, context=context)
+            self._handle.loop.call_soon(callback, self, context=context)
         else:
-            self._stretch.wait_for(self._at, (self, callback, context))
+            self._handle.wait_for(self._at, (self, callback, context))
 
     def remove_done_callback(self, callback: Callable[[Delivery], object]) -> int:
         """Remove a callback; return how many times it was registered.
@@ -176,14 +176,14 @@ class Delivery(Awaitable[RecordMetadata]):
         Args:
             callback: the function.
         """
-        waiting = self._stretch.waiting(self._at)
+        waiting = self._handle.waiting(self._at)
         before = len(waiting)
         waiting[:] = [one for one in waiting if one[1] != callback]
         return before - len(waiting)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop of the producer."""
-        return self._stretch.loop
+        return self._handle.loop
 
     def _make_cancelled_error(self) -> asyncio.CancelledError:
         """Return what `gather` raises when this is cancelled: it asks any future, by this name."""
@@ -192,7 +192,7 @@ class Delivery(Awaitable[RecordMetadata]):
     def _known(self) -> tuple[Placed | RaftlogError, int]:
         if self.cancelled():
             raise asyncio.CancelledError
-        outcome = self._stretch.outcome(self._at)
+        outcome = self._handle.outcome(self._at)
         if outcome is None:
             raise asyncio.InvalidStateError("the record has no outcome yet")
         return outcome

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from raftlog import record, transport
-from raftlog.client.chunk import Chunk
+from raftlog.client.completed_fetch import CompletedFetch
 from raftlog.client.connection import METADATA_MAX_AGE_S, PATIENCE_S, Connection
 from raftlog.client.metrics import FetchCounters
 from raftlog.errors import CorruptBatchError, InvalidRequestError, OffsetOutOfRangeError, RaftlogError
@@ -23,7 +23,7 @@ from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, Fetc
 _log = logging.getLogger(__name__)
 ANSWER_MARGIN_MS = 5_000
 RETRY_REST_S = 0.05
-"""Before a leader is asked again that has answered nothing of use."""
+"""Before a leader is requested again that has answered nothing of use."""
 REFRESH_REST_S = 0.2
 """After metadata could not be had."""
 REPLICA_AVOIDED_S = 5.0
@@ -43,7 +43,7 @@ class _Position:
     replica: Address | None = None
     """A follower in the consumer's rack that the leader has named."""
     decided_until: float = 0.0
-    """Until then (the loop's clock) the leader is not asked whom to read: it has said so, or that one has failed."""
+    """Until then (the loop's clock) the leader is not requested whom to read: it has said so, or that one has failed."""
     check_crcs: bool = False
     """Whether the broker checks what it sends, too: a damaged batch has come, and it must look at its disk."""
 
@@ -70,7 +70,7 @@ class Fetcher:
     partition_max_bytes: int
     rack: str = ""
     isolation: Isolation = "read_uncommitted"
-    chunks: deque[Chunk] = field(default_factory=deque)
+    completed: deque[CompletedFetch] = field(default_factory=deque)
     failures: deque[Failure] = field(default_factory=deque)
     positions: dict[TopicPartition, _Position] = field(default_factory=dict)
     counters: FetchCounters = field(default_factory=FetchCounters)
@@ -80,7 +80,7 @@ class Fetcher:
     _refreshing: asyncio.Task[None] | None = None
     _refused: RaftlogError | None = None
     """Why the brokers tell nothing of the topics, where asking again does not help."""
-    _asked: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
+    _in_flight: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: Tasks = field(default_factory=lambda: Tasks("consumer"))
 
@@ -104,9 +104,9 @@ class Fetcher:
         self._drop_ahead(partition)
         before = self.positions.get(partition)
         for address in {self.connection.leader(*partition), before and before.replica}:
-            if address in self._asked:
+            if address in self._in_flight:
                 # It may wait long for what follows another offset. Who is cancelled before it begins runs no `finally`.
-                self._asked.pop(address).cancel()
+                self._in_flight.pop(address).cancel()
                 self._arrived.set()
         self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
 
@@ -117,7 +117,7 @@ class Fetcher:
         self.paused.discard(partition)
 
     def _drop_ahead(self, partition: TopicPartition) -> None:
-        self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
+        self.completed = deque(fetch for fetch in self.completed if fetch.partition != partition)
         self.failures = deque(failure for failure in self.failures if failure.partition != partition)
 
     def interrupt(self) -> None:
@@ -129,7 +129,7 @@ class Fetcher:
         """Start what can be started, and wait until something has arrived, time is up, or `interrupt` is called."""
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         self._interrupted = False
-        while not self.chunks and not self.failures and not self._interrupted:
+        while not self.completed and not self.failures and not self._interrupted:
             self._arrived.clear()
             if self._refused is not None:
                 refused, self._refused = self._refused, None
@@ -150,14 +150,14 @@ class Fetcher:
     async def read_ahead(self, count: int) -> None:
         """Fetch on while the first `count` chunks are being read.
 
-        A leader is asked again once all of its last answer has been begun: so one answer is under way or ready beside
+        A leader is requested again once all of its last answer has been begun: so one answer is under way or ready beside
         the one that is being read, and each asks for as many partitions as if they were read one after another.
         """
-        ending = [chunk for chunk in islice(self.chunks, count) if chunk.ends_answer]
+        ending = [fetch for fetch in islice(self.completed, count) if fetch.ends_answer]
         if not ending:
             return
-        for chunk in ending:
-            chunk.ends_answer = False
+        for fetch in ending:
+            fetch.ends_answer = False
         if any(self.connection.is_stale(topic) for topic in self._topics()):
             return  # Whom to ask may take long to hear, and what is ready is not held back for it.
         self._start_fetches(count)
@@ -165,7 +165,7 @@ class Fetcher:
 
     def next_failure(self) -> Failure | None:
         """Remove and return what a fetch ahead failed with, once everything before it has been read."""
-        unread = {chunk.partition for chunk in self.chunks} if self.failures else ()
+        unread = {fetch.partition for fetch in self.completed} if self.failures else ()
         for failure in self.failures:
             if failure.partition not in unread:
                 self.failures.remove(failure)
@@ -176,7 +176,7 @@ class Fetcher:
         return sorted({partition.topic for partition in self.positions})
 
     def _refresh(self) -> None:
-        """Have old metadata asked for in the background: who waits for records waits no longer for that."""
+        """Have old metadata requested for in the background: who waits for records waits no longer for that."""
         is_asking = self._refreshing is not None and not self._refreshing.done()
         if not is_asking and any(self.connection.is_stale(topic) for topic in self._topics()):
             self._refreshing = self._tasks.spawn(self._ask_metadata(), name="refresh")
@@ -194,13 +194,13 @@ class Fetcher:
 
     def _start_fetches(self, begun: int = 0) -> None:
         """Ask each leader that is not being asked, and of which nothing is ready but what has been begun."""
-        ready = {chunk.partition for chunk in islice(self.chunks, begun, None)}
+        ready = {fetch.partition for fetch in islice(self.completed, begun, None)}
         failed = {failure.partition for failure in self.failures}
         unread = set[Address]()
         wanted: dict[Address, dict[TopicPartition, _Position]] = defaultdict(dict)
         for partition, position in self.positions.items():
             if partition in failed or self.connection.is_stale(partition.topic):
-                continue  # Who leads it is being asked for.
+                continue  # Who leads it is being requested for.
             if self._was_recreated(partition, position):
                 continue
             address = self._replica(position) or self.connection.leader(*partition)
@@ -208,12 +208,12 @@ class Fetcher:
                 self.connection.forget_leader_of([partition.topic])
             elif partition in ready:
                 unread.add(address)
-            elif partition not in self.paused and address not in self._asked:
+            elif partition not in self.paused and address not in self._in_flight:
                 wanted[address][partition] = position
-        for address, asked in wanted.items():
+        for address, requested in wanted.items():
             if address in unread:
                 continue
-            self._asked[address] = self._tasks.spawn(self._ask(address, asked), name=f"fetch from {address}")
+            self._in_flight[address] = self._tasks.spawn(self._ask(address, requested), name=f"fetch from {address}")
 
     def _replica(self, position: _Position) -> Address | None:
         """Return the follower to read, as long as the leader's word for it holds."""
@@ -243,10 +243,10 @@ class Fetcher:
         position.decided_until = asyncio.get_running_loop().time() + REPLICA_AVOIDED_S
         return True
 
-    async def _ask(self, address: Address, asked: Mapping[TopicPartition, _Position]) -> None:
+    async def _ask(self, address: Address, requested: Mapping[TopicPartition, _Position]) -> None:
         """Fetch from one leader. Any of the partitions may have been forgotten since, even before this begins."""
         request = FetchRequest(
-            partitions=tuple(self._part(partition, position) for partition, position in asked.items()),
+            partitions=tuple(self._part(partition, position) for partition, position in requested.items()),
             max_wait_ms=self.max_wait_ms,
             min_bytes=self.min_bytes,
             max_bytes=self.max_bytes,
@@ -257,7 +257,7 @@ class Fetcher:
         try:
             async with self.connection.while_leading(
                 address,
-                [partition for partition in asked if self.connection.leader(*partition) == address],
+                [partition for partition in requested if self.connection.leader(*partition) == address],
                 patience_s=self.max_wait_ms / 1000 + PATIENCE_S,
             ):
                 response, body = await self.connection.session.call_frame(
@@ -272,14 +272,14 @@ class Fetcher:
                 body, [result.length for result in response.partitions], error=transport.PeerAnswerError
             )
             self.counters.bytes += sum(len(part) for part in parts)
-            is_whole = self._take_all(asked, response, parts)
+            is_whole = self._take_all(requested, response, parts)
             taken_s = asyncio.get_running_loop().time() - started
             if (rest_s := self._rest_after(is_whole, taken_s)) > 0:
                 self._arrived.set()
                 await asyncio.sleep(rest_s)
         except RaftlogError as error:
             self.counters.failed += 1
-            led = [partition for partition, position in asked.items() if not self._leave_replica(position)]
+            led = [partition for partition, position in requested.items() if not self._leave_replica(position)]
             if not error.retriable:
                 told = _of_option(error)
                 self.failures.extend(Failure(partition, told) for partition in led if partition in self.positions)
@@ -288,36 +288,36 @@ class Fetcher:
             await asyncio.sleep(RETRY_REST_S)
         finally:
             self.counters.latency_ms.append(1000 * (taken_s or asyncio.get_running_loop().time() - started))
-            if self._asked.get(address) is asyncio.current_task():
-                del self._asked[address]  # After a seek another one may be under way.
+            if self._in_flight.get(address) is asyncio.current_task():
+                del self._in_flight[address]  # After a seek another one may be under way.
             self._arrived.set()
 
     def _rest_after(self, is_whole: bool, taken_s: float) -> float:
-        """Return how long to wait before the leader is asked again, in seconds.
+        """Return how long to wait before the leader is requested again, in seconds.
 
-        A leader that has nothing lets a fetch wait. One that answers at once is not asked again at once.
+        A leader that has nothing lets a fetch wait. One that answers at once is not requested again at once.
         """
         if not is_whole:
             return RETRY_REST_S
-        if self.chunks or self.failures:
+        if self.completed or self.failures:
             return 0
         return min(RETRY_REST_S, self.max_wait_ms / 1000) - taken_s
 
     def _take_all(
-        self, asked: Mapping[TopicPartition, _Position], response: FetchResponse, parts: Sequence[memoryview]
+        self, requested: Mapping[TopicPartition, _Position], response: FetchResponse, parts: Sequence[memoryview]
     ) -> bool:
-        """Take what a leader has answered. False: it must be asked again, and not at once."""
-        before, is_whole = len(self.chunks), True
+        """Take what a leader has answered. False: it must be requested again, and not at once."""
+        before, is_whole = len(self.completed), True
         for result, part in zip(response.partitions, parts, strict=True):
             partition = TopicPartition(result.topic, result.partition)
-            if partition in asked and self.positions.get(partition) is asked[partition]:
+            if partition in requested and self.positions.get(partition) is requested[partition]:
                 is_whole = self._take(partition, result, part) and is_whole
-        if len(self.chunks) > before:
-            self.chunks[-1].ends_answer = True
+        if len(self.completed) > before:
+            self.completed[-1].ends_answer = True
         return is_whole
 
     def _take(self, partition: TopicPartition, result: FetchResult, part: memoryview) -> bool:
-        """Take one partition's result. False: nothing of it can be used, and the leader may be asked again."""
+        """Take one partition's result. False: nothing of it can be used, and the leader may be requested again."""
         if result.error is not None:
             self._on_error(partition, result.error.to_error())
             return False
@@ -343,12 +343,14 @@ class Fetcher:
             return False
         aborted = record.AbortedBatches(result.aborted)
         last = batches[-1][0]
-        self.chunks.append(Chunk(partition, batches, position.offset, aborted, was_checked=position.check_crcs))
+        self.completed.append(
+            CompletedFetch(partition, batches, position.offset, aborted, was_checked=position.check_crcs)
+        )
         position.offset, position.last_epoch = last.next_offset, last.leader_epoch
         return True
 
     def _prefer(self, position: _Position, broker_id: int) -> None:
-        """Read a follower from now on; one whose address is not known yet is not asked about again for a while."""
+        """Read a follower from now on; one whose address is not known yet is not requested about again for a while."""
         position.replica = self.connection.broker(broker_id)
         lasts_s = METADATA_MAX_AGE_S if position.replica is not None else REPLICA_AVOIDED_S
         position.decided_until = asyncio.get_running_loop().time() + lasts_s
@@ -375,7 +377,7 @@ class Fetcher:
         return True
 
     def _topic_id(self, partition: TopicPartition) -> str:
-        info = self.connection.known(partition.topic)
+        info = self.connection.cached_topic(partition.topic)
         return info.topic_id if info else ""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
-from raftlog.client.keepalive import KeepAlive, Pulse
+from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive
 from raftlog.errors import ErrorCode, FencedError, RaftlogError, RetriableError
 from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
@@ -27,7 +27,7 @@ class GroupMember:
     """Keeps the membership alive, and ends it when the application does not ask for records any more.
 
     Args:
-        on_news: called when the consumer should bring what it reads in line, or look at an error.
+        on_change: called when the consumer should bring what it reads in line, or look at an error.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class GroupMember:
         membership: Membership,
         *,
         max_poll_interval_ms: int,
-        on_news: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.membership = membership
         self.link = link
         self._max_poll_interval_s = max_poll_interval_ms / 1000
-        self._on_news = on_news
+        self._on_change = on_change
         self._polling = 0
         self._polled_at = 0.0
         self._wake = asyncio.Event()
@@ -83,7 +83,7 @@ class GroupMember:
         try:
             await close_all(self._tasks.close, self._end_keepalive)
             if self.membership.phase == "member":
-                await self._say_farewell(for_good=for_good)
+                await self._send_leave(for_good=for_good)
         finally:
             self._changed.set()
 
@@ -107,7 +107,7 @@ class GroupMember:
         """Note that the application asks for the next record: it is alive."""
         self._polled_at = asyncio.get_running_loop().time()
 
-    def hasten(self) -> None:
+    def heartbeat_now(self) -> None:
         """Send a heartbeat now: there is something to say."""
         self._wake.set()
 
@@ -132,10 +132,10 @@ class GroupMember:
             if self._time_to_poll_s() <= 0:
                 await self._leave()
                 continue
-            self._live()
+            self._update_keepalive()
             try:
                 attempt = 0 if await self._beat() else attempt
-                self._live()
+                self._update_keepalive()
             except RaftlogError as error:
                 attempt += 1
                 await self._on_error(error, attempt)
@@ -170,16 +170,16 @@ class GroupMember:
             await self._wait(rest_s)
         return True
 
-    def _live(self) -> None:
+    def _update_keepalive(self) -> None:
         """Let the thread know that the event loop runs, and what to say when it does not."""
-        request = self.membership.sign_of_life()
+        request = self.membership.keepalive_request()
         if request is None:
             self._keepalive.beat(None)
             return
         coordinator, brokers = self.link.dialled()
         poll_by_s = time.monotonic() + self._time_to_poll_s()
         interval_s = self.membership.interval_ms / 1000
-        self._keepalive.beat(Pulse(request, interval_s, poll_by_s, coordinator, brokers))
+        self._keepalive.beat(HeartbeatSnapshot(request, interval_s, poll_by_s, coordinator, brokers))
 
     async def _answered(self, call: asyncio.Future[GroupHeartbeatResponse], *, may_interrupt: bool) -> bool:
         """Wait for an answer; give up on one that waits for news when there is something else to say."""
@@ -223,10 +223,10 @@ class GroupMember:
         self.membership.lose(error)
         self._tell()
         if was_member:
-            await self._say_farewell(for_good=True)
+            await self._send_leave(for_good=True)
 
-    async def _say_farewell(self, *, for_good: bool) -> None:
-        message = self.membership.farewell(for_good=for_good)
+    async def _send_leave(self, *, for_good: bool) -> None:
+        message = self.membership.leave_request(for_good=for_good)
         try:
             await self.link.persist(
                 GroupHeartbeatResponse,
@@ -255,4 +255,4 @@ class GroupMember:
 
     def _tell(self) -> None:
         self._changed.set()
-        self._on_news()
+        self._on_change()

@@ -17,7 +17,7 @@ from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
 from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
 from raftlog.client.reader import PartitionReader
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.errors import (
     ErrorCode,
     FencedError,
@@ -87,7 +87,7 @@ class GroupSession:
         self._options = options
         self._link = CoordinatorLink(connection, "group", group_id)
         self.member = GroupMember(
-            self._link, membership, max_poll_interval_ms=max_poll_interval_ms, on_news=reader.fetcher.interrupt
+            self._link, membership, max_poll_interval_ms=max_poll_interval_ms, on_change=reader.fetcher.interrupt
         )
         self.counters = GroupCounters()
         self._committed: dict[TopicPartition, Offset] = {}
@@ -148,13 +148,13 @@ class GroupSession:
         return self._now_s() < self._take_again_s and self.membership.owned <= self.membership.target
 
     @property
-    def needs_care(self) -> bool:
-        """Whether `care` has something to do before the next record is returned."""
+    def has_due_work(self) -> bool:
+        """Whether `run_due_work` has something to do before the next record is returned."""
         if self.must_rebalance:
             return True
         return self._options.auto_commit_interval_ms is not None and self._now_s() >= self._commit_due_s
 
-    async def care(self) -> None:
+    async def run_due_work(self) -> None:
         """Do what is due between two records: lose, give up and take partitions; commit.
 
         Raises:
@@ -168,7 +168,7 @@ class GroupSession:
                 await self._give_up(revoked)
             else:
                 await self._take(self.membership.target - self.membership.owned)
-        if self.needs_care and self.membership.phase == "member":
+        if self.has_due_work and self.membership.phase == "member":
             self._note_commit()
             self._commit_automatically()
 
@@ -293,7 +293,7 @@ class GroupSession:
                     await self._until_changed()
 
     async def _until_changed(self) -> None:
-        self.member.hasten()
+        self.member.heartbeat_now()
         with suppress(TimeoutError):
             async with asyncio.timeout(EPOCH_WAIT_S):
                 await self.member.changed()
@@ -308,7 +308,7 @@ class GroupSession:
         if lost:
             await _call(self._options.on_lost or self._options.on_revoked, lost)
         self.membership.rejoin()
-        self.member.hasten()
+        self.member.heartbeat_now()
 
     async def _give_up(self, revoked: frozenset[TopicPartition]) -> None:
         """Let partitions go: commit, tell the application, and only then the coordinator."""
@@ -318,7 +318,7 @@ class GroupSession:
         await _call(self._options.on_revoked, revoked)
         self._forget(revoked)
         self.membership.released(revoked)
-        self.member.hasten()
+        self.member.heartbeat_now()
 
     async def _take(self, added: frozenset[TopicPartition]) -> None:
         """Begin with new partitions where the group has left off."""
@@ -340,7 +340,7 @@ class GroupSession:
         if still:
             self.counters.rebalances += 1
             await _call(self._options.on_assigned, still)
-            self.member.hasten()
+            self.member.heartbeat_now()
 
     def _take_later(self, added: Iterable[TopicPartition], error: Exception) -> None:
         """Go on with what is read already; the partitions that are new wait until somebody says where to begin."""

@@ -24,7 +24,7 @@ ATTEMPT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class HeartbeatSnapshot:
     """What the event loop has last said, and how long it holds."""
 
     request: GroupHeartbeatRequest
@@ -42,23 +42,23 @@ class KeepAlive:
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._changed = threading.Condition()
-        self._pulse: Pulse | None = None
-        self._said_at_s = 0.0
+        self._snapshot: HeartbeatSnapshot | None = None
+        self._last_beat_s = 0.0
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def beat(self, pulse: Pulse | None) -> None:
+    def beat(self, snapshot: HeartbeatSnapshot | None) -> None:
         """Learn that the event loop runs. None: there is no membership to keep."""
         with self._changed:
-            self._pulse, self._said_at_s = pulse, time.monotonic()
-        if self._thread is None and pulse is not None and not self._closed:
+            self._snapshot, self._last_beat_s = snapshot, time.monotonic()
+        if self._thread is None and snapshot is not None and not self._closed:
             self._thread = threading.Thread(target=self._run, name=f"raftlog group {self._group_id}", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
         """End the thread; waits for an attempt that is under way. Not for the event loop's own thread."""
         with self._changed:
-            self._closed, self._pulse = True, None
+            self._closed, self._snapshot = True, None
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
@@ -69,27 +69,27 @@ class KeepAlive:
                 self._changed.wait(self._due_in_s())
                 if self._closed:
                     return
-                pulse = self._pulse
-                if pulse is None or self._due_in_s() > 0 or time.monotonic() > pulse.poll_by_s:
+                snapshot = self._snapshot
+                if snapshot is None or self._due_in_s() > 0 or time.monotonic() > snapshot.poll_by_s:
                     continue
-                self._said_at_s = time.monotonic() - 0.5 * pulse.interval_s  # The next after one interval.
+                self._last_beat_s = time.monotonic() - 0.5 * snapshot.interval_s  # The next after one interval.
             try:
-                self._send(pulse)
+                self._send(snapshot)
             except (OSError, http.client.HTTPException) as error:
                 _log.info("group %s: no heartbeat gets through: %s", self._group_id, error)
 
     def _due_in_s(self) -> float:
         """How long the event loop may still be silent: half as long again as between two heartbeats."""
-        if self._pulse is None or time.monotonic() > self._pulse.poll_by_s:
+        if self._snapshot is None or time.monotonic() > self._snapshot.poll_by_s:
             return 1.0
-        return max(0.0, self._said_at_s + 1.5 * self._pulse.interval_s - time.monotonic())
+        return max(0.0, self._last_beat_s + 1.5 * self._snapshot.interval_s - time.monotonic())
 
-    def _send(self, pulse: Pulse) -> None:
+    def _send(self, snapshot: HeartbeatSnapshot) -> None:
         path = paths.fill(paths.GROUP_HEARTBEAT, group=self._group_id)
-        candidates = [pulse.coordinator] if pulse.coordinator else []
-        for address in (*candidates, *pulse.brokers):
+        candidates = [snapshot.coordinator] if snapshot.coordinator else []
+        for address in (*candidates, *snapshot.brokers):
             try:
-                if self._post(address, path, encode_json(pulse.request)):
+                if self._post(address, path, encode_json(snapshot.request)):
                     return
             except OSError:
                 continue  # The next one knows who coordinates instead.

@@ -18,7 +18,7 @@ partitions while the producer runs.
 """
 
 
-class Sticky:
+class StickyPartition:
     """Where a topic's records without a key go now: until so many bytes did."""
 
     __slots__ = ("filled", "limit", "partition")
@@ -39,14 +39,14 @@ class Partitioning:
     def __init__(self, batch_bytes: int, partitioner: Partitioner | None = None) -> None:
         self._batch_bytes = batch_bytes
         self._partitioner = partitioner
-        self._sticky: dict[str, Sticky] = {}
+        self._sticky: dict[str, StickyPartition] = {}
 
     @property
     def is_custom(self) -> bool:
         """Whether each record must be asked about."""
         return self._partitioner is not None
 
-    def sticky(self, topic: str) -> Sticky | None:
+    def sticky(self, topic: str) -> StickyPartition | None:
         """Return where a topic's records without a key go now."""
         return None if self.is_custom else self._sticky.get(topic)
 
@@ -72,7 +72,9 @@ class Partitioning:
                     return TopicPartition(topic, partition_for_key(key, count))
                 sticky = self._sticky.get(topic)
                 if sticky is None or sticky.filled >= sticky.limit:
-                    sticky = self._sticky[topic] = Sticky(self._another(topic, count, sticky), self._batch_bytes)
+                    sticky = self._sticky[topic] = StickyPartition(
+                        self._another(topic, count, sticky), self._batch_bytes
+                    )
                 sticky.filled += size
                 return sticky.partition
         if not 0 <= asked < count:
@@ -80,7 +82,7 @@ class Partitioning:
         return TopicPartition(topic, asked)
 
     @staticmethod
-    def _another(topic: str, count: int, sticky: Sticky | None) -> TopicPartition:
+    def _another(topic: str, count: int, sticky: StickyPartition | None) -> TopicPartition:
         last = sticky.partition.partition if sticky else random.randrange(count)  # noqa: S311
         number = (last + 1 + random.randrange(max(1, count - 1))) % count  # noqa: S311
         return TopicPartition(topic, number)

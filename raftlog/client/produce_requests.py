@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from raftlog import record, transport
 from raftlog.client.core.partition_queue import PendingBatch
-from raftlog.client.deliveries import Handle
+from raftlog.client.record_outcomes import Handle
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.model import TopicPartition
 from raftlog.record import Compression

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from raftlog import record
-from raftlog.client.chunk import MOST_UNPACKED_BYTES, Chunk
+from raftlog.client.completed_fetch import MOST_UNPACKED_BYTES, CompletedFetch
 from raftlog.client.connection import Connection
 from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.fetching import Failure, Fetcher
-from raftlog.client.starts import Start, offset_at
+from raftlog.client.start_offsets import Start, offset_at
 from raftlog.errors import CorruptBatchError, ErrorCode
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from raftlog.record import Record
@@ -94,89 +94,89 @@ class PartitionReader:
         known = self.fetcher.positions[partition].high_watermark
         return None if known < 0 else max(0, known - self.positions[partition])
 
-    async def next_chunk(self, max_wait_ms: int, *, all_ready: bool = False) -> Chunk | None:
+    async def next_completed(self, max_wait_ms: int, *, all_ready: bool = False) -> CompletedFetch | None:
         """Return what is ready, or None: nothing came in time, or something else has to be done first.
 
         Args:
-            all_ready: the caller takes what is ready behind the chunk, too.
+            all_ready: the caller takes what is ready behind the fetch, too.
         """
         await self.fetcher.wait(max_wait_ms)
         while (failure := self.fetcher.next_failure()) is not None:
             await self._decide(failure)
-        await self.fetcher.read_ahead(len(self.fetcher.chunks) if all_ready else 1)
-        return self.fetcher.chunks[0] if self.fetcher.chunks else None
+        await self.fetcher.read_ahead(len(self.fetcher.completed) if all_ready else 1)
+        return self.fetcher.completed[0] if self.fetcher.completed else None
 
-    def take(self, chunk: Chunk, max_records: int | None) -> list[Record]:
-        """Remove and return records of a chunk; none if its first batch was damaged, and is asked for again.
+    def take(self, fetch: CompletedFetch, max_records: int | None) -> list[Record]:
+        """Remove and return records of a fetch; none if its first batch was damaged, and is asked for again.
 
         Raises:
             CorruptBatchError: a checksum is wrong, of what the broker had found sound. Nothing is skipped: it is
                 fetched anew.
         """
         try:
-            records = chunk.take(MAX_RECORDS if max_records is None else max_records)
+            records = fetch.take(MAX_RECORDS if max_records is None else max_records)
         except CorruptBatchError as error:
-            self._fetch_anew(chunk, error)
+            self._refetch(fetch, error)
             return []
         self.fetcher.counters.records += len(records)
-        self._note(chunk)
-        self._drop_if_read(chunk)
+        self._note(fetch)
+        self._drop_if_read(fetch)
         return records
 
-    def take_arrow(self, chunk: Chunk | None) -> pa.Table:
-        """Remove and return what is ready from `chunk` on, or as much as may be unpacked at once; see `take`."""
+    def take_arrow(self, fetch: CompletedFetch | None) -> pa.Table:
+        """Remove and return what is ready from `fetch` on, or as much as may be unpacked at once; see `take`."""
         tables: list[pa.Table] = []
         size = 0
-        while chunk is not None and size < MOST_UNPACKED_BYTES:
+        while fetch is not None and size < MOST_UNPACKED_BYTES:
             try:
-                rows = chunk.arrow()
+                rows = fetch.arrow()
             except CorruptBatchError as error:
-                self._fetch_anew(chunk, error, quietly=bool(tables))
+                self._refetch(fetch, error, quietly=bool(tables))
                 break
-            self._drop_if_read(chunk)
+            self._drop_if_read(fetch)
             if rows is not None:
                 size += rows.nbytes
-                tables.append(self._tables.named(rows, chunk.partition))
-            self._note(chunk)
-            chunk = self.fetcher.chunks[0] if self.fetcher.chunks else None
+                tables.append(self._tables.named(rows, fetch.partition))
+            self._note(fetch)
+            fetch = self.fetcher.completed[0] if self.fetcher.completed else None
         table = self._tables.joined(tables)
         self.fetcher.counters.records += table.num_rows
         return table
 
-    def take_table(self, chunk: Chunk) -> pa.Table:
-        """Remove and return what one chunk holds, or as much as may be unpacked at once; see `take`."""
+    def take_table(self, fetch: CompletedFetch) -> pa.Table:
+        """Remove and return what one fetch holds, or as much as may be unpacked at once; see `take`."""
         try:
-            rows = chunk.arrow()
+            rows = fetch.arrow()
         except CorruptBatchError as error:
-            self._fetch_anew(chunk, error)
+            self._refetch(fetch, error)
             return self._tables.joined([])
-        self._drop_if_read(chunk)
-        self._note(chunk)
-        table = self._tables.joined([] if rows is None else [self._tables.named(rows, chunk.partition)])
+        self._drop_if_read(fetch)
+        self._note(fetch)
+        table = self._tables.joined([] if rows is None else [self._tables.named(rows, fetch.partition)])
         self.fetcher.counters.records += table.num_rows
         return table
 
-    def _drop_if_read(self, chunk: Chunk) -> None:
-        if chunk.is_read:
-            self.fetcher.chunks.popleft()
+    def _drop_if_read(self, fetch: CompletedFetch) -> None:
+        if fetch.is_read:
+            self.fetcher.completed.popleft()
 
-    def _fetch_anew(self, chunk: Chunk, error: CorruptBatchError, *, quietly: bool = False) -> None:
-        """Go on at a chunk's damaged batch: if its broker had not checked it, it does now, and gives way if need be.
+    def _refetch(self, fetch: CompletedFetch, error: CorruptBatchError, *, quietly: bool = False) -> None:
+        """Go on at a fetch's damaged batch: if its broker had not checked it, it does now, and gives way if need be.
 
         Args:
             quietly: the error is raised when it comes again.
         """
-        self.fetcher.seek(chunk.partition, chunk.position, self.epochs[chunk.partition], check_crcs=True)
-        if chunk.was_checked and not quietly:
+        self.fetcher.seek(fetch.partition, fetch.position, self.epochs[fetch.partition], check_crcs=True)
+        if fetch.was_checked and not quietly:
             raise error
-        _log.warning("%s: %s; asking again", chunk.partition, error.message)
+        _log.warning("%s: %s; asking again", fetch.partition, error.message)
 
-    def _note(self, chunk: Chunk) -> None:
-        """Note how far the application has been given a chunk."""
-        self.positions[chunk.partition] = chunk.position
-        if chunk.leader_epoch >= 0:
-            self.epochs[chunk.partition] = chunk.leader_epoch
-            self.epochs_read.read(chunk.partition, chunk.position, chunk.leader_epoch)
+    def _note(self, fetch: CompletedFetch) -> None:
+        """Note how far the application has been given a fetch."""
+        self.positions[fetch.partition] = fetch.position
+        if fetch.leader_epoch >= 0:
+            self.epochs[fetch.partition] = fetch.leader_epoch
+            self.epochs_read.read(fetch.partition, fetch.position, fetch.leader_epoch)
 
     def keep_ready(self, records: list[Record]) -> None:
         """Hand records of one partition out one by one: a record counts as returned once it is."""

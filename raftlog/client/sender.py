@@ -19,9 +19,9 @@ from raftlog.client.connection import Connection
 from raftlog.client.core import delivery_errors
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import ProducerIdentity
-from raftlog.client.deliveries import Handle, acknowledge, fail
 from raftlog.client.metrics import ProducerCounters
 from raftlog.client.produce_requests import Batch, ProduceRequests, Routed, in_order
+from raftlog.client.record_outcomes import Handle, acknowledge, fail
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -186,7 +186,7 @@ class Sender:
             self._ask(topic, partial(self._connection.topic, topic), waiting)
             return None
         try:
-            return self._connection.known_leader(*partition)
+            return self._connection.cached_leader(*partition)
         except RaftlogError as error:
             self._connection.forget_leader_of([topic])
             self._unroutable([partition], error, now_ms)
@@ -295,7 +295,7 @@ class Sender:
         self._settled.set()
 
     def _topic_id(self, partition: TopicPartition) -> str:
-        info = self._connection.known(partition.topic)
+        info = self._connection.cached_topic(partition.topic)
         return info.topic_id if info else ""
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from raftlog.client.connection import Connection
 from raftlog.client.fetching import Fetcher
+from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.client.options import require_at_least
-from raftlog.client.own_loop import OwnLoop
 from raftlog.client.reader import PartitionReader
 from raftlog.client.spans import Selection, Span, spans_of
 from raftlog.errors import OffsetOutOfRangeError, RetriableError, UnknownOutcomeError
@@ -43,7 +43,7 @@ class SpanReader:
         dial: Mapping[str, str] | None = None,
     ) -> None:
         require_at_least(1, timeout_ms=timeout_ms, at_once=at_once)
-        self._loop = OwnLoop("reader of spans")
+        self._loop = LoopAffinity("reader of spans")
         self._timeout_ms = timeout_ms
         self._at_once = at_once
         self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial)
@@ -127,12 +127,12 @@ class SpanReader:
         self._begin_more()
 
     async def _take(self) -> tuple[TopicPartition, pa.Table, Offset] | None:
-        chunk = await self._reader.next_chunk(WAIT_MS)
-        if chunk is None:
+        fetch = await self._reader.next_completed(WAIT_MS)
+        if fetch is None:
             await self._require_topics()
             return None
-        partition = chunk.partition
-        table = self._reader.take_table(chunk)
+        partition = fetch.partition
+        table = self._reader.take_table(fetch)
         end = self._ends[partition]
         position = self._reader.positions[partition]
         if position > end:
@@ -144,7 +144,7 @@ class SpanReader:
     async def _require_topics(self) -> None:
         """Nothing came: that a topic is gone, the fetcher does not tell."""
         for topic in {partition.topic for partition in self._ends}:
-            if self._connection.known(topic) is None:
+            if self._connection.cached_topic(topic) is None:
                 await self._connection.topic(topic)
 
     def _begin_more(self) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from raftlog.client.arguments import is_whole, partitions_option, require_topic_name
 from raftlog.client.connection import Connection
-from raftlog.client.starts import Start, ask_offset
+from raftlog.client.start_offsets import Start, ask_offset
 from raftlog.errors import ConfigError, NotFoundError, OffsetOutOfRangeError
 from raftlog.model import Isolation, Offset, TopicPartition
 

@@ -37,7 +37,7 @@ SESSION = "tests/foundation/test_http_session.py"
 @mutant
 @told_by(QUEUE, HISTORIES)
 def what_may_be_in_the_log_is_sent_in_a_new_epoch(patch: Any) -> None:
-    patch.edit(PartitionQueue._may_begin_anew, "first.may_be_appended or ", "")
+    patch.edit(PartitionQueue._may_bump_epoch, "first.may_be_appended or ", "")
 
 
 @mutant

@@ -36,7 +36,7 @@ SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS = 50, 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class MemberOptions:
     """What a member joins with."""
 
     topics: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Membership:
     """One member."""
 
     member_id: str
-    wishes: Wishes
+    options: MemberOptions
     phase: Phase = "joining"
     epoch: int = JOIN_EPOCH
     owned: frozenset[TopicPartition] = frozenset()
@@ -90,18 +90,18 @@ class Membership:
         self.sent += 1
         if self.phase == "joining":
             joining = {
-                "topics": self.wishes.topics,
-                "pattern": self.wishes.pattern,
-                "assignor": self.wishes.assignor,
-                "rack": self.wishes.rack,
-                "client_id": self.wishes.client_id,
-                "session_timeout_ms": self.wishes.session_timeout_ms,
-                "rebalance_timeout_ms": self.wishes.rebalance_timeout_ms,
+                "topics": self.options.topics,
+                "pattern": self.options.pattern,
+                "assignor": self.options.assignor,
+                "rack": self.options.rack,
+                "client_id": self.options.client_id,
+                "session_timeout_ms": self.options.session_timeout_ms,
+                "rebalance_timeout_ms": self.options.rebalance_timeout_ms,
             }
         return GroupHeartbeatRequest(
             member_id=self.member_id,
             member_epoch=self.epoch if self.phase == "member" else JOIN_EPOCH,
-            instance_id=self.wishes.instance_id,
+            instance_id=self.options.instance_id,
             # What it was told to take, too: it may begin to read that while this is under way.
             owned=by_topic(self.owned | self.target),
             max_wait_ms=self.interval_ms if self.phase == "member" and not self.reconciling else 0,
@@ -109,25 +109,25 @@ class Membership:
             **joining,
         )
 
-    def sign_of_life(self) -> GroupHeartbeatRequest | None:
+    def keepalive_request(self) -> GroupHeartbeatRequest | None:
         """Return a heartbeat that changes nothing, or None: there is no membership to keep."""
         if self.phase != "member":
             return None
         return GroupHeartbeatRequest(
-            member_id=self.member_id, member_epoch=self.epoch, instance_id=self.wishes.instance_id
+            member_id=self.member_id, member_epoch=self.epoch, instance_id=self.options.instance_id
         )
 
-    def farewell(self, *, for_good: bool) -> GroupHeartbeatRequest:
+    def leave_request(self, *, for_good: bool) -> GroupHeartbeatRequest:
         """Return the last heartbeat.
 
         Args:
             for_good: a static member's partitions go to others at once, rather than wait for it.
         """
-        stays = self.wishes.instance_id is not None and not for_good
+        stays = self.options.instance_id is not None and not for_good
         return GroupHeartbeatRequest(
             member_id=self.member_id,
             member_epoch=LEAVE_STATIC_EPOCH if stays else LEAVE_EPOCH,
-            instance_id=self.wishes.instance_id,
+            instance_id=self.options.instance_id,
         )
 
     def on_response(self, response: GroupHeartbeatResponse) -> bool:

@@ -100,7 +100,7 @@ class PendingBatch(Generic[H]):
     """Empty until it is sent for the first time under its identity and sequence."""
     attempts: int = 0
     in_flight: bool = False
-    went_first: bool = False
+    sent_as_first: bool = False
     """The last attempt began when every batch before it had its outcome."""
     may_be_appended: bool = False
     """Some attempt ended without a known outcome."""
@@ -133,18 +133,18 @@ class PartitionQueue(Generic[H]):
         """How often it had to go on in a new epoch."""
         self._next_sequence = 0
         self._topic_id: TopicId = ""
-        self._alone = True
+        self._one_at_a_time = True
         """Only the first batch may go."""
         self._draining = False
         """There is a hole in the sequence: nothing goes until every answer has come."""
-        self._disowned = False
+        self._needs_new_id = False
         """The producer's next epoch would be refused, too: what follows goes under another id."""
         self._not_before_ms = 0
         self._acknowledged_ms = 0
 
     def begin(self, identity: ProducerIdentity) -> None:
         """Send under an identity from now on, from sequence 0."""
-        self.identity, self._next_sequence, self._alone, self._draining = identity, 0, True, False
+        self.identity, self._next_sequence, self._one_at_a_time, self._draining = identity, 0, True, False
 
     def add(self, record: NewRecord, size: int, handle: H, sent_ms: int) -> None:
         """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
@@ -194,7 +194,7 @@ class PartitionQueue(Generic[H]):
 
     def due_ms(self, now_ms: int, *, flushing: bool) -> int | None:
         """Return when a batch may go; None if first something else must happen."""
-        for batch in self._within_reach(now_ms):
+        for batch in self._window(now_ms):
             if not batch.in_flight and not batch.acknowledged:
                 lingers = not (batch.closed or flushing)
                 return max(self._not_before_ms, batch.created_ms + (self._linger_ms if lingers else 0))
@@ -213,7 +213,7 @@ class PartitionQueue(Generic[H]):
             return [], self._give_up(first, delivery_errors.recreated(first, topic_id))
         taken = []
         quiet = self._is_quiet(now_ms)
-        for batch in list(self._within_reach(now_ms)):
+        for batch in list(self._window(now_ms)):
             if batch.in_flight or batch.acknowledged:
                 continue
             if not (batch.closed or flushing or now_ms >= batch.created_ms + self._linger_ms):
@@ -221,7 +221,7 @@ class PartitionQueue(Generic[H]):
             if not self._assign(batch, topic_id):
                 break
             taken.append(batch)
-        self._alone = self._alone or (quiet and bool(taken))
+        self._one_at_a_time = self._one_at_a_time or (quiet and bool(taken))
         return taken, []
 
     def on_acknowledged(self, batch: PendingBatch[H], now_ms: int) -> list[Failed[H]]:
@@ -230,12 +230,12 @@ class PartitionQueue(Generic[H]):
         self._acknowledged_ms = now_ms
         while self.batches and self.batches[0].acknowledged:
             self.batches.popleft()
-            self._alone = False
+            self._one_at_a_time = False
         return self._after_draining()
 
     def on_refused(self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
         """Learn that an attempt has failed; return the batches that fail for good."""
-        batch.in_flight, self._alone = False, True
+        batch.in_flight, self._one_at_a_time = False, True
         batch.may_be_appended = not delivery_errors.is_certainly_not_appended(error) and (
             batch.may_be_appended or delivery_errors.is_ambiguous(error)
         )
@@ -243,7 +243,7 @@ class PartitionQueue(Generic[H]):
         if self._draining:
             return self._after_draining()
         lost = delivery_errors.is_lost_sequence(error)
-        return self._judge(batch, error, now_ms, jitter=jitter, lost=lost)
+        return self._decide_retry(batch, error, now_ms, jitter=jitter, lost=lost)
 
     def on_unroutable(self, error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
         """Learn that what is due could not be sent: its leader, or a producer id, cannot be had."""
@@ -254,7 +254,7 @@ class PartitionQueue(Generic[H]):
             first = self.batches[0]
             first.attempts += 1
             first.cause = delivery_errors.cause(first.cause, error)
-            failed += self._judge(first, error, now_ms, jitter=jitter, lost=False)
+            failed += self._decide_retry(first, error, now_ms, jitter=jitter, lost=False)
             if self.batches and self.batches[0] is first:
                 break  # It waits, and so do the others.
         return failed
@@ -275,7 +275,7 @@ class PartitionQueue(Generic[H]):
         self.batches = deque(batch for batch in self.batches if batch.in_flight)
         return waiting
 
-    def _judge(
+    def _decide_retry(
         self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float, lost: bool
     ) -> list[Failed[H]]:
         """Decide whether a batch whose attempt has failed goes again, in parts, in a new epoch, or not at all.
@@ -283,15 +283,15 @@ class PartitionQueue(Generic[H]):
         Args:
             lost: the leader expects another sequence or epoch.
         """
-        if batch is not self.batches[0] or (lost and not batch.went_first):
+        if batch is not self.batches[0] or (lost and not batch.sent_as_first):
             return []  # Its turn comes when it is the first.
         if delivery_errors.is_too_large(error) and len(batch.records) > 1 and not batch.may_be_appended:
             self._split(batch)
             return []
         in_time = now_ms - batch.created_ms < self._delivery_timeout_ms
-        if lost and in_time and self._may_begin_anew(batch):
+        if lost and in_time and self._may_bump_epoch(batch):
             self._draining = True
-            self._disowned = self._disowned or delivery_errors.is_lost_identity(error)
+            self._needs_new_id = self._needs_new_id or delivery_errors.is_lost_identity(error)
         elif not isinstance(error, RetriableError):
             return self._give_up(batch, delivery_errors.refused(batch, error))
         elif not in_time:
@@ -299,8 +299,8 @@ class PartitionQueue(Generic[H]):
         self._not_before_ms = now_ms + backoff_ms(max(1, batch.attempts), jitter=jitter)
         return self._after_draining()
 
-    def _within_reach(self, now_ms: int) -> Iterator[PendingBatch[H]]:
-        reach = 1 if self._alone or self._is_quiet(now_ms) else self._max_in_flight
+    def _window(self, now_ms: int) -> Iterator[PendingBatch[H]]:
+        reach = 1 if self._one_at_a_time or self._is_quiet(now_ms) else self._max_in_flight
         return islice(self.batches, 0 if self._draining else reach)
 
     def _is_quiet(self, now_ms: int) -> bool:
@@ -321,11 +321,11 @@ class PartitionQueue(Generic[H]):
                 return False
             batch.identity, batch.sequence, self._topic_id = self.identity, self._next_sequence, topic_id
             self._next_sequence = _after(batch.sequence, len(batch.records))
-        batch.topic_id, batch.closed, batch.in_flight, batch.went_first = topic_id, True, True, is_first
+        batch.topic_id, batch.closed, batch.in_flight, batch.sent_as_first = topic_id, True, True, is_first
         batch.attempts += 1
         return True
 
-    def _may_begin_anew(self, first: PendingBatch[H]) -> bool:
+    def _may_bump_epoch(self, first: PendingBatch[H]) -> bool:
         """Tell whether nothing of the first batch and what follows can be in the log, or come there out of order."""
         later = any(batch.acknowledged for batch in self.batches)
         return not (self._transactional or first.may_be_appended or later)
@@ -358,13 +358,13 @@ class PartitionQueue(Generic[H]):
         return failed
 
     def _new_epoch(self) -> None:
-        self._alone = True
+        self._one_at_a_time = True
         if self._transactional or self.identity is None:
             return
         self.epoch_bumps += 1
         producer_id, epoch = self.identity.producer_id, self.identity.producer_epoch
-        another = self._disowned or epoch == MAX_PRODUCER_EPOCH
-        self.identity, self._disowned = None if another else ProducerIdentity(producer_id, epoch + 1), False
+        another = self._needs_new_id or epoch == MAX_PRODUCER_EPOCH
+        self.identity, self._needs_new_id = None if another else ProducerIdentity(producer_id, epoch + 1), False
         self._next_sequence = 0
 
     def _split(self, batch: PendingBatch[H]) -> None:

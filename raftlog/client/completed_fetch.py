@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from raftlog.record import AbortedBatches, BatchHeader, Record
 
 
-class Chunk:
+class CompletedFetch:
     """Whole batches of one partition; the first may begin below `position`.
 
     Each batch's payload checksum is checked before anything of it is returned. Only as many records are made as are

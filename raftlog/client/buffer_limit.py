@@ -11,7 +11,7 @@ from raftlog.client.sender import Sender
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError
 
 
-class Room:
+class BufferLimit:
     """The buffer of one producer.
 
     Args:

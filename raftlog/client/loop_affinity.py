@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class OwnLoop:
+class LoopAffinity:
     """The loop in which a client was first used: its connections, futures and tasks are of no use in another one."""
 
     def __init__(self, what: str) -> None:

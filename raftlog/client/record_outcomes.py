@@ -1,4 +1,4 @@
-"""How a producer's callers are told what became of their records: one by one, or many at once."""
+"""How a producer's callers are listener what became of their records: one by one, or many at once."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Run:
             self._settled.set_result(None)
 
 
-class Many(Divisible):
-    """A handle of several records in a row, which are told at once what became of them."""
+class MultiHandle(Divisible):
+    """A handle of several records in a row, which are listener at once what became of them."""
 
     __slots__ = ()
 
@@ -124,34 +124,36 @@ class Many(Divisible):
         """Learn that all of them have failed, or that nobody knows."""
 
 
-class Told(Protocol):
+class OutcomeListener(Protocol):
     """Who asks for the outcomes of many records, and learns them in parts."""
 
     def acknowledged_from(self, first: int, placed: Placed) -> None: ...
     def failed_from(self, first: int, count: int, error: RaftlogError) -> None: ...
 
 
-class Part(Many):
+class PartialHandle(MultiHandle):
     """The handle of `count` records, from number `first` on."""
 
-    __slots__ = ("_first", "_told")
+    __slots__ = ("_first", "_listener")
 
-    def __init__(self, told: Told, first: int, count: int) -> None:
-        self._told = told
+    def __init__(self, listener: OutcomeListener, first: int, count: int) -> None:
+        self._listener = listener
         self._first = first
         self.count = count
 
-    def divided(self, at: int) -> tuple[Part, Part]:
-        return Part(self._told, self._first, at), Part(self._told, self._first + at, self.count - at)
+    def divided(self, at: int) -> tuple[PartialHandle, PartialHandle]:
+        return PartialHandle(self._listener, self._first, at), PartialHandle(
+            self._listener, self._first + at, self.count - at
+        )
 
     def acknowledged(self, placed: Placed) -> None:
-        self._told.acknowledged_from(self._first, placed)
+        self._listener.acknowledged_from(self._first, placed)
 
     def failed(self, error: RaftlogError) -> None:
-        self._told.failed_from(self._first, self.count, error)
+        self._listener.failed_from(self._first, self.count, error)
 
 
-Handle: TypeAlias = "asyncio.Future[RecordMetadata] | Many"
+Handle: TypeAlias = "asyncio.Future[RecordMetadata] | MultiHandle"
 """Of one record, or of several."""
 
 
@@ -162,7 +164,7 @@ def acknowledge(
     batch = Placed(partition, base_offset, timestamps)
     at = 0
     for handle in handles:
-        if isinstance(handle, Many):
+        if isinstance(handle, MultiHandle):
             first = batch.metadata(at)
             handle.acknowledged(Placed(partition, first.offset, timestamps[at : at + handle.count]))
             at += handle.count
@@ -175,7 +177,7 @@ def acknowledge(
 def fail(handles: Sequence[Handle], error: RaftlogError) -> None:
     """Tell that records have failed, or that nobody knows."""
     for handle in handles:
-        if isinstance(handle, Many):
+        if isinstance(handle, MultiHandle):
             handle.failed(error)
         elif not handle.done():
             handle.set_exception(error)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from raftlog.client.connection import Connection
 from raftlog.client.reader import PartitionReader
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError
 from raftlog.model import TopicPartition
 from raftlog.runtime import Tasks
@@ -15,7 +15,7 @@ from raftlog.runtime import Tasks
 RETRY_S = 0.2
 
 
-class OwnAssignment:
+class ManualAssignment:
     """The partitions of one consumer.
 
     Args:
@@ -49,7 +49,7 @@ class OwnAssignment:
         self._reader.begin(await self._reader.offsets(new, start))
         self._counts = counts
 
-    def care(self) -> None:
+    def run_due_work(self) -> None:
         """Have partitions that were added meanwhile taken, each from its first record; in the background.
 
         Raises:
@@ -63,7 +63,7 @@ class OwnAssignment:
             self._looking = self._tasks.spawn(self._look(), name="look for partitions")
 
     def _may_have_grown(self, topic: str) -> bool:
-        info = self._connection.known(topic)
+        info = self._connection.cached_topic(topic)
         return self._connection.is_stale(topic) or info is None or len(info.partitions) != self._counts.get(topic)
 
     async def _look(self) -> None:
