@@ -309,7 +309,7 @@ class Transaction:
         offsets: OffsetsToCommit,
         group: GroupMetadata | str,
     ) -> None:
-        """Commit a group's offsets with the transaction: what was read and what was made of it count together.
+        """Commit a group's offsets with the transaction: input offsets and output records become visible together.
 
         Args:
             offsets: for each (topic, partition), the offset of the next record to read.

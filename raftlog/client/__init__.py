@@ -42,7 +42,7 @@ __all__ = [
 if not TYPE_CHECKING:  # Type checkers know the names, and find those that do not exist.
 
     def __getattr__(name: str) -> Any:
-        """Load a class when it is first used: who only administers needs no pyarrow."""
+        """Load a class when it is first used, so that a program that only uses Admin does not import pyarrow."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'raftlog.client' has no attribute {name!r}")
         return getattr(import_module(f"raftlog.client.{_MODULE_OF[name]}"), name)

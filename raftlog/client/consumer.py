@@ -1,4 +1,4 @@
-"""The consumer: reads partitions in order, again and again, at its own pace, alone or in a group."""
+"""The consumer: reads partitions in order, with or without a group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OutOfRange: TypeAlias = Literal["error", "earliest", "latest"]
 Reset: TypeAlias = Literal["earliest", "latest", "none"] | timedelta
 ITERATION_WAIT_MS = 60_000
 DUE_WORK_MS = 5_000
-"""A consumer that waits for records looks so often for something else to do."""
+"""While it waits for records, a consumer runs due work (commits, rebalances, new partitions) this often."""
 RETRY_MS = 200
 _log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class Consumer:
         return self
 
     async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
-        # What an error has interrupted was not processed: it must be read again, so it is not committed.
+        # Records whose processing raised must be read again, so their offsets are not committed.
         await self._close(commit=error is None)
 
     def __aiter__(self) -> Self:
@@ -227,7 +227,7 @@ class Consumer:
             elif group is None:
                 return reader.next_ready()
             elif self._busy or self._closed or group.has_due_work:
-                with self._polling():  # The application asks for the next record: it is done with the last.
+                with self._polling():  # The application has processed the last record.
                     await group.run_due_work()
             else:
                 group.member.note_poll()
@@ -271,8 +271,8 @@ class Consumer:
                     return []
                 if (records := self._reader.take(fetch, max_records)) or max_records == 0:
                     return records
-                # Compaction left nothing of it, or it was damaged and is asked for again. What is ready is taken
-                # without a wait, even when time is up.
+                # The fetch had no records after compaction, or was damaged and is fetched again. Further completed
+                # fetches are taken without a wait, even after the timeout.
                 max_wait_ms = _left_ms(deadline)
 
     async def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
@@ -293,7 +293,7 @@ class Consumer:
         with self._polling():
             while True:
                 fetch = await self._next_completed(max_wait_ms, all_ready=True)
-                if self._reader.ready:  # An iteration was left: what it had not handed out yet is fetched anew.
+                if self._reader.ready:  # An iteration was left: the records that it did not return are fetched again.
                     first = self._reader.ready[0]
                     self._reader.begin({TopicPartition(first.topic, first.partition): first.offset})
                     continue
@@ -503,7 +503,7 @@ class Consumer:
                 return fetch
 
     async def _or_nothing(self, next_completed: Awaitable[CompletedFetch | None]) -> CompletedFetch | None:
-        """Return None if there is no fetch since brokers do not answer: that is waited for, not raised."""
+        """Return the next completed fetch; None if brokers do not answer: a consumer waits through an outage."""
         try:
             return await next_completed
         except RetriableError as error:
@@ -512,7 +512,7 @@ class Consumer:
             return None
 
     async def _next_of_group(self, group: GroupSession, max_wait_ms: int, *, all_ready: bool) -> CompletedFetch | None:
-        """Bring the group's business in order, then wait; and again if there is news meanwhile."""
+        """Run the group's due work, then wait for records; repeat if the assignment changes meanwhile."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_ms / 1000
         while True:
@@ -528,10 +528,10 @@ class Consumer:
 
     @contextmanager
     def _polling(self) -> Iterator[None]:
-        """Read for one task at a time: two would take each other's records, and commit what the other has not done."""
+        """Guard against a second reading task: it would commit records that the first has not processed."""
         self._require_open()
         if self._busy:
-            raise InvalidRequestError("another task is reading from this consumer; let each task have its own")
+            raise InvalidRequestError("another task is reading from this consumer; create one consumer for each task")
         self._busy = True
         try:
             with nullcontext() if self._group is None else self._group.polling():
@@ -554,7 +554,7 @@ class Consumer:
         return self._require_group().positions(self._reader.positions) if offsets is None else full(offsets)
 
     def _chosen(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
-        """Return some of the partitions that are read; all, if none is named."""
+        """Return the given partitions, all of which must be assigned; without any, every assigned one."""
         return [self._require_assigned(*partition_argument(named)) for named in partitions] or self.assignment
 
     def _require_assigned(self, topic: str, partition: int) -> TopicPartition:
@@ -593,7 +593,7 @@ _ONLY_ALONE = {
 
 
 def _left_ms(deadline: float) -> int:
-    """Return how long there is to the loop's time `deadline`; rounded down, the last ms would be a busy wait."""
+    """Return the milliseconds until a loop time, rounded up: rounded down, the last one would be a busy wait."""
     return max(0, ceil(1000 * (deadline - asyncio.get_running_loop().time())))
 
 

@@ -1,4 +1,4 @@
-"""What a caller holds of a record that was sent without waiting: a future that costs little while nobody asks."""
+"""`Delivery`: the future of one record that `send_nowait` returns. The records of a batch share one handle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Waiting: TypeAlias = "tuple[Delivery, Callable[[Delivery], object], Context] | 
 
 
 class SharedHandle(MultiHandle):
-    """Records that were given one by one and lie in a row: what became of them, told when somebody asks."""
+    """The shared handle of consecutive records that were sent one at a time; it stores their outcomes."""
 
     __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop")
 
@@ -24,7 +24,7 @@ class SharedHandle(MultiHandle):
         self.count = 0
         self.loop = loop
         self._outcomes: list[tuple[int, int, Placed | RaftlogError]] = []
-        """From which record on, of how many."""
+        """(number of the first record, count, outcome)."""
         self._waiting: dict[int, list[_Waiting]] = {}
         self._cancelled: set[int] = set()
 
@@ -32,14 +32,14 @@ class SharedHandle(MultiHandle):
         return PartialHandle(self, 0, at), PartialHandle(self, at, self.count - at)
 
     def outcome(self, at: int) -> tuple[Placed | RaftlogError, int] | None:
-        """Return what became of one record and others, and its place among them; None: that is not known yet."""
+        """Return the outcome that covers one record, and the record's index in it; None: no outcome yet."""
         for first, count, outcome in self._outcomes:
             if first <= at < first + count:
                 return outcome, at - first
         return None
 
     def is_cancelled(self, at: int) -> bool:
-        """Tell whether nobody wants to know what becomes of one record."""
+        """Return whether one record's delivery was cancelled."""
         return at in self._cancelled
 
     def acknowledged(self, placed: Placed) -> None:
@@ -49,15 +49,15 @@ class SharedHandle(MultiHandle):
         self.failed_from(0, self.count, error)
 
     def acknowledged_from(self, first: int, placed: Placed) -> None:
-        """Learn where some are, from number `first` on."""
+        """Note that records from number `first` on are acknowledged."""
         self._settle(first, len(placed.timestamps), placed)
 
     def failed_from(self, first: int, count: int, error: RaftlogError) -> None:
-        """Learn that so many have failed, from number `first` on."""
+        """Note that `count` records from number `first` on failed."""
         self._settle(first, count, error)
 
     def wait_for(self, at: int, waiting: _Waiting) -> None:
-        """Tell somebody once there is an outcome."""
+        """Register a callback or a task's future for one record's outcome."""
         all_waiting = self._waiting.get(at)
         if all_waiting is None:
             self._waiting[at] = [waiting]
@@ -65,11 +65,11 @@ class SharedHandle(MultiHandle):
             all_waiting.append(waiting)
 
     def waiting(self, at: int) -> list[_Waiting]:
-        """Return who waits for one record."""
+        """Return what is registered for one record."""
         return self._waiting.get(at, [])
 
     def cancel(self, at: int) -> None:
-        """Have one record's outcome told to nobody."""
+        """Cancel one record's delivery: wake its waiters without an outcome."""
         self._cancelled.add(at)
         self._tell(self._waiting.pop(at, []))
 
@@ -89,14 +89,14 @@ class SharedHandle(MultiHandle):
 class Delivery(Awaitable[RecordMetadata]):
     """The outcome of one record: a future, to await, to give a callback, or to drop.
 
-    asyncio takes it for a future (`asyncio.isfuture`), in `gather`, `wait` and the like. It costs little while no task
+    asyncio treats it as a future (`asyncio.isfuture`), in `gather`, `wait` and the like. It costs little while no task
     waits: the records of a batch share their outcome. A task that is cancelled while it awaits a delivery does not
     cancel the delivery.
     """
 
     __slots__ = ("_at", "_handle")
     _asyncio_future_blocking = False
-    """By this asyncio tells what is a future."""
+    """asyncio recognises futures by this attribute."""
 
     def __init__(self, handle: SharedHandle, at: int) -> None:
         self._handle = handle
@@ -119,7 +119,7 @@ class Delivery(Awaitable[RecordMetadata]):
         return self._handle.outcome(self._at) is not None or self._handle.is_cancelled(self._at)
 
     def cancelled(self) -> bool:
-        """Return whether `cancel` was called in time."""
+        """Return whether `cancel` was called before there was an outcome."""
         return self._handle.is_cancelled(self._at)
 
     def result(self) -> RecordMetadata:
@@ -186,7 +186,7 @@ class Delivery(Awaitable[RecordMetadata]):
         return self._handle.loop
 
     def _make_cancelled_error(self) -> asyncio.CancelledError:
-        """Return what `gather` raises when this is cancelled: it asks any future, by this name."""
+        """Return the error that `gather` raises when this is cancelled; it calls this method of any future."""
         return asyncio.CancelledError()
 
     def _known(self) -> tuple[Placed | RaftlogError, int]:

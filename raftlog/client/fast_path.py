@@ -1,4 +1,4 @@
-"""The short way of a record that has nothing but a value: into the batch that its topic's records go to now."""
+"""The fast path of `send_nowait`: a record without a key and headers joins its topic's open batch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from raftlog.client.routing import Routing
 class FastPath:
     """A topic's open batch, for records without a key.
 
-    Most records take it. Whatever it does not take goes the whole way, which checks and decides all that this assumes,
-    and leads to another fast_path. The sender need not be told: it waits for the batch already.
+    Most records take it. A record that it refuses goes through `RecordAppender`, which makes every check and opens a
+    new fast path. The sender is not woken: it already waits for the batch.
 
     Args:
-        sticky: where the topic's records go now.
+        sticky: the topic's current sticky partition.
     """
 
     __slots__ = ("_accumulator", "_buffer_bytes", "_queue", "_routing", "_sticky")
@@ -35,7 +35,7 @@ class FastPath:
         self._buffer_bytes = buffer_bytes
 
     def take(self, value: bytes, timestamp: int) -> SharedHandle | None:
-        """Queue a record; return the handle that counts it as its last. None: it must go the whole way."""
+        """Queue a record; return the handle, whose last record it is. None: `RecordAppender` must queue it."""
         accumulator, sticky = self._accumulator, self._sticky
         size = RECORD_OVERHEAD_BYTES + len(value)
         batch = self._queue.open_batch(size)

@@ -1,7 +1,7 @@
-"""Heartbeats from a thread: what keeps a membership alive while the application blocks the event loop.
+"""Heartbeats from a thread keep a membership alive while the application blocks the event loop.
 
-It says no more than "this member is there, in this epoch": what the member owns, and what the answers tell it to do, is
-the event loop's business, once that runs again. As long as it runs, this sends nothing.
+They carry only member id and epoch. The event loop handles owned partitions and responses once it runs again. The
+thread sends nothing while the event loop runs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ ATTEMPT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSnapshot:
-    """What the event loop has last said, and how long it holds."""
+    """The heartbeat that the event loop handed to the thread, and how long it is valid."""
 
     request: GroupHeartbeatRequest
     interval_s: float
     poll_by_s: float
-    """By the monotonic clock: after it the application has taken too long, and the member should be missed."""
+    """Monotonic time of the poll deadline. After it the thread stops, so that the session times out."""
     coordinator: Address | None
     brokers: Sequence[Address]
-    """Who can be asked where the coordinator is now. Addresses are those to dial."""
+    """Brokers that know the current coordinator. All addresses are those to dial."""
 
 
 class KeepAlive:
-    """A daemon thread; it begins with the first `beat`."""
+    """A daemon thread that starts with the first `beat`."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -48,7 +48,7 @@ class KeepAlive:
         self._thread: threading.Thread | None = None
 
     def beat(self, snapshot: HeartbeatSnapshot | None) -> None:
-        """Learn that the event loop runs. None: there is no membership to keep."""
+        """Note that the event loop runs, and store its heartbeat. None: there is no membership to keep."""
         with self._changed:
             self._snapshot, self._last_beat_s = snapshot, time.monotonic()
         if self._thread is None and snapshot is not None and not self._closed:
@@ -56,7 +56,7 @@ class KeepAlive:
             self._thread.start()
 
     def close(self) -> None:
-        """End the thread; waits for an attempt that is under way. Not for the event loop's own thread."""
+        """Stop the thread; blocks during an attempt, so do not call it in the event loop's thread."""
         with self._changed:
             self._closed, self._snapshot = True, None
             self._changed.notify()
@@ -76,10 +76,10 @@ class KeepAlive:
             try:
                 self._send(snapshot)
             except (OSError, http.client.HTTPException) as error:
-                _log.info("group %s: no heartbeat gets through: %s", self._group_id, error)
+                _log.info("group %s: keepalive heartbeats fail: %s", self._group_id, error)
 
     def _due_in_s(self) -> float:
-        """How long the event loop may still be silent: half as long again as between two heartbeats."""
+        """Return the seconds until the thread must send: 1.5 heartbeat intervals after the last `beat`."""
         if self._snapshot is None or time.monotonic() > self._snapshot.poll_by_s:
             return 1.0
         return max(0.0, self._last_beat_s + 1.5 * self._snapshot.interval_s - time.monotonic())
@@ -92,11 +92,11 @@ class KeepAlive:
                 if self._post(address, path, encode_json(snapshot.request)):
                     return
             except OSError:
-                continue  # The next one knows who coordinates instead.
+                continue  # The next broker knows the new coordinator.
         raise ConnectionError("no broker answers")
 
     def _post(self, address: Address, path: str, body: bytes) -> bool:
-        """Send one heartbeat, and follow one redirect; return whether a coordinator has answered."""
+        """Send one heartbeat, following one redirect; return whether a coordinator answered."""
         for _ in range(2):
             connection = http.client.HTTPConnection(address.host, address.port, timeout=ATTEMPT_S)
             try:

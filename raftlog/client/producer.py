@@ -1,8 +1,10 @@
 """The producer: batches records, sends each batch until it is acknowledged, and never stores one twice.
 
-Idempotence: each partition's batches carry a producer id and a sequence, and keep them when they are sent again, so the
-leader answers a repeat with the offsets it got before. When a batch is given up, the partition goes on in a new epoch
-from sequence 0: a gap in the old one's sequence would be refused, and is never papered over.
+A record passes `RecordAppender` (buffer limit, partition), the accumulator (batches) and `Sender` (requests).
+
+Idempotence: a batch carries a producer id and a base sequence, and keeps them when it is sent again, so the leader
+answers a repeat with the first append's offsets. After a batch fails, the partition continues in a new producer epoch
+from sequence 0: the leader would refuse a gap in the old epoch's sequence.
 """
 
 from __future__ import annotations
@@ -167,7 +169,7 @@ class Producer:
             )
 
     def __del__(self) -> None:
-        is_open = not getattr(self, "_closed", True) and os.getpid() == self._process  # A child has but a copy.
+        is_open = not getattr(self, "_closed", True) and os.getpid() == self._process  # A forked child has a copy.
         if is_open and (size := self._appender.size):
             _log.warning("a producer was never closed, and had %d bytes of records to send: use 'async with'", size)
 
@@ -175,7 +177,7 @@ class Producer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        is_hurried = kind is not None and not issubclass(kind, Exception)  # Cancelled, Ctrl-C, the program's end.
+        is_hurried = kind is not None and not issubclass(kind, Exception)  # A cancellation, Ctrl-C or SystemExit.
         await self.close(timeout_ms=self._close_timeout_ms if is_hurried else None)
 
     async def send(
@@ -351,17 +353,17 @@ class Producer:
             try:
                 await close_all(self._appender.close, self._sender.close)
             finally:
-                self._tell_of_the_rest(*before)
+                self._log_failed_records(*before)
                 await self._connection.close()
 
     async def _finish(self, *, flush: bool) -> None:
         if self._transactions is not None and flush:
-            await self._transactions.abort()  # One that is under way was not ended by its block.
+            await self._transactions.abort()  # Aborts a transaction whose block did not end it.
         elif flush:
             await self.flush()
 
-    def _tell_of_the_rest(self, failed: int, unknown: int) -> None:
-        """Log what failed while the producer was closed; the arguments were counted before."""
+    def _log_failed_records(self, failed: int, unknown: int) -> None:
+        """Log how many records failed during `close`; the arguments are the counts before it."""
         failed, unknown = self._counters.records_failed - failed, self._counters.records_unknown - unknown
         if failed or unknown:
             _log.warning(
@@ -376,12 +378,12 @@ class Producer:
             self._transactions.fail(error)
 
     async def _discard(self, error: RaftlogError) -> None:
-        """Fail what is queued; return once nothing is on its way."""
+        """Fail the queued records; return once no batch is in flight."""
         self._appender.discard(error)
         await self._sender.discard(error)
 
     async def _send_each(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[RecordMetadata]:
-        """Send values that go to any partition, one by one."""
+        """Send values one at a time; each may go to another partition."""
         futures = await self._appender.add_each(topic, values, key)
         if futures:
             await asyncio.wait(futures)

@@ -1,4 +1,7 @@
-"""The way in of a producer's records: each waits for room, gets a partition, and is queued there."""
+"""Appends a producer's records to the accumulator: waits for buffer space and chooses the partition.
+
+`add` and `add_nowait` queue one record, `add_runs` many. A record whose topic has no cached metadata waits in `Routing`.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,15 @@ from raftlog.record import NewRecord
 
 
 class RecordAppender:
-    """Queues records, in the order they are given.
+    """Queues records in the order of the calls.
 
     Args:
-        batch_bytes: how large a batch may grow.
-        buffer_bytes: how much may be queued.
-        max_block_ms: how long a record may wait for room, or for its topic's metadata.
-        has_fast_paths: records without a key may take the short way, past `require_open`; until `close_fast_paths`.
-        require_open: raises if nothing may be sent now; asked after each wait.
-        on_failed: told of what fails here.
+        batch_bytes: the largest size of a batch.
+        buffer_bytes: how many bytes may be buffered.
+        max_block_ms: how long a record may wait for buffer space, or for its topic's metadata.
+        has_fast_paths: records without a key may take a `FastPath`, without `require_open`, until `close_fast_paths`.
+        require_open: raises if the producer may not send now; called after each wait.
+        on_failed: called with the error of each record that fails here.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class RecordAppender:
             connection, timeout_ms=max_block_ms, route=self._route_late, fail=self._refuse
         )
         self.fast_paths: dict[str, FastPath] = {}
-        """The short ways that are open, by topic."""
+        """The open fast paths, by topic."""
 
     @property
     def size(self) -> int:
@@ -74,7 +77,7 @@ class RecordAppender:
     async def add(
         self, topic: str, partition: int | None, record: NewRecord, size: int
     ) -> asyncio.Future[RecordMetadata]:
-        """Queue a record of `size` bytes once there is room."""
+        """Queue a record of `size` bytes once the buffer has space."""
         sent_ms = _now_ms()
         await self.buffer.wait(size, sent_ms)
         chosen = self._place(topic, partition, record, size)
@@ -90,7 +93,7 @@ class RecordAppender:
         """Queue a record of `size` bytes now.
 
         Raises:
-            OverloadedError: there is no room for it.
+            OverloadedError: the buffer has no space.
         """
         sent_ms = _now_ms()
         chosen = self._place(topic, partition, record, size)
@@ -108,11 +111,11 @@ class RecordAppender:
     async def add_each(
         self, topic: str, values: Sequence[bytes | None], key: bytes | None
     ) -> list[asyncio.Future[RecordMetadata]]:
-        """Queue values that go to any partition, one by one."""
+        """Queue values one at a time; each may go to another partition."""
         return [await self.add(topic, None, *new_record(value, key, None, None)) for value in values]
 
     async def add_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
-        """Queue values of a known topic, as many at once as a batch has; give way to other tasks after each."""
+        """Queue values of a topic with cached metadata, one batch at a time; yield to other tasks after each."""
         runs: list[Run] = []
         for some, size in in_runs(values, key, min(self._batch_bytes, self.buffer.buffer_bytes)):
             sent_ms = _now_ms()
@@ -135,12 +138,12 @@ class RecordAppender:
         return runs
 
     def knows(self, topic: str) -> bool:
-        """Tell whether records of a topic can be placed now: it is known, and none wait before them."""
+        """Return whether a topic's metadata is cached and no earlier record waits for it."""
         return self._connection.cached_topic(topic) is not None and not self._routing.is_asking(topic)
 
     @property
     def asks_about_each(self) -> bool:
-        """Whether the caller's own partitioner chooses."""
+        """Whether the application's partitioner chooses the partition of each record."""
         return self._partitioning.is_custom
 
     async def flush(self) -> None:
@@ -152,23 +155,23 @@ class RecordAppender:
         self._routing.discard(error)
 
     def close_fast_paths(self) -> None:
-        """Have every record go the whole way from now on."""
+        """Use no fast path from now on."""
         self._has_fast_paths = False
         self.fast_paths.clear()
 
     async def close(self) -> None:
-        """Ask for metadata no longer."""
+        """Stop requesting metadata."""
         await self._routing.close()
 
     def _place(
         self, topic: str, partition: int | None, record: NewRecord, size: int
     ) -> TopicPartition | InvalidRequestError | None:
-        """Return where a record of `size` bytes goes, or why it cannot; None: that is not known yet.
+        """Return the partition of a record of `size` bytes, or why it has none; None: metadata is missing.
 
         Raises:
-            OverloadedError: there is no room for it.
-            RuntimeError: nothing may be sent now.
-            TypeError: the partition is no number, or the topic no name.
+            OverloadedError: the buffer has no space.
+            RuntimeError: the producer may not send now.
+            TypeError: the partition is not an int, or the topic not a str.
             InvalidRequestError: the topic has an empty name.
         """
         self._require_open()
@@ -181,21 +184,21 @@ class RecordAppender:
         count = self._partition_count(topic)
         if partition is not None and partition >= count:
             self._connection.forget_leader_of([topic])
-            return None  # It may have been added since the brokers were asked: `_route_late` says if it was not.
+            return None  # It may be newer than the metadata. `_route_late` raises if it does not exist.
         try:
             return self._partitioning.choose(topic, count, partition, record.key, record.value, size)
         except InvalidRequestError as error:
             return error
 
     def _set_aside(self, error: InvalidRequestError | None, record: Unrouted[Handle]) -> None:
-        """Fail a record that cannot be placed, or have it wait until its topic is known."""
+        """Fail a record that has no partition, or let it wait for its topic's metadata."""
         if error is None:
             self._routing.add(record)
         else:
             self._refuse(record.handle, error)
 
     def _open_fast_path(self, topic: str) -> None:
-        """Let what comes next join the batch that a topic's records without a key go to now."""
+        """Let the topic's next records without a key join its open batch directly."""
         sticky = self._partitioning.sticky(topic)
         if sticky is not None and self._has_fast_paths:
             self.fast_paths[topic] = FastPath(sticky, self._accumulator, self._routing, self.buffer.buffer_bytes)
@@ -214,7 +217,7 @@ class RecordAppender:
         self._sender.room_was_made()
 
     def _route_late(self, late: Unrouted[Handle]) -> None:
-        """Queue a record whose topic is known now."""
+        """Queue a record whose topic's metadata has arrived."""
         count, record = self._partition_count(late.topic), late.record
         try:
             chosen = self._partitioning.choose(late.topic, count, late.partition, record.key, record.value, late.size)
