@@ -24,7 +24,7 @@ _MODULE_OF = {
     "Partitioner": "partitioning",
     "Producer": "producer",
     "ProducerMetrics": "metrics",
-    "RecordMetadata": "deliveries",
+    "RecordMetadata": "record_outcomes",
 }
 
 __all__ = [

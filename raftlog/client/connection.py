@@ -195,8 +195,8 @@ class Connection:
                 raise
             where = ", ".join(f"http://{address}" for address in self._bootstrap)
             raise ConfigError(
-                f"bootstrap: the server at {where} is not a broker's public listener (a controller, or another server?);"
-                f" it answered: {' '.join(error.message.split()):.200}. Pass URLs of brokers, such as "
+                f"bootstrap: the server at {where} is not a broker's public listener (is it a controller, or another "
+                f"server?); it answered: {' '.join(error.message.split()):.200}. Pass URLs of brokers, such as "
                 f"http://127.0.0.1:{DEFAULT_PORT}"
             ) from None
 

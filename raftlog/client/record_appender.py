@@ -1,6 +1,7 @@
 """Appends a producer's records to the accumulator: waits for buffer space and chooses the partition.
 
-`add` and `add_nowait` queue one record, `add_runs` many. A record whose topic has no cached metadata waits in `Routing`.
+`add` and `add_nowait` queue one record, `add_runs` many. A record without cached metadata of its topic waits in
+`Routing`.
 """
 
 from __future__ import annotations

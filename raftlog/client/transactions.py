@@ -223,7 +223,7 @@ class TransactionManager:
             raise self._aborted() from error
 
     async def abort(self, *, is_hurried: bool = False) -> None:
-        """Abort. It does not raise: if the coordinator does not answer, the next transaction's begin aborts this one."""
+        """Abort. It does not raise: if the coordinator does not answer, the next transaction's begin aborts."""
         if self.state in ("in transaction", "failed", "ending"):
             await (self._abort_in_a_hurry() if is_hurried else self._abort())
 

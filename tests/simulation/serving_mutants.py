@@ -206,7 +206,7 @@ def bodies_of_lean_requests_count_for_ever(patch: Any) -> None:
 @mutant
 @told_by(LEAN, LIMITS)
 def supervisors_wait_for_their_turn(patch: Any) -> None:
-    patch.edit(LeanConnection._give_away, "self._asks_for_health() or ", "")
+    patch.edit(LeanConnection._request_handover, "self._asks_for_health() or ", "")
 
 
 @mutant

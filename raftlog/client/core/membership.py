@@ -3,7 +3,7 @@
     joining -> member -> (left | lost) -> joining ...        failed: for good
 
 `target` is the assignment from the coordinator, `owned` the partitions that the member reads. The consumer reconciles
-them when the application asks for records: it revokes first, reports that in a heartbeat, and then takes new partitions.
+them when the application asks for records: it revokes first, reports that in a heartbeat, then takes new partitions.
 """
 
 from __future__ import annotations

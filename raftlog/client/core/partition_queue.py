@@ -5,8 +5,8 @@ producer's next sequence, and recognises its last five batches. The producer kee
 
 - A batch is sent only if it is among the first `max_in_flight` batches without an outcome. So every retried batch is
   one that the leader still recognises, however many responses were lost.
-- A leader without state of the producer accepts any sequence. So the first batch is sent alone until it is acknowledged:
-  at the start of an epoch, after a pause, and after any failure. Later batches follow in order.
+- A leader without state of the producer accepts any sequence. So the first batch is sent alone until it is
+  acknowledged: at the start of an epoch, after a pause, and after any failure. Later batches follow in order.
 - Only the first batch can fail. A later batch that is refused waits until it is the first: the leader may have refused
   it because an earlier one was missing.
 - A failed batch leaves a gap in the sequence. Once no response is outstanding, later batches continue in a new producer
