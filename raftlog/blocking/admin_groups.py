@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from raftlog.blocking.admin_security import SecurityAdmin
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 from raftlog.wire.groups import GroupDescription, GroupListing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from raftlog.blocking.admin_groups import GroupAdmin
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.model import Isolation, Offset
 from raftlog.wire.data import OffsetResponse
 from raftlog.wire.metadata import ConfigValue, TopicInfo

@@ -14,7 +14,7 @@ from raftlog.client.group_session import OnRebalance
 from raftlog.client.metrics import ConsumerMetrics
 from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit
 from raftlog.client.options import known_options
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.wire.groups import Assignor

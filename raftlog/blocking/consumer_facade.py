@@ -1,4 +1,4 @@
-"""How threads use a consumer that another thread runs: reading, callbacks, and closing beneath a reader."""
+"""Thread handling of the blocking consumer: reads, rebalance callbacks, and a close during a read."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 
 class ConsumerFacade(Facade[SteppedConsumer]):
-    """The part of the blocking `Consumer` that is about threads."""
+    """The thread handling of the blocking `Consumer`."""
 
     def __init__(self, make: Callable[[], SteppedConsumer]) -> None:
         self._readings: set[asyncio.Task[Any]] = set()
-        """Calls that wait for records."""
+        """Tasks that wait for records."""
         self._in_callbacks: set[int] = set()
-        """Threads: what they call is awaited by what waits for them."""
+        """Threads that run a callback. A read or a close in them would deadlock."""
         self._steps = Steps()
         super().__init__(make)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield one record after another, however long that takes."""
+        """Yield records for ever, waiting for each."""
         reader, take = self._client.reader, self._steps.take
         while True:
             if (record := take(reader)) is not None:
@@ -54,7 +54,7 @@ class ConsumerFacade(Facade[SteppedConsumer]):
         return begun
 
     def _read(self, read: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> T:
-        """Wait for records; they count as returned only if they reach this thread."""
+        """Wait for records. They count as returned only if they reach this thread."""
         self._require_can_wait()
         self._require_no_callback("read from")
         taken: list[T] = []
@@ -84,14 +84,14 @@ class ConsumerFacade(Facade[SteppedConsumer]):
     async def _end(self, reason: tuple[Any, ...]) -> None:
         self._steps.begin_other()
         try:
-            for task in self._readings:  # First: they would go on with what is being closed.
+            for task in self._readings:  # First, since they use what is being closed.
                 task.cancel()
             await asyncio.gather(*self._readings, return_exceptions=True)
         finally:
             await super()._end(reason)
 
     def _apart(self, callback: OnRebalance | None) -> OnRebalance | None:
-        """Have a callback run in a thread that may call this consumer, while the loop's thread awaits it."""
+        """Wrap a callback to run in a worker thread, which may call this consumer while the loop awaits it."""
         if callback is None:
             return None
 
@@ -107,7 +107,7 @@ class ConsumerFacade(Facade[SteppedConsumer]):
             try:
                 await asyncio.wait([calling])
             except asyncio.CancelledError:
-                await asyncio.wait([calling])  # No callback begins before the last one has ended.
+                await asyncio.wait([calling])  # The next callback must not start before this one ends.
                 raise
             if inspect.isawaitable(result := calling.result()):
                 await result

@@ -1,7 +1,7 @@
-"""What the blocking classes share: an event loop in a thread of its own, and how other threads wait for it.
+"""The base of the blocking classes: an event loop in its own thread, and calls of other threads into it.
 
-The loop's thread alone uses the async client. Any other thread hands it a coroutine and waits. A facade is open, then
-closing, then closed, and never goes back; whoever waits when it closes is told so.
+Only the loop's thread uses the async client. Any other thread hands it a coroutine and waits. A facade is open, then
+closing, then closed, and never opens again; calls that wait when it closes get an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from raftlog.client.span_reader import SpanReader
 
 EXIT_S = 10.0
-"""How long the program's end waits for a client, beyond what it may take to send (`close_timeout_ms`)."""
+"""How long the interpreter's exit waits for a client, in addition to `close_timeout_ms`."""
 _log = logging.getLogger(__name__)
 C = TypeVar("C", bound="client.Producer | client.Consumer | client.Admin | SpanReader")
 P = ParamSpec("P")
@@ -36,15 +36,15 @@ class Facade(Generic[C]):
     """One async client and the thread that runs it.
 
     Args:
-        make: makes the client; it is called in the thread.
+        make: creates the client; called in the thread.
     """
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._state: Literal["open", "closing", "closed", "forked"] = "open"
         self._guard = threading.RLock()  # A signal's handler may call while this thread has it.
-        """Of the state: nothing is begun in a loop that has ended."""
+        """Guards the state: no coroutine is submitted to a stopped loop."""
         self._shutting = threading.Event()
-        """From then on a cancellation ends the close early, but not before it has begun."""
+        """Set once `close` runs in the loop: only then may a cancellation end it early."""
         self._loop = (loop_factory() or asyncio.new_event_loop)()
         self._thread = threading.Thread(
             target=_serve, args=(self._loop,), name=f"raftlog {type(self).__name__}", daemon=True
@@ -75,18 +75,18 @@ class Facade(Generic[C]):
         self._close(kind, error, trace)
 
     def close(self) -> None:
-        """Finish what is under way, close every connection, and end the thread.
+        """Finish what is under way, close every connection, and stop the thread.
 
-        What other threads still wait for then ends with an error. Closing again does nothing.
+        Calls of other threads that still wait then raise an error. Closing again does nothing.
 
         Raises:
-            RuntimeError: a callback has called it.
+            RuntimeError: it was called in a callback.
         """
         self._close(None, None, None)
 
     def _close(self, *reason: Any) -> None:
         if self._state == "forked":
-            return  # Its thread, and what it has queued, are the parent's.
+            return  # The thread and the queued records belong to the parent process.
         self._require_can_wait()
         closing: Future[None] | None = None
         with self._guard:
@@ -118,7 +118,7 @@ class Facade(Generic[C]):
         return self._wait_for(self._begin(work, *arguments, **options))
 
     def _ask(self, ask: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """Call a function in the loop's thread, where nothing changes meanwhile; see `_begin`."""
+        """Call a function in the loop's thread, so that no state changes meanwhile; see `_begin`."""
 
         async def answer() -> T:
             return ask(*arguments, **options)
@@ -126,11 +126,11 @@ class Facade(Generic[C]):
         return self._run(answer)
 
     def _begin(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> Future[T]:
-        """Have the loop's thread run a coroutine.
+        """Submit a coroutine to the loop's thread.
 
         Raises:
-            RuntimeError: this is the loop's thread; or a producer is closed.
-            InvalidRequestError: a consumer or an admin is closed.
+            RuntimeError: this is the loop's thread; or the producer is closed.
+            InvalidRequestError: the consumer or the admin is closed.
         """
         self._require_can_wait()
         with self._guard:
@@ -144,35 +144,35 @@ class Facade(Generic[C]):
         except CancelledError:
             raise self._closed_error() from None
         except BaseException:
-            work.cancel()  # It may be Ctrl-C, or what another signal's handler raises: nobody waits any more.
+            work.cancel()  # Ctrl-C, or an exception of a signal handler: no call waits for the result.
             raise
 
     def _begin_exit(self) -> Future[None] | None:
-        """Begin to close as the program ends: as after an interruption, so within a short time."""
+        """Start to close at interpreter exit, within `close_timeout_ms` as after an interruption."""
         with self._guard:
             if self._state != "open":
                 return None
             self._state = "closing"
-            self._loop.call_soon_threadsafe(self._loop.set_default_executor, _LastThreads())
+            self._loop.call_soon_threadsafe(self._loop.set_default_executor, _ExitExecutor())
             return asyncio.run_coroutine_threadsafe(self._shut((SystemExit, None, None)), self._loop)
 
     def _wait_for_exit(self, closing: Future[None]) -> None:
-        """Wait a while; nobody is left to be told but by the log."""
+        """Wait for the close, for a bounded time; log an error, since no caller is left."""
         try:
             closing.result(self._exit_limit_s + EXIT_S)
         except TimeoutError:
-            _log.warning("the program ends before this %s has: what it had under way is lost, or unknown", self._name)
-        except Exception:  # noqa: BLE001  (whatever it is)
-            _log.exception("the program ends, and this %s was not closed", self._name)
+            _log.warning("the program exits before this %s has closed: pending work is lost, or unknown", self._name)
+        except Exception:  # noqa: BLE001  (logged)
+            _log.exception("the program exits, and this %s was not closed", self._name)
 
     def _forked(self) -> None:
-        """Note that this is a copy in a child process: the thread that does the work is the parent's alone."""
+        """Mark this copy in a child process as unusable: the loop's thread exists only in the parent."""
         self._state = "forked"
-        self._guard = threading.RLock()  # Another thread of the parent may have had it.
+        self._guard = threading.RLock()  # Another thread of the parent may have held it.
 
     @property
     def _exit_limit_s(self) -> float:
-        """Return how long this may work on when the program ends."""
+        """Return how long this may still send at interpreter exit, in seconds."""
         return 0.0
 
     @property
@@ -189,21 +189,20 @@ class Facade(Generic[C]):
         if self._state == "forked":
             name = type(self).__name__
             raise RuntimeError(
-                f"this {name.lower()} was made before a fork, and works in the parent process only: make another "
+                f"this {name.lower()} was created before a fork and works only in the parent process: create another "
                 f"raftlog.blocking.{name} in the child"
             )
-        if threading.current_thread() is self._thread:  # Not the ident: it is given anew once the thread has ended.
+        if threading.current_thread() is self._thread:  # Not the ident: Python reuses it.
             raise RuntimeError(
-                f"a callback of this {type(self).__name__.lower()} calls it in the thread that does its work, which "
-                "would wait for itself: have another thread make the call (a queue, an executor), or take the async "
-                "client"
+                f"a callback of this {type(self).__name__.lower()} calls it in its own thread, which would wait for "
+                "itself: make the call in another thread (a queue, an executor), or use the async client"
             )
 
 
-class _LastThreads(ThreadPoolExecutor):
-    """Runs things once the program ends, when no pool of threads takes any more: to look up a host's name, above all.
+class _ExitExecutor(ThreadPoolExecutor):
+    """Runs work at interpreter exit, when thread pools accept no more: host name lookups, above all.
 
-    The import of its base has a reason of its own: later it cannot be done, and Arrow and aiohttp need that module.
+    Importing the base class also loads its module, which Arrow and aiohttp need and which cannot be imported at exit.
     """
 
     def submit(self, work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
@@ -212,12 +211,12 @@ class _LastThreads(ThreadPoolExecutor):
         def run() -> None:
             try:
                 done.set_result(work(*arguments, **options))
-            except BaseException as error:  # noqa: BLE001  (whoever waits for it is told)
+            except BaseException as error:  # noqa: BLE001  (set on the future)
                 done.set_exception(error)
 
         try:
             threading.Thread(target=run, daemon=True).start()
-        except RuntimeError:  # From Python 3.12 on no thread is begun either.
+        except RuntimeError:  # From Python 3.12 on, no thread starts at exit.
             run()
         return done
 
@@ -245,10 +244,10 @@ os.register_at_fork(after_in_child=_on_fork)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped; then end every task and thread that it has left, and close it."""
+    """Run a loop until it is stopped; then cancel its tasks, join its threads, and close it."""
     try:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             runner.get_loop().run_forever()
     except RuntimeError:
         if not _exiting.is_set():
-            raise  # Else it is but the thread that would have ended the pool of threads, and is not begun any more.
+            raise  # At exit, only the thread that shuts the executor down could not start.

@@ -1,7 +1,7 @@
-"""The way of records from any thread to a producer that another thread runs: bounded, and in the order they came.
+"""A bounded FIFO queue of records from any thread to the producer in the loop's thread.
 
-A record is accepted once it is in the queue: then it gets an outcome, whatever happens. The caller waits before that,
-until what was accepted and has no outcome yet leaves room for it. One task in the loop's thread hands the queue over.
+A record is accepted once it is in the queue, and then always gets an outcome. Before that, the caller waits until the
+accepted records without an outcome leave space. One task in the loop's thread passes the queue to the producer.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from raftlog import client
-from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.delivery import Delivery
+from raftlog.client.record_outcomes import RecordMetadata
 from raftlog.client.times import as_argument
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError
 from raftlog.record import NewRecord
 
 ROOM_WAIT_S = 0.005
-"""Between two looks whether there is room, while it is taken by what came around the queue (`send_many`)."""
+"""The poll interval for buffer space that `send_many` occupies without the queue."""
 REST_S = 0.001
-"""After which the task looks again whether there is more: waking the loop for each record would cost more than it."""
+"""The poll interval of the task: waking the loop for each record would cost more."""
 IN_A_ROW = 200
-"""Records that are handed over before the loop's other tasks run."""
+"""Records passed on before the loop's other tasks run."""
 
 
 class QueueingProducer(client.Producer):
-    """The async producer, as the facade runs it."""
+    """The async producer that the facade runs."""
 
     @property
     def max_block_s(self) -> float:
-        """Return for how long a caller may wait for room."""
+        """Return how long a caller may wait for buffer space, in seconds."""
         return self._max_block_ms / 1000
 
     @property
     def close_timeout_ms(self) -> int:
-        """Return for how long a hurried end may send."""
+        """Return how long a close after an interruption may send."""
         return self._close_timeout_ms
 
     def has_room_beside(self, queued: int, size: int) -> bool:
-        """Tell, in any thread, whether `size` bytes may be queued when so many are.
+        """Return whether `size` bytes fit beside `queued` bytes; callable in any thread.
 
         Raises:
-            InvalidRequestError: MESSAGE_TOO_LARGE, they never may.
+            InvalidRequestError: MESSAGE_TOO_LARGE, `size` exceeds the whole buffer.
         """
-        room = self._intake.room
-        if size > room.buffer_bytes:
-            room.require(size)
-        return queued + size <= room.buffer_bytes
+        buffer = self._appender.buffer
+        if size > buffer.buffer_bytes:
+            buffer.require(size)
+        return queued + size <= buffer.buffer_bytes
 
     def was_not_sent(self, error: RaftlogError) -> None:
-        """Learn that a record was accepted, but could not be queued: a transaction cannot be committed without it."""
+        """Note that an accepted record could not be queued: its transaction cannot be committed."""
         self._on_failed(error)
 
 
@@ -74,11 +74,11 @@ _Begin: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
 
 
 class Outbox:
-    """Records that were accepted, and are not handed over yet.
+    """Accepted records that the producer does not have yet.
 
     Args:
-        begin: has the loop's thread run a coroutine; raises if the facade is closed.
-        closed_error: makes what callers are told who wait when it closes.
+        begin: submits a coroutine to the loop's thread; raises if the facade is closed.
+        closed_error: returns the error for callers that wait when it closes.
     """
 
     def __init__(self, producer: QueueingProducer, begin: _Begin, closed_error: Callable[[], Exception]) -> None:
@@ -87,23 +87,23 @@ class Outbox:
         self._closed_error = closed_error
         self._room = threading.Condition()
         self._size = 0
-        """Bytes of all that was accepted and has no outcome yet."""
+        """Bytes of all accepted records without an outcome."""
         self._queue: deque[_Queued | asyncio.Future[None]] = deque()
-        """Between the records: marks of those who wait until what came before is handed over."""
+        """Records, and futures to complete once all earlier records are passed on."""
         self._draining = self._closed = False
         self._hurry = asyncio.Event()
-        """Somebody waits for what was accepted."""
+        """Set when a caller waits in `passed`."""
 
     def put(self, topic: str, partition: int | None, record: NewRecord, size: int) -> Future[RecordMetadata]:
-        """Queue a record, from any thread but the loop's; wait while there is no room.
+        """Queue a record, from any thread but the loop's; wait while the buffer is full.
 
         Raises:
-            OverloadedError: BUFFER_EXHAUSTED, there was none in time; nothing was queued.
-            InvalidRequestError: MESSAGE_TOO_LARGE, there never is.
+            OverloadedError: BUFFER_EXHAUSTED, no space within `max_block_ms`; nothing was queued.
+            InvalidRequestError: MESSAGE_TOO_LARGE, the record exceeds the whole buffer.
             RuntimeError: the producer is closed.
         """
         queued = _Queued(topic, partition, record, size)
-        queued.outcome.set_running_or_notify_cancel()  # Nothing takes a record back.
+        queued.outcome.set_running_or_notify_cancel()  # A queued record cannot be cancelled.
         with self._room:
             self._wait_for_room(queued.size)
             if not self._draining:
@@ -125,13 +125,13 @@ class Outbox:
             raise self._closed_error()
         if not fits:
             raise OverloadedError(
-                f"{self._size} bytes are queued, this record has {size}, and no room was made for it within "
+                f"{self._size} bytes are queued, this record has {size}, and there was no space for it within "
                 f"{self._producer.max_block_s:g} s (max_block_ms); it is not in the log",
                 code=ErrorCode.BUFFER_EXHAUSTED,
             )
 
     async def passed(self) -> None:
-        """Return once the producer has all that was accepted until now."""
+        """Return once the producer has every record that was accepted before this call."""
         mark: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._room:
             if not self._draining:
@@ -141,7 +141,7 @@ class Outbox:
         await mark
 
     def close(self) -> None:
-        """Accept nothing any more; who waits for room is told."""
+        """Accept no more records; waiting callers get an error."""
         with self._room:
             self._closed = True
             self._room.notify_all()
@@ -188,7 +188,7 @@ class Outbox:
             await asyncio.sleep(ROOM_WAIT_S)
 
     def _send(self, queued: _Queued) -> Exception | None:
-        """Try to hand a record over; return why it was refused."""
+        """Try to pass a record to the producer; return its error if it refuses."""
         value, key, timestamp, headers = queued.record
         try:
             delivery = self._producer.send_nowait(
@@ -199,7 +199,7 @@ class Outbox:
                 partition=queued.partition,
                 timestamp=as_argument(timestamp),
             )
-        except Exception as error:  # noqa: BLE001  (the caller's, whatever it is)
+        except Exception as error:  # noqa: BLE001  (returned to the caller)
             return error
         delivery.add_done_callback(lambda done: self._on_delivery(queued, done))
         return None
@@ -218,7 +218,7 @@ class Outbox:
             queued.outcome.set_result(outcome)
 
     def _refuse_all(self) -> None:
-        """Tell of what cannot be handed over any more."""
+        """Fail the records that can no longer be passed on."""
         for queued in self._queue:
             if isinstance(queued, _Queued):
                 self._settle(

@@ -12,12 +12,12 @@ from raftlog.blocking.facade import Facade
 from raftlog.blocking.outbox import Outbox, QueueingProducer
 from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
-from raftlog.client.deliveries import RecordMetadata
 from raftlog.client.metrics import ProducerMetrics
 from raftlog.client.offsets import OffsetsToCommit
 from raftlog.client.options import known_options, require_at_least
 from raftlog.client.partitioning import Partitioner
 from raftlog.client.record_input import HeadersLike, new_record
+from raftlog.client.record_outcomes import RecordMetadata
 from raftlog.client.times import Time
 from raftlog.record import Compression
 from raftlog.wire.data import AcksText
@@ -309,7 +309,7 @@ class Transaction:
         offsets: OffsetsToCommit,
         group: GroupMetadata | str,
     ) -> None:
-        """Commit a group's offsets with the transaction: what was read and what was made of it count together.
+        """Commit a group's offsets with the transaction: input offsets and output records become visible together.
 
         Args:
             offsets: for each (topic, partition), the offset of the next record to read.

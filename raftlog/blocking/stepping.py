@@ -1,9 +1,9 @@
-"""How a thread iterates over a consumer that another thread runs, without asking that thread for each record.
+"""Iteration over a consumer that another thread runs, without a call into that thread for each record.
 
-A record counts as returned once it is handed out, as in the async iteration: the consumer keeps what is ready, and the
-iterating thread takes one after another, each with its position. It may, as long as the loop's thread does nothing with
-the consumer. Whatever else the application calls stops it meanwhile; and so does time, since what is due between two
-records (commits, rebalances) is done in the loop's thread.
+As in the async iteration, a record counts as returned once it is yielded: the consumer stores ready records, and the
+iterating thread takes them one at a time, each with its position. It may do so while the loop's thread does not use the
+consumer. Any other call of the application pauses it, and so does a time limit, since commits and rebalances between
+two records run in the loop's thread.
 """
 
 from __future__ import annotations
@@ -20,73 +20,73 @@ from raftlog.record import Record
 
 ITERATION_WAIT_MS = 60_000
 STEPPING_S = 0.1
-"""After so long the loop's thread looks after the consumer: it also hears then that the application is alive."""
+"""After this long, the iteration enters the loop's thread for due work and for the poll interval."""
 
 
 class Steps:
-    """Says when a thread may take records by itself."""
+    """Controls when a thread may take records without the loop's thread."""
 
     def __init__(self) -> None:
-        self._guard = threading.RLock()  # A signal's handler may call while this thread has it.
+        self._guard = threading.RLock()  # A signal handler may call while this thread holds it.
         self._others = 0
-        """What else was asked of the consumer, and is under way."""
+        """How many other calls of the consumer are under way."""
         self._until_s = 0.0
 
     def take(self, reader: PartitionReader) -> Record | None:
-        """Return the next record; None if the loop's thread must make some ready first."""
+        """Return the next record; None: the loop's thread must prepare records first."""
         with self._guard:
             if self._others or not reader.ready or time.monotonic() >= self._until_s:
                 return None
             return reader.next_ready()
 
     def allow(self) -> None:
-        """Let threads take what is ready, for a while."""
+        """Let threads take ready records for `STEPPING_S`."""
         with self._guard:
             self._until_s = time.monotonic() + STEPPING_S
 
     def stop(self) -> None:
-        """Let nobody take records until that is allowed anew."""
+        """Let no thread take records until `allow`."""
         with self._guard:
             self._until_s = 0.0
 
     def forked(self) -> None:
-        """Let nobody take records in this process: they are the parent's."""
-        self._guard = threading.RLock()  # Another thread of the parent may have had it.
+        """Let no thread take records in this child process: they belong to the parent."""
+        self._guard = threading.RLock()  # Another thread of the parent may have held it.
         self._until_s = 0.0
 
     def begin_other(self) -> None:
-        """Let nobody take records while something else is done with the consumer."""
+        """Let no thread take records during another call of the consumer."""
         with self._guard:
             self._others += 1
 
     def end_other(self) -> None:
-        """Note that it is done."""
+        """Note that the other call has ended."""
         with self._guard:
             self._others -= 1
 
 
 class SteppedConsumer(client.Consumer):
-    """The async consumer, as the facade runs it."""
+    """The async consumer that the facade runs."""
 
     @property
     def reader(self) -> PartitionReader:
-        """Return what holds the records that are ready."""
+        """Return the reader, which stores the ready records."""
         return self._reader
 
     async def prepare(self, steps: Steps) -> None:
-        """Do what is due between two records, and have some ready to be taken."""
+        """Run due work, and fetch records for the iteration if none are ready."""
         reader = self._reader
         if reader.ready and self._group is not None:
-            with self._polling():  # The application asks for the next record: it is done with the last.
-                if self._group.needs_care:
-                    await self._group.care()
+            with self._polling():  # The application has processed the last record.
+                if self._group.has_due_work:
+                    await self._group.run_due_work()
         while not reader.ready:
             if records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS):
                 reader.keep_ready(records)
         steps.allow()
 
     async def take_back(self, taken: Iterable[object]) -> None:
-        """Go back to before what was read, but never reached the application."""
+        """Move positions back to records that were read but did not reach the application."""
         firsts: dict[TopicPartition, Offset] = {}
         for each in taken:
             for topic, partition, offset in _places(each):
@@ -96,7 +96,7 @@ class SteppedConsumer(client.Consumer):
 
 
 def _places(read: Any) -> Iterable[tuple[str, int, Offset]]:
-    """Return where records are, in a list or a table."""
+    """Return (topic, partition, offset) of each record of a list or a table."""
     if isinstance(read, list):
         return [(record.topic, record.partition, record.offset) for record in read]
     columns = [read.column(name).to_pylist() for name in ("topic", "partition", "offset")]

@@ -1,7 +1,7 @@
-"""A topic, or a part of it, as one table: for notebooks and scripts, in one call.
+"""Read a topic, or a part of it, as one table in one call: for notebooks and scripts.
 
-What is read ends where the topic ended at the call, so each of these returns. They run in a thread of their own, and so
-work where an event loop runs (Jupyter), too. All of what was asked for is returned, or an error says why not.
+A read ends where the topic ended at the call. It runs in its own thread, so it also works beside a running event loop
+(Jupyter). It returns all selected records, or raises.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_arrow(
     names = _checked_columns(columns)
     if max_records is not None:
         require_at_least(0, max_records=max_records)
-    # One partition after another, if only the first records are wanted: the others need not be asked for.
+    # With max_records, one partition at a time: later ones may not be needed.
     with _Tables(bootstrap, wanted, timeout_ms, at_once=256 if max_records is None else 1) as tables:
         return tables.read(tables.plan(wanted), names, max_records)
 
@@ -177,7 +177,7 @@ def scan_polars(
 
 
 class _Tables(Facade[SpanReader]):
-    """One reading of one topic, or the planning of some."""
+    """A blocking `SpanReader`, which plans and reads spans."""
 
     def __init__(
         self, bootstrap: str | Sequence[str] | None, wanted: Selection, timeout_ms: int, *, at_once: int = 256
@@ -189,13 +189,13 @@ class _Tables(Facade[SpanReader]):
         return self._run(self._client.plan, wanted)
 
     def parts(self, spans: Sequence[Span]) -> Iterator[tuple[TopicPartition, pa.Table, Offset]]:
-        """Yield tables of single partitions as they come."""
+        """Yield tables of single partitions as they arrive."""
         self._run(self._client.begin, spans)
         while (part := self._run(self._client.next)) is not None:
             yield part
 
     def each(self, spans: Sequence[Span], max_records: int | None) -> Iterator[pa.Table]:
-        """Yield tables as they come, of at most `max_records` rows altogether."""
+        """Yield tables as they arrive, of at most `max_records` rows in all."""
         left = max_records
         for _, table, _ in self.parts(spans) if left != 0 else ():
             taken = table if left is None else table.slice(0, left)
@@ -219,7 +219,7 @@ class _Tables(Facade[SpanReader]):
 
 
 def _copied(table: pa.Table) -> pa.Table:
-    """Return a table with bytes of its own: columns of a batch keep all of it in memory, values too."""
+    """Return a table with copied buffers: a column of a batch keeps the whole batch, including values, in memory."""
     import pyarrow as pa  # noqa: PLC0415
 
     columns = [pa.concat_arrays([*column.chunks, column.slice(0, 0).combine_chunks()]) for column in table.columns]

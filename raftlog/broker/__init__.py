@@ -1,1 +1,1 @@
-"""The broker: its HTTP listeners, what waits in them, and how its parts are put together."""
+"""The broker: HTTP listeners, request handlers, metadata, lifecycle, and the composition of them all."""

@@ -1,4 +1,4 @@
-"""One broker, put together: data folder, replicas, metadata, life cycle, listeners."""
+"""Composition of one broker: data folder, replicas, metadata, lifecycle, listeners."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 
 from aiohttp import web
 
-from raftlog.broker.admin_gate import AdminGate
+from raftlog.broker.admin_limits import AdminLimits
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.groups import GroupService
@@ -21,7 +21,7 @@ from raftlog.broker.listener import Listener
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.open_files import affordable_connections, affordable_segments
-from raftlog.broker.producer_ids import GivenIds, ProducerIds
+from raftlog.broker.producer_ids import IssuedIds, ProducerIds
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
@@ -30,8 +30,8 @@ from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.log_dirs import LogDirRoutes
+from raftlog.broker.routes.metadata_access import READ_TIMEOUT_MS, wait_for_metadata
 from raftlog.broker.routes.produce import ProduceRoutes
-from raftlog.broker.routes.reading import READ_TIMEOUT_MS, until_known
 from raftlog.broker.routes.scrub import ScrubRoutes
 from raftlog.broker.routes.topic_records import TopicRecordsRoutes
 from raftlog.broker.routes.topics import TopicRoutes
@@ -65,7 +65,7 @@ from raftlog.wire.replication import ReplicaFetchRequest
 _log = logging.getLogger(__name__)
 _VITAL_CONNECTIONS = 8
 _LONG_ANSWER = 500
-"""Partitions of a follower's fetch: to encode more keeps the event loop."""
+"""A follower's fetch of more partitions is encoded in a thread: it would block the event loop."""
 _DRAIN_S = 1.0
 """How long requests under way may take when the broker stops."""
 
@@ -83,11 +83,11 @@ _ROUTES = (
     TopicRecordsRoutes,
 )
 _READ_BY_PAGES = (paths.TOPIC_RECORDS, paths.RECORDS)
-"""Pages of the sites in `listeners.cors_origins` may read these."""
+"""Paths that pages of the origins in `listeners.cors_origins` may read."""
 
 
 class BrokerNode:
-    """A broker process's part. The caller owns the data folder, and what watches the loop."""
+    """The broker of a node process. The caller owns the data folder and the loop watch."""
 
     def __init__(self, config: NodeConfig, data_dir: NodeFolders, *, watch: LoopWatch | None = None) -> None:
         self._config = config
@@ -96,9 +96,9 @@ class BrokerNode:
         self._session = HttpSession(dial=config.dial)
         self._listeners: list[Listener] = []
         self._replicas_open = False
-        """Until then the controllers must not unfence this broker: it could be elected without its logs."""
+        """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
         self._vital_session = HttpSession(dial=config.dial, connections_per_host=_VITAL_CONNECTIONS)
-        """Has connections of its own: heartbeats do not queue behind what clients ask for."""
+        """A session with its own connections, so that heartbeats do not queue behind clients' requests."""
         channel = ControllerChannel(
             [voter.internal for voter in config.quorum.voters], self._session, vital=self._vital_session
         )
@@ -139,7 +139,7 @@ class BrokerNode:
             ),
             on_disk_failure=self.lifecycle.refuse,
             damage_port=channel,
-            require_given=GivenIds(self.listener.require_image, self._catch_up).require,
+            require_given=IssuedIds(self.listener.require_image, self._catch_up).require,
         )
         internal_topics = InternalTopics(
             config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
@@ -150,7 +150,7 @@ class BrokerNode:
             replicas=self.replicas,
             clock=SystemClock(),
             max_parked=config.broker.max_inflight_requests // 4,
-            join_transaction=lambda asked, timeout_ms: self.transactions.join_anywhere(asked, deadline_ms=timeout_ms),
+            join_transaction=lambda join, timeout_ms: self.transactions.join_anywhere(join, deadline_ms=timeout_ms),
         )
         producer_ids = ProducerIds(
             broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
@@ -184,7 +184,7 @@ class BrokerNode:
             clock=SystemClock(),
             metrics=Metrics(),
             watch=watch or LoopWatch(),
-            admin_gate=AdminGate(),
+            admin_limits=AdminLimits(),
         )
 
     async def start(self, *, internal: web.Application | None = None) -> None:
@@ -216,7 +216,7 @@ class BrokerNode:
             [replica_fetch, repair], inflight=inflight, turnstile=turnstile, max_json_bytes=MAX_INTERNAL_JSON_BYTES
         )
         await self._serve(inner, lean, listeners.internal, "internal", max_json_bytes=MAX_INTERNAL_JSON_BYTES)
-        # Its functions are made when it is imported: 60 ms that no request should wait for.
+        # The import compiles functions for 60 ms; no request should wait for it.
         await asyncio.to_thread(importlib.import_module, "pyarrow.compute")
         await self.replicas.start()
         await self.groups.runtime.start()
@@ -226,18 +226,18 @@ class BrokerNode:
         _log.info("broker %d serves clients at %s", self._config.node_id, listeners.public)
 
     async def _vital(self, work: Coroutine[None, None, None]) -> None:
-        """End the broker with `work`: without metadata or heartbeats it would serve what is no longer so."""
+        """Run a vital task; if it fails, shut the broker down: it would serve outdated metadata."""
         try:
             await work
         except StorageError as error:
             self.lifecycle.refuse(error)
             raise
-        except Exception as error:  # whatever it is, going on would be worse
-            self.lifecycle.refuse(RaftlogError(f"broker {self._config.node_id} cannot go on: {error!r}"))
+        except Exception as error:  # Any error: the broker cannot continue without this task.
+            self.lifecycle.refuse(RaftlogError(f"broker {self._config.node_id} shuts down: {error!r}"))
             raise
 
     async def close(self) -> None:
-        """Hand leaderships over, stop serving, sync and checkpoint every log."""
+        """Move leaderships away (controlled shutdown), stop serving, sync and checkpoint every log."""
         await self.lifecycle.shut_down()
         for listener in self._listeners:
             await listener.close()
@@ -287,7 +287,7 @@ class BrokerNode:
     ) -> None:
         config = self._config.broker
         total = affordable_connections(config.max_connections, segments=config.max_open_segments)
-        # Never all of them for one address: others must get in.
+        # One address never gets every connection: other clients must be able to connect.
         per_address = min(config.max_connections_per_address, max(1, total // 2))
         listener = Listener(
             app,
@@ -307,23 +307,23 @@ class BrokerNode:
             await self._vital_session.close()
             raise ConfigError(
                 f"broker {self._config.node_id} cannot listen on {address} (listeners.{name}): "
-                f"{error.strerror or error}; end the program that has the port, or choose another"
+                f"{error.strerror or error}; stop the program that uses the port, or choose another port"
             ) from error
 
     async def _catch_up(self) -> None:
-        """Wait until all metadata there is now is known here."""
+        """Wait until this broker has applied all metadata that is committed now."""
         offset = await self.context.channel.read(timeout_ms=READ_TIMEOUT_MS)
-        await until_known(self.context, offset, timeout_ms=READ_TIMEOUT_MS)
+        await wait_for_metadata(self.context, offset, timeout_ms=READ_TIMEOUT_MS)
 
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
-        """Serve a follower's pull."""
+        """Serve a follower's fetch."""
         response, parts = await self.replicas.replica_fetch(await decode_body(ReplicaFetchRequest, request.body))
         is_long = len(response.partitions) > _LONG_ANSWER
         frame = await aside(encode_frame, response) if is_long else encode_frame(response)
         return RawReply(parts=[*frame, *(part for part in parts if part)], content_type=media.FRAME)
 
     async def _repair(self, request: RawRequest) -> RawReply:
-        """Serve a broker that repairs its replica."""
+        """Serve a repair request of another broker."""
         response, data = await self.replicas.repair(await decode_body(RepairRequest, request.body))
         return RawReply(parts=encode_frame(response, [data] if data else []), content_type=media.FRAME)
 
@@ -339,11 +339,11 @@ class BrokerNode:
 
     def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
         self.replicas.broker_epoch = broker_epoch
-        # The image that holds the registration may have come before the answer to it.
+        # The image with the registration may arrive before the response to it.
         self._tasks.spawn(self._on_image(self.listener.image), name="apply metadata")
 
     async def _on_image(self, image: MetadataImage) -> None:
-        """Follow metadata, but only that which knows this incarnation: older one would revive old leaderships."""
+        """Apply a metadata image, unless it precedes this registration: it would revive old leaderships."""
         own = image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != self.replicas.broker_epoch:
             return
@@ -354,4 +354,4 @@ class BrokerNode:
         self._replicas_open = True
         self.groups.on_image(image)
         if self.lifecycle.fenced:
-            self.lifecycle.hasten()
+            self.lifecycle.heartbeat_now()

@@ -1,10 +1,10 @@
-"""What a broker's handlers work with."""
+"""`BrokerContext`: the parts of a broker that request handlers use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from raftlog.broker.admin_gate import AdminGate
+from raftlog.broker.admin_limits import AdminLimits
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.broker.groups import GroupService
 from raftlog.broker.internal_topics import InternalTopics
@@ -26,7 +26,7 @@ from raftlog.transport import HttpSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerContext:
-    """The parts of one broker."""
+    """The parts of one broker, and lookups in them."""
 
     config: NodeConfig
     replicas: ReplicaManager
@@ -41,14 +41,14 @@ class BrokerContext:
     clock: Clock
     metrics: Metrics
     watch: LoopWatch
-    admin_gate: AdminGate
+    admin_limits: AdminLimits
 
     @property
     def image(self) -> MetadataImage:
         """Return the newest metadata.
 
         Raises:
-            RetriableError: this broker has none yet, so it must not say what exists.
+            RetriableError: this broker has no metadata yet.
         """
         return self.listener.require_image()
 
@@ -56,16 +56,16 @@ class BrokerContext:
         """Return a topic.
 
         Args:
-            topic_id: given by callers who know that the topic exists: this broker may not have heard of it yet.
+            topic_id: the id, from callers that know that the topic exists: this broker's metadata may be older.
 
         Raises:
-            NotFoundError: there is none of that name.
-            StaleRouteError: UNKNOWN_TOPIC_ID, not known here yet, or deleted and recreated.
+            NotFoundError: the topic does not exist.
+            StaleRouteError: UNKNOWN_TOPIC_ID, this broker's metadata lacks the topic, or it was deleted and recreated.
         """
         topic = self.image.topic(name)
         if topic_id and (topic is None or topic.topic_id != topic_id):
             raise StaleRouteError(
-                f"topic {name!r} with id {topic_id} is not known here, not yet or no longer",
+                f"topic {name!r} with id {topic_id} is not in this broker's metadata, not yet or no longer",
                 code=ErrorCode.UNKNOWN_TOPIC_ID,
             )
         if topic is None:
@@ -76,8 +76,9 @@ class BrokerContext:
         """Return a partition's state; see `topic`.
 
         Raises:
-            NotFoundError: there is no such topic or partition.
-            StaleRouteError: UNKNOWN_TOPIC_ID, who names the topic's id has newer metadata: it may have grown since.
+            NotFoundError: the topic or the partition does not exist.
+            StaleRouteError: UNKNOWN_TOPIC_ID, the caller has the topic's id and may have newer metadata with more
+                partitions.
         """
         topic = self.topic(name, topic_id)
         state = topic.partitions.get(partition)
@@ -97,7 +98,7 @@ class BrokerContext:
         """Return the public address of a partition's leader.
 
         Raises:
-            NotFoundError: there is no such topic or partition.
+            NotFoundError: the topic or the partition does not exist.
             StaleRouteError: LEADER_NOT_AVAILABLE.
         """
         state = self.partition(name, partition)
@@ -114,9 +115,9 @@ class BrokerContext:
         """Return the replica of a partition that this broker leads.
 
         Raises:
-            NotFoundError: there is no such topic or partition.
+            NotFoundError: the topic or the partition does not exist.
             StaleRouteError: this broker does not lead it.
-            StorageError: its disk refused.
+            StorageError: its log failed.
         """
         self.partition(name, partition, topic_id)
         return self.replicas.leader(name, partition, topic_id)
@@ -127,9 +128,9 @@ class BrokerContext:
         return self.replicas.replica(name, partition, topic_id)
 
     def holds(self, name: str, partition: int) -> bool:
-        """Tell whether this broker has a replica of a partition, by its metadata."""
+        """Return whether the metadata assigns a replica of a partition to this broker."""
         return self.config.node_id in self.partition(name, partition).replicas
 
     def leads(self, name: str, partition: int) -> bool:
-        """Tell whether this broker leads a partition, by its metadata."""
+        """Return whether this broker leads a partition according to its metadata."""
         return self.partition(name, partition).leader == self.config.node_id

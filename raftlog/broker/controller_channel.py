@@ -1,4 +1,4 @@
-"""A broker's way to the active controller: found by asking, followed when it moves, bounded by deadlines."""
+"""A broker's requests to the active controller: finds it, follows it when it moves, and bounds every wait."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 RETRY_MS = 50
 ATTEMPT_TIMEOUT_MS = 6_000
-"""Longer than a controller waits for a commit: its answer says more than a time-out here."""
+"""Longer than a controller waits for a commit: its answer explains more than a timeout here."""
 REPEATABLE_ATTEMPT_MS = 1_000
-"""A controller that hangs is passed over."""
+"""How long a repeatable attempt may take before the next controller is tried."""
 NO_CONTROLLER_MS = 3_000
-"""Elections take less: without a majority, say so rather than let callers wait."""
+"""Longer than an election takes. After it, a request fails instead of waiting for a majority."""
 WATCH_WAIT_MS = 1_000
 
 
 class ControllerChannel:
-    """Talks to whichever controller is active.
+    """Sends requests to the active controller.
 
     Args:
         controllers: the internal listeners of all voters.
-        vital: for what keeps this broker in the cluster, if that is to have connections of its own.
+        vital: a session with its own connections for registration and heartbeats; None: `session`.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class ControllerChannel:
         self._vital = vital or session
         self._active: Address | None = None
         self._silent: Address | None = None
-        """The one that has last left a request without an answer: maybe paused, which takes long to find out again."""
+        """The last controller that did not answer. It is tried last: it may be paused, and an attempt takes long."""
         self._next = 0
         self._reads = SharedRead(self._read)
 
     async def close(self) -> None:
-        """End reads that are under way. The sessions are their owner's to close."""
+        """Cancel reads under way. The owner closes the sessions."""
         await self._reads.close()
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
@@ -87,12 +87,12 @@ class ControllerChannel:
         return await self._call(ProducerIdBlock, paths.PRODUCER_ID_BLOCK, request, timeout_ms=5_000)
 
     async def administer(self, path: str, request: object, *, timeout_ms: int) -> AdminResponse:
-        """Have the active controller do something; see `wire.admin`."""
+        """Send an administrative request to the active controller; see `wire.admin`."""
         return await self._call(AdminResponse, path, request, timeout_ms=timeout_ms)
 
     async def read(self, *, timeout_ms: int) -> Offset:
         """Return the metadata offset that a linearizable read must have applied; see `SharedRead`."""
-        return await self._reads.read(timeout_ms=min(timeout_ms, NO_CONTROLLER_MS))  # Waiting for its round included.
+        return await self._reads.read(timeout_ms=min(timeout_ms, NO_CONTROLLER_MS))  # The wait for its round included.
 
     async def _read(self) -> Offset:
         answer = await self._call(
@@ -107,7 +107,7 @@ class ControllerChannel:
         )
 
     async def watch(self, after_offset: int, *, broker_id: int) -> MetadataUpdate:
-        """Long-poll the metadata log at the active controller, or at any other while none is known."""
+        """Long-poll the metadata log at the active controller, or at any controller while the active one is unknown."""
         address = self._active or self._rotate()
         query = {"after_offset": after_offset, "max_wait_ms": WATCH_WAIT_MS, "broker_id": broker_id}
         try:
@@ -131,9 +131,9 @@ class ControllerChannel:
         repeatable: bool = False,
         vital: bool = False,
     ) -> T:
-        """Ask until the active controller answers, none is found for `NO_CONTROLLER_MS`, or time is up.
+        """Send until the active controller answers, none is found for `NO_CONTROLLER_MS`, or `timeout_ms` passes.
 
-        A request whose outcome is unknown is sent again only if it is `repeatable`: its sender knows whether it may be.
+        Only a `repeatable` request is sent again after an unknown outcome.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -163,7 +163,7 @@ class ControllerChannel:
 
     def _learn_from(self, address: Address, error: RaftlogError) -> None:
         if error.code is ErrorCode.QUORUM_NOT_AVAILABLE:
-            return  # It is the one, and will be ready in a moment.
+            return  # It is the active controller, and not ready yet.
         self._forget(address, error)
         if error.code is ErrorCode.NOT_CONTROLLER and (known := error.details.get("internal")):
             self._active = Address.parse(str(known))
@@ -179,7 +179,7 @@ class ControllerChannel:
             self._silent = None
 
     def _rotate(self) -> Address:
-        """Return the next controller, and pass over the silent one if there is another."""
+        """Return the next controller; skip the silent one if there is another."""
         self._next = (self._next + 1) % len(self._controllers)
         if self._controllers[self._next] == self._silent:
             self._next = (self._next + 1) % len(self._controllers)
@@ -187,7 +187,7 @@ class ControllerChannel:
 
 
 def _may_repeat(error: RaftlogError) -> bool:
-    """Nothing was done: it did not arrive, or a controller that does not decide refused it."""
+    """Return whether nothing was done: the request did not arrive, or a standby refused it."""
     return isinstance(error, UnreachableError) or error.code in (
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.QUORUM_NOT_AVAILABLE,

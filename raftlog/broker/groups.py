@@ -1,4 +1,4 @@
-"""A broker's part of consumer groups: its shards, and heartbeats that wait for news."""
+"""The group coordinator service of a broker: its shards, and heartbeats that are held until a change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ JoinTransaction = Callable[[JoinTransactionRequest, int], Awaitable[None]]
 
 
 class ImageTopics:
-    """One metadata image, as groups see it: ordinary topics only."""
+    """The topics of a metadata image that groups may subscribe to: no internal topics."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -70,8 +70,8 @@ class ImageTopics:
 
 
 @dataclass(slots=True, eq=False)
-class _Joining:
-    """A transaction whose coordinator is asked at this moment."""
+class _PendingJoin:
+    """A transaction that is being joined: the request to its coordinator is under way."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -82,13 +82,13 @@ class _Joining:
 
 
 class GroupService:
-    """Answers members and administrators of the groups that this broker coordinates.
+    """Serves the members and administrators of the groups that this broker coordinates.
 
     Args:
-        max_parked: how many heartbeats may wait at once; more are answered without news.
-        join_transaction: asks a transaction's coordinator to have a group take part in it, within so many ms.
+        max_parked: how many heartbeats may be held at once; further ones are answered at once.
+        join_transaction: adds a group to a transaction at its coordinator, within so many ms.
 
-    Every method raises `StaleRouteError` NOT_COORDINATOR for the others, and what `Shard.decide` raises.
+    Every method raises `StaleRouteError` NOT_COORDINATOR for other groups, and the errors of `Shard.decide`.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class GroupService:
         self._topics = ImageTopics(MetadataImage())
         self._max_parked = max_parked
         self._join_transaction = join_transaction
-        self._joining: list[_Joining] = []
+        self._pending_joins: list[_PendingJoin] = []
         self._parked = 0
         self._partitions = 0
-        self._news: dict[str, Pulse] = defaultdict(Pulse)
-        """Of groups that somebody waits for news of."""
+        self._updates: dict[str, Pulse] = defaultdict(Pulse)
+        """The groups with held heartbeats."""
         self._waiting: dict[str, int] = defaultdict(int)
         self.runtime: CoordinatorRuntime[GroupsState] = CoordinatorRuntime(
-            GroupCoordinator(config, topics=lambda: self._topics, on_changed=self._tell),
+            GroupCoordinator(config, topics=lambda: self._topics, on_changed=self._notify),
             topic=CONSUMER_OFFSETS,
             partitions=lambda: self._partitions,
             replicas=replicas,
@@ -121,23 +121,23 @@ class GroupService:
         )
 
     def on_image(self, image: MetadataImage) -> None:
-        """Take in newer metadata: this broker's roles may have changed, and what members subscribe to."""
+        """Apply newer metadata: coordinated partitions and subscribed topics may have changed."""
         topic = image.topic(CONSUMER_OFFSETS)
         self._topics, self._partitions = ImageTopics(image), len(topic.partitions) if topic else 0
         self.runtime.follow()
-        for pulse in self._news.values():
+        for pulse in self._updates.values():
             pulse.fire()
 
     async def heartbeat(
         self, group_id: str, request: GroupHeartbeatRequest, *, client_host: str, timeout_ms: int
     ) -> GroupHeartbeatResponse:
-        """Answer a member: at once if there is news for it, else when there is or `max_wait_ms` has passed."""
+        """Answer a member's heartbeat, at the latest after `max_wait_ms`; earlier if its assignment changes."""
         loop = asyncio.get_running_loop()
         wait_ms = min(request.max_wait_ms, self._config.heartbeat_interval_ms, timeout_ms)
         if self._parked >= self._max_parked:
-            wait_ms = 0  # Members at rest must not shut other requests out: they come again after the interval.
+            wait_ms = 0  # Idle members must not exclude other requests. They send again after the interval.
         deadline = loop.time() + wait_ms / 1000
-        with listening([self._listen(group_id)]) as event:
+        with listening([self._subscribe(group_id)]) as event:
             try:
                 while True:
                     event.clear()
@@ -148,10 +148,10 @@ class GroupService:
                     if not await wait_until(event, deadline):
                         return response
             finally:
-                self._unlisten(group_id)
+                self._unsubscribe(group_id)
 
     async def commit(self, group_id: str, request: OffsetCommitRequest, *, timeout_ms: int) -> OffsetResults:
-        """Commit offsets; answered once they are replicated."""
+        """Commit offsets; return once they are replicated."""
         return await self.runtime.decide(
             group_id,
             lambda state, now: decide_commit(state, now, group_id, request, topics=self._topics, settings=self._config),
@@ -161,57 +161,57 @@ class GroupService:
     async def commit_in_transaction(
         self, transactional_id: str, body: TransactionOffsetsBody, *, timeout_ms: int
     ) -> OffsetResults:
-        """Keep offsets that count if the producer's transaction does, once its coordinator knows of the group.
+        """Store pending offsets of a transaction, after the group joined it at the transaction's coordinator.
 
-        A transaction that ends while its coordinator is asked must not leave offsets behind that nobody ends (KIP-890).
+        A transaction that ends while the join is under way must not leave pending offsets without an end (KIP-890).
 
         Raises:
-            FencedError, InvalidRequestError, RetriableError: what the transaction's coordinator says; nothing was kept.
-            TransactionAbortedError: the transaction has ended meanwhile.
+            FencedError, InvalidRequestError, RetriableError: the transaction's coordinator refused; nothing was stored.
+            TransactionAbortedError: the transaction ended meanwhile.
         """
-        asked = JoinTransactionRequest(
+        join = JoinTransactionRequest(
             transactional_id=transactional_id,
             producer_id=body.producer_id,
             producer_epoch=body.producer_epoch,
             groups=(body.group_id,),
         )
         commit = OffsetCommitRequest(offsets=body.offsets, member_id=body.member_id, member_epoch=body.member_epoch)
-        epoch = self.runtime.epoch_of(body.group_id)  # Whoever does not coordinate the group has nobody join.
-        joining = _Joining(body.producer_id, body.producer_epoch)
-        self._joining.append(joining)
+        epoch = self.runtime.epoch_of(body.group_id)  # Raises before the join if this broker is not the coordinator.
+        pending = _PendingJoin(body.producer_id, body.producer_epoch)
+        self._pending_joins.append(pending)
         try:
-            await self._join_transaction(asked, timeout_ms)
+            await self._join_transaction(join, timeout_ms)
             if self.runtime.epoch_of(body.group_id) != epoch:
-                joining.ended = True  # Another coordinator may have learned of its end meanwhile.
+                pending.ended = True  # Another broker coordinated meanwhile, and may have processed the end.
             return await self.runtime.decide(
-                body.group_id, partial(self._keep, body.group_id, commit, joining), timeout_ms=timeout_ms
+                body.group_id, partial(self._store_pending, body.group_id, commit, pending), timeout_ms=timeout_ms
             )
         finally:
-            self._joining.remove(joining)
+            self._pending_joins.remove(pending)
 
-    def _keep(
-        self, group_id: str, commit: OffsetCommitRequest, joining: _Joining, state: GroupsState, now: Now
+    def _store_pending(
+        self, group_id: str, commit: OffsetCommitRequest, pending: _PendingJoin, state: GroupsState, now: Now
     ) -> Decision[OffsetResults]:
-        if joining.ended:
-            raise TransactionAbortedError("the transaction has ended while its coordinator was asked about its offsets")
+        if pending.ended:
+            raise TransactionAbortedError("the transaction ended while the group joined it; nothing was stored")
         return decide_transactional_commit(
             state,
             now,
             group_id,
             commit,
-            producer_id=joining.producer_id,
-            producer_epoch=joining.producer_epoch,
+            producer_id=pending.producer_id,
+            producer_epoch=pending.producer_epoch,
             topics=self._topics,
             settings=self._config,
         )
 
     async def end_transaction(self, group_id: str, marker: TransactionMarker, timeout_ms: int) -> None:
-        """Let a transaction's offsets count, or forget them. The marker's epoch is the one after the transaction's."""
+        """Commit or drop a transaction's pending offsets. The marker's epoch is the transaction's plus one."""
 
         def end(state: GroupsState, now: Now) -> Decision[int]:
             epoch = marker.producer_epoch - 1
-            for joining in self._joining:
-                joining.ended = joining.ended or joining.is_of(marker.producer_id, epoch)
+            for pending in self._pending_joins:
+                pending.ended = pending.ended or pending.is_of(marker.producer_id, epoch)
             return decide_end_of_transaction(
                 state, now, producer_id=marker.producer_id, producer_epoch=epoch, commit=marker.committed
             )
@@ -221,7 +221,7 @@ class GroupService:
     async def fetch_offsets(
         self, group_id: str, request: OffsetFetchRequest, *, timeout_ms: int
     ) -> OffsetFetchResponse:
-        """Read offsets that are replicated."""
+        """Return committed offsets, as far as they are replicated."""
         return await self.runtime.decide(
             group_id,
             lambda state, now: decide_fetch(state, now, group_id, request, topics=self._topics),
@@ -229,7 +229,7 @@ class GroupService:
         )
 
     async def delete_offsets(self, group_id: str, request: OffsetDeleteRequest, *, timeout_ms: int) -> OffsetResults:
-        """Forget offsets."""
+        """Delete committed offsets."""
         return await self.runtime.decide(
             group_id,
             lambda state, now: decide_offset_deletion(state, now, group_id, request),
@@ -254,7 +254,7 @@ class GroupService:
         """Return the groups that this broker coordinates.
 
         Raises:
-            RetriableError: COORDINATOR_LOAD_IN_PROGRESS: it does not know all of them yet.
+            RetriableError: COORDINATOR_LOAD_IN_PROGRESS, a shard is still loading.
         """
         self.runtime.follow()
         if self.runtime.loading:
@@ -274,17 +274,17 @@ class GroupService:
             client_host=client_host,
         )
 
-    def _listen(self, group_id: str) -> Pulse:
+    def _subscribe(self, group_id: str) -> Pulse:
         self._parked += 1
         self._waiting[group_id] += 1
-        return self._news[group_id]
+        return self._updates[group_id]
 
-    def _unlisten(self, group_id: str) -> None:
+    def _unsubscribe(self, group_id: str) -> None:
         self._parked -= 1
         self._waiting[group_id] -= 1
         if not self._waiting[group_id]:
-            del self._waiting[group_id], self._news[group_id]
+            del self._waiting[group_id], self._updates[group_id]
 
-    def _tell(self, group_id: str) -> None:
-        if group_id in self._news:
-            self._news[group_id].fire()
+    def _notify(self, group_id: str) -> None:
+        if group_id in self._updates:
+            self._updates[group_id].fire()

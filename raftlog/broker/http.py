@@ -1,4 +1,4 @@
-"""What every handler of a broker shares: reading requests strictly, answering, and turning errors into bodies."""
+"""HTTP helpers of a broker's handlers: strict parsing of requests, responses, error bodies, CORS, fetch limits."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 RETRY_AFTER_S = "1"
 PLAIN_FORMS = ("application/octet-stream", "application/x-www-form-urlencoded")
-"""Media types that HTTP clients name when they are told nothing."""
+"""Default media types of HTTP clients."""
 CROSS_ORIGIN = web.RequestKey("raftlog_cross_origin", bool)
-"""Of a request by a page that the operator allows to read."""
+"""Set on a request of a page from an allowed origin."""
 _READABLE = (media.NEXT_OFFSET, media.HIGH_WATERMARK, media.MORE, media.FROM, media.UNTIL, "Content-Range", "ETag")
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _CODE_OF_STATUS = {413: ErrorCode.MESSAGE_TOO_LARGE, 415: ErrorCode.UNSUPPORTED_MEDIA_TYPE, 404: ErrorCode.NOT_FOUND}
 
 
-class Asked(Protocol):
-    """What a request asks besides its body, whoever has read it."""
+class RequestQuery(Protocol):
+    """The query, path variables and headers of a request, from aiohttp or from the lean path."""
 
     @property
     def query(self) -> Mapping[str, str]: ...
@@ -46,12 +46,12 @@ class Asked(Protocol):
 
 
 def json_response(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    """Answer plain data or a wire type as JSON."""
+    """Return plain data or a wire type as a JSON response."""
     return web.Response(body=encode_json(value), status=status, content_type=media.JSON, headers=headers)
 
 
 def error_response(error: RaftlogError, headers: dict[str, str] | None = None) -> web.Response:
-    """Answer an error in the one form that errors have."""
+    """Return an error as a response with an error body."""
     more = dict(headers or {})
     if error.http_status in (429, 503):
         more["Retry-After"] = RETRY_AFTER_S
@@ -60,7 +60,7 @@ def error_response(error: RaftlogError, headers: dict[str, str] | None = None) -
 
 @web.middleware
 async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn whatever a handler raises into an error body."""
+    """Turn any exception of a handler into an error response."""
     try:
         return await handler(request)
     except RaftlogError as error:
@@ -68,7 +68,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as answer:
         if answer.status < 400:
             raise
-        answer.__traceback__ = None  # It would keep the request, which keeps it, until a full garbage collection.
+        answer.__traceback__ = None  # It references the request, in a cycle that only a full garbage collection frees.
         code = _CODE_OF_STATUS.get(answer.status, ErrorCode.INVALID_REQUEST)
         refusal = InvalidRequestError(f"{request.method} {request.path}: {answer.reason}", code=code)
         allow = {"Allow": answer.headers["Allow"]} if "Allow" in answer.headers else {}
@@ -84,16 +84,16 @@ async def read_json(request: web.Request, cls: type[T]) -> T:
     """Decode a JSON body.
 
     Raises:
-        InvalidRequestError: another content type, or a body that does not fit.
+        InvalidRequestError: another content type, or an invalid body.
     """
     return await decode_body(cls, await read_body(request, media.JSON))
 
 
 async def decode_body(cls: type[T], body: Buffer) -> T:
-    """Decode a JSON body; a large one in a thread.
+    """Decode a JSON body; a large one in a worker thread.
 
     Raises:
-        InvalidRequestError: it does not fit.
+        InvalidRequestError: the body is invalid.
     """
     if len(body) <= INLINE_BYTES:
         return decode_json(cls, body)
@@ -101,7 +101,7 @@ async def decode_body(cls: type[T], body: Buffer) -> T:
 
 
 async def read_body(request: web.Request, form: str) -> bytearray:
-    """Return the body, if it is of media type `form` or of those that HTTP clients name when told nothing.
+    """Return the body, if its media type is `form` or a default of HTTP clients.
 
     Raises:
         InvalidRequestError: another content type.
@@ -113,11 +113,11 @@ async def read_body(request: web.Request, form: str) -> bytearray:
     return await read_received(request)
 
 
-def check_query(request: Asked, *allowed: str) -> None:
-    """Refuse query names that a path does not know: a misspelt one would be ignored in silence.
+def check_query(request: RequestQuery, *allowed: str) -> None:
+    """Raise for unknown query names: a misspelt name would be ignored silently.
 
     Raises:
-        InvalidRequestError: lists those that are known.
+        InvalidRequestError: a name is unknown; the message lists the known names.
     """
     if unknown := [name for name in request.query if name not in allowed]:
         raise InvalidRequestError(
@@ -125,11 +125,11 @@ def check_query(request: Asked, *allowed: str) -> None:
         )
 
 
-def query_number(request: Asked, name: str, default: int, *, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
+def query_number(request: RequestQuery, name: str, default: int, *, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
     """Return an integer of the query.
 
     Raises:
-        InvalidRequestError: it is none, or out of range.
+        InvalidRequestError: the value is not an integer, or out of range.
     """
     text = request.query.get(name)
     if text is None:
@@ -143,15 +143,15 @@ def query_number(request: Asked, name: str, default: int, *, at_least: int = 0, 
 
 
 def parse_integer(text: str) -> int | None:
-    """Return a decimal number of at most 19 digits, None for all else (`int` takes 1_0, and raises on 5,000 digits)."""
+    """Return a decimal number of at most 19 digits; None otherwise (`int` accepts 1_0, and raises on 5,000 digits)."""
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
-def path_partition(request: Asked) -> tuple[str, int]:
+def path_partition(request: RequestQuery) -> tuple[str, int]:
     """Return the topic and partition of a path.
 
     Raises:
-        NotFoundError: the partition is no number.
+        NotFoundError: the partition is not a number.
     """
     text = request.match_info["partition"]
     if not text.isascii() or not text.isdigit() or len(text) > 9:
@@ -159,11 +159,11 @@ def path_partition(request: Asked) -> tuple[str, int]:
     return request.match_info["topic"], int(text)
 
 
-def deadline_ms(request: Asked, limit_ms: int) -> int:
-    """Return how long the caller will wait, at most `limit_ms`.
+def caller_timeout_ms(request: RequestQuery, limit_ms: int) -> int:
+    """Return how long the caller waits for the response, at most `limit_ms`.
 
     Raises:
-        InvalidRequestError: it does not say so in milliseconds.
+        InvalidRequestError: the header is not a number of milliseconds.
     """
     text = request.headers.get(media.DEADLINE_MS)
     if text is None:
@@ -176,9 +176,9 @@ def deadline_ms(request: Asked, limit_ms: int) -> int:
 
 @web.middleware
 async def plain_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse encoded bodies unread: half a megabyte of gzip unpacks to half a gigabyte, in the loop's own time.
+    """Refuse bodies with a Content-Encoding before reading them: 500 KB of gzip decompress to 500 MB in the event loop.
 
-    The listeners do not unpack either (`auto_decompress=False`). Batches have a compression of their own.
+    The listeners do not decompress either (`auto_decompress=False`). Batches have their own compression.
     """
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding != "identity":
@@ -189,9 +189,9 @@ async def plain_bodies(request: web.Request, handler: Handler) -> web.StreamResp
 
 
 def own_pages(origins: Origins) -> Middleware:
-    """Return a middleware that refuses what other sites' pages send.
+    """Return a middleware that refuses requests of other origins' pages.
 
-    The lean path needs none: a request with any header of a browser's is not for it.
+    The lean path needs none: it hands every request with a browser's header to aiohttp.
     """
 
     @web.middleware
@@ -204,18 +204,18 @@ def own_pages(origins: Origins) -> Middleware:
 
 
 async def permit(_: web.Request) -> web.Response:
-    """Answer a browser that asks whether another site's page may read: what it may, the middleware adds."""
+    """Answer a CORS preflight; `cross_origin_reads` adds the headers."""
     return web.Response(status=204)
 
 
 def cross_origin_reads(allowed: Collection[str], allowed_paths: Collection[str]) -> Middleware:
-    """Return a middleware by which pages of some sites may read some paths (CORS), and nothing else.
+    """Return a middleware that lets pages of some origins read some paths (CORS).
 
-    It stands before `own_pages`, whose check it takes the place of for these requests.
+    It runs before `own_pages` and replaces its check for these requests.
 
     Args:
-        allowed: origins, as in https://app.example.org.
-        allowed_paths: as registered; they take GET, HEAD, and the browser's question whether they do (`permit`).
+        allowed: origins, such as https://app.example.org.
+        allowed_paths: paths as registered; they serve GET, HEAD and the preflight (`permit`).
     """
 
     @web.middleware
@@ -237,37 +237,39 @@ def cross_origin_reads(allowed: Collection[str], allowed_paths: Collection[str])
 
 
 WIDE_FETCH = 128
-"""Partitions of a fetch, above which it counts against `MAX_FETCHED_PARTITIONS`."""
+"""A fetch of more partitions counts against `MAX_FETCHED_PARTITIONS`."""
 MAX_FETCHED_PARTITIONS = 16 * MAX_REQUEST_PARTITIONS
-"""Named by all wide fetches answered at one time: some 80 MB, which Python's collector walks through in 40 ms."""
+"""The most partitions of all wide fetches in progress: about 80 MB, which a garbage collection scans in 40 ms."""
 
 
 class ParkedFetches:
-    """Bounds how many fetches wait at once, below all requests: consumers at rest must not shut producers out.
+    """Bounds the fetches that wait at once, below the limit of requests: idle consumers must not exclude producers.
 
-    It also bounds how many partitions the wide ones name in all, which is what their memory goes by.
+    It also bounds the partitions of all wide fetches, which determine their memory.
     """
 
     def __init__(self, *, max_requests: int) -> None:
         self._limit = max_requests - max_requests // 4
         self.count = 0
         self.partitions = 0
-        """That fetches of more than `WIDE_FETCH` partitions name, whether they wait or are answered at once."""
+        """The partitions of wide fetches (more than `WIDE_FETCH` partitions) in progress."""
 
     @contextmanager
     def waiting(self, wait_ms: int, partitions: int = 1) -> Iterator[None]:
-        """Count a fetch of some partitions that may wait, for as long as it does.
+        """Count a fetch while it is in progress.
 
         Raises:
-            OverloadedError: too many fetches wait already, or too many partitions are being read by wide ones.
+            OverloadedError: too many fetches wait, or wide fetches read too many partitions.
         """
         waits, wide = int(wait_ms > 0), partitions if partitions > WIDE_FETCH else 0
         if waits and self.count >= self._limit:
-            raise OverloadedError(f"{self.count} fetches are waiting for records here; send it again, or with no wait")
+            raise OverloadedError(
+                f"{self.count} fetches are waiting for records here; send the request again, or with max_wait_ms=0"
+            )
         if wide and self.partitions + wide > MAX_FETCHED_PARTITIONS:
             raise OverloadedError(
-                f"fetches that name {self.partitions:,} partitions in all are being answered here, and this one names "
-                f"{wide:,}; at most {MAX_FETCHED_PARTITIONS:,} are: send it again later, or name at most {WIDE_FETCH}"
+                f"fetches of {self.partitions:,} partitions in all are in progress here, and this one has {wide:,}; "
+                f"the limit is {MAX_FETCHED_PARTITIONS:,}: send it again later, or with at most {WIDE_FETCH} partitions"
             )
         self.count += waits
         self.partitions += wide

@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep their state: created on first need, and closed to everybody else."""
+"""Internal topics, in which coordinators store their state: created on first use, closed to clients."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TOPIC_OF: dict[CoordinatorKind, str] = {"group": CONSUMER_OFFSETS, "transaction"
 
 
 def require_ordinary(topic: str) -> None:
-    """Refuse what only coordinators may do.
+    """Raise if a topic is internal.
 
     Raises:
         InvalidRequestError: INVALID_TOPIC_EXCEPTION.
     """
     if topic in INTERNAL_TOPICS:
         raise InvalidRequestError(
-            f"{topic} is an internal topic: coordinators create and write it, nobody else",
+            f"{topic} is an internal topic: only coordinators create and write it",
             code=ErrorCode.INVALID_TOPIC_EXCEPTION,
         )
 
@@ -42,10 +42,10 @@ class _Settings:
 
 
 class InternalTopics:
-    """Creates internal topics, and says who coordinates what.
+    """Creates internal topics and finds coordinators.
 
     Args:
-        image: the newest metadata; raises if there is none yet.
+        image: returns the newest metadata; raises if there is none yet.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class InternalTopics:
         }
 
     async def coordinator(self, kind: CoordinatorKind, key: str, *, timeout_ms: int) -> CoordinatorInfo:
-        """Return who coordinates `key`; the topic is created if need be.
+        """Return the coordinator of `key`; create the internal topic if it does not exist.
 
         Raises:
-            StaleRouteError, RetriableError: COORDINATOR_NOT_AVAILABLE, nobody now.
+            StaleRouteError, RetriableError: COORDINATOR_NOT_AVAILABLE, no broker coordinates it now.
         """
         name = TOPIC_OF[kind]
         topic = self._image().topic(name) or await self._create(name, timeout_ms)
@@ -106,8 +106,8 @@ class InternalTopics:
         async with self._creating:
             if (topic := self._image().topic(name)) is not None:
                 return topic
-            # Brokers that are registered but not alive count: a topic that matters this much must not have fewer
-            # replicas for ever because it was needed while one of them was away.
+            # Registered brokers count even when they are down: otherwise the topic would keep fewer replicas for ever
+            # because it was created during an outage.
             replicas = min(settings.replication_factor, len(self._image().brokers))
             request = CreateTopicRequest(
                 topic=name,
@@ -125,6 +125,7 @@ class InternalTopics:
             await self._listener.until(answer.metadata_offset, timeout_ms=timeout_ms)
         if (topic := self._image().topic(name)) is None:
             raise RetriableError(
-                f"{name} was created, but is not known here yet", code=ErrorCode.COORDINATOR_NOT_AVAILABLE
+                f"{name} was created, but is not in this broker's metadata yet",
+                code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             )
         return topic

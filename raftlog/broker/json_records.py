@@ -1,4 +1,4 @@
-"""Records as JSON, both ways. Bytes that are not UTF-8 travel as base64, and say so."""
+"""Conversion of records to and from JSON. Bytes that are not UTF-8 are sent as base64, with their encoding named."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def record_from_json(record: JsonRecord, *, number: int, now_us: int) -> NewReco
     """Build a record from its JSON form.
 
     Raises:
-        InvalidRequestError: a value does not fit; the message names the record by its number and the field.
+        InvalidRequestError: a value is invalid; the message names the record's number and the field.
     """
     where = f"records[{number}]"
     return NewRecord(
@@ -68,13 +68,13 @@ def _bytes(value: Any, encoding: str, where: str) -> bytes | None:
     if not isinstance(value, str):
         try:
             return orjson.dumps(value)
-        except TypeError as error:  # It is nested deeper than can be encoded.
+        except TypeError as error:  # The value is nested too deep to be encoded.
             raise InvalidRequestError(f"{where}: cannot be stored as JSON ({error})") from None
     if encoding == "utf-8":
         return value.encode()
     try:
         return base64.b64decode(value, validate=True)
-    except ValueError as error:  # binascii.Error is one, and so is what is not ASCII.
+    except ValueError as error:  # binascii.Error is a ValueError; text that is not ASCII raises one, too.
         raise InvalidRequestError(f"{where}: expected base64, received {value[:60]!r} ({error})") from None
 
 

@@ -1,9 +1,8 @@
-"""The lean path: HTTP/1.1 for raw batches, on the connection's own protocol.
+"""The lean path: a minimal HTTP/1.1 server for raw batches, as an asyncio protocol, without aiohttp.
 
-Each request is read strictly, its body received straight into a buffer that is used again, answered, and only then the
-next one of the connection is looked at. Whatever is not exactly a request of raw batches is handed to aiohttp with the
-connection, which stays there: it has the same routes, and all others. So this path needs to understand little, and
-guesses nothing (see docs/adr/0012).
+It parses each request strictly, receives the body into a reused buffer, answers, and only then reads the connection's
+next request. Any other request goes to aiohttp together with the connection, which stays there: aiohttp has the same
+routes and all others. So this path supports few features of HTTP, and never guesses (docs/adr/0012).
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from raftlog.wire import http1
 
 _log = logging.getLogger(__name__)
 _SCRATCH = bytearray(64 << 10)
-"""Where bodies go that nobody wants."""
+"""Receives the bodies of refused requests, which are discarded."""
 _HEALTH = tuple(f"GET {path} ".encode() for path in UNLIMITED)
 _HEALTH_BYTES = max(map(len, _HEALTH))
 
 
 class LeanConnection(asyncio.BufferedProtocol):
-    """One connection, until it ends or is handed over.
+    """One connection, until it closes or is handed to aiohttp.
 
     Args:
-        connections: counts this one, until it has ended or is handed over.
-        hand_over: returns the protocol that goes on with a connection of an address, and counts it from then on.
-        on_end: called when this object has nothing to do with the connection any more.
+        connections: counts this connection until it closes or is handed over.
+        hand_over: returns aiohttp's protocol for a connection of an address, and counts it from then on.
+        on_end: called when the connection is closed or handed over.
     """
 
     def __init__(
@@ -55,28 +54,28 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._limits = limits
         self._connections = connections
         self._address: str | None = None
-        """Of the peer, while this connection counts here."""
+        """The peer's address while this connection is counted here."""
         self._clock = clock
         self._hand_over = hand_over
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._head = bytearray(http1.MAX_HEAD_BYTES)
         self._held = 0
-        """How many bytes of the head, and of what comes after it, are there."""
+        """How many bytes are in the head buffer: the head, and what follows it."""
         self._request: LeanRequest | None = None
         """The request whose body is being received."""
         self._body = memoryview(b"")
         self._received = 0
         self._unwanted = 0
-        """How many bytes of a refused request's body are still to come."""
+        """How many bytes of a refused request's body are still to be discarded."""
         self._task: asyncio.Task[None] | None = None
-        """Answers the one request that is under way."""
+        """The task that answers the current request."""
         self._entered = False
-        """A request counts as being handled."""
+        """Whether the current request counts against the limit of requests."""
         self._held_bytes = 0
-        """How many bytes of its body count as being held."""
+        """How many bytes of its body count against the limit of body bytes."""
         self._reads_head = False
-        """A head has begun, and must end in time."""
+        """Whether a head is being received, under a deadline."""
         self._ending = self._paused = self._lost = False
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -84,7 +83,7 @@ class LeanConnection(asyncio.BufferedProtocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is not a subclass.
         self._out = Outlet(self._transport, timeout_s=self._limits.write_s)
         address = str((transport.get_extra_info("peername") or ("unknown",))[0])
         try:
@@ -97,19 +96,19 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._address = address
         self._within(self._limits.idle_s)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (gone is gone)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._lost = True
         self._out.lost()
         if self._address is not None:
             self._connections.leave(self._address)
         self._leave()
         if self._task is not None:
-            self._task.cancel()  # It counts until it has ended.
+            self._task.cancel()  # The request counts until the task ends.
         else:
             self._end_request()
 
     def eof_received(self) -> bool:
-        return False  # Who says no more hears no more: nobody can tell it from a peer that is gone.
+        return False  # A half-closed connection is treated as closed; it cannot be told apart from a lost peer.
 
     def pause_writing(self) -> None:
         self._out.pause()
@@ -117,7 +116,7 @@ class LeanConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._out.resume()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (the room there is, is known)
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (the buffer decides)
         if self._unwanted or self._lost:
             return memoryview(_SCRATCH)[: self._unwanted or None]
         if self._request is not None:
@@ -126,7 +125,7 @@ class LeanConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._lost:
-            return  # It was refused; what it still sends is nobody's.
+            return  # Rest of a refused request's body.
         if self._unwanted:
             self._unwanted -= nbytes
             if not self._unwanted and self._task is None:
@@ -145,18 +144,18 @@ class LeanConnection(asyncio.BufferedProtocol):
             if self._task is None:
                 self._read_head()
             elif self._held == len(self._head):
-                self._paused = True  # Who sends ahead waits.
+                self._paused = True  # Backpressure on a client that pipelines.
                 self._transport.pause_reading()
 
     # What the broker calls.
 
     @property
     def busy(self) -> asyncio.Task[None] | None:
-        """Return what answers a request now."""
+        """Return the task that answers the current request, if there is one."""
         return self._task
 
     def end_soon(self) -> None:
-        """Close once no request is under way."""
+        """Close once no request is in progress."""
         self._ending = True
         if self._task is None:
             self._transport.close()
@@ -170,7 +169,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         end = self._head.find(http1.HEAD_END, 0, self._held)
         if end < 0:
             if self._held == len(self._head):
-                self._give_away()
+                self._request_handover()
             elif not self._reads_head:
                 self._reads_head = True
                 self._within(self._limits.head_s)
@@ -179,7 +178,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         end += len(http1.HEAD_END)
         request = self._routes.match(bytes(memoryview(self._head)[:end]))
         if request is None:
-            self._give_away()
+            self._request_handover()
             return
         content = min(self._held - end, request.length)
         try:
@@ -203,8 +202,8 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._head[:left] = self._head[count : self._held]
         self._held = left
 
-    def _give_away(self) -> None:
-        """Hand the connection to aiohttp, with all that was read of a request: at once, or when it is its turn."""
+    def _request_handover(self) -> None:
+        """Hand the connection and the bytes read to aiohttp, now or when the turnstile admits it."""
         assert self._address is not None
         if self._asks_for_health() or self._routes.turnstile.enter_now(self._address):
             self._hand_over_now()
@@ -215,7 +214,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._task.add_done_callback(self._on_turn)
 
     def _asks_for_health(self) -> bool:
-        """Tell whether this is a supervisor's question, which is answered under any load."""
+        """Return whether this is a health check, which is answered under any load."""
         return bytes(self._head[:_HEALTH_BYTES]).startswith(_HEALTH)
 
     def _on_turn(self, turn: asyncio.Task[None]) -> None:
@@ -248,16 +247,16 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._refuse(request, error, left=0)
             return
         self._entered = True
-        self._request, self._body = None, memoryview(b"")  # It must not be held: its buffer is to be used again.
+        self._request, self._body = None, memoryview(b"")  # Drops the reference: the buffer is reused.
         self._start(self._answer(request, body))
 
     def _hold(self, size: int) -> None:
-        """Count bytes of a body that have arrived."""
+        """Count received bytes of a body against the limit."""
         self._routes.hold(size)
         self._held_bytes += size
 
     def _refuse(self, request: LeanRequest, error: RaftlogError, *, left: int) -> None:
-        """Answer without having read all of the body."""
+        """Answer with an error before the whole body was read."""
         self._end_request()
         self._unwanted = left
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
@@ -290,7 +289,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._end_request()
         if self._lost:
             if not task.cancelled():
-                task.exception()  # Whatever it is, the peer has gone.
+                task.exception()  # The peer has disconnected; the error does not matter.
             return
         if task.cancelled() or (error := task.exception()) is not None:
             if not task.cancelled() and not isinstance(error, OSError):
@@ -300,7 +299,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._next()
 
     def _next(self) -> None:
-        """Go on after an answer: with what a refused request still sends, with the next request, or not at all."""
+        """Continue after a response: discard a refused body, read the next request, or close."""
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
@@ -318,7 +317,7 @@ class LeanConnection(asyncio.BufferedProtocol):
     # Time.
 
     def _within(self, seconds: float) -> None:
-        """Expect the next step within so long."""
+        """Set the deadline of the next step."""
         self._deadline = self._loop.time() + seconds
         if self._timer is None or self._timer.when() > self._deadline:
             if self._timer is not None:
@@ -337,10 +336,10 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._give_up()
 
     def _give_up(self) -> None:
-        """Answer a request that does not come to its end."""
+        """Answer a request that did not arrive completely before its deadline."""
         late = InvalidRequestError(
-            f"the request took too long to arrive: {self._received if self._request else self._held} bytes of its "
-            f"{'body' if self._request else 'head'} are here; nothing was done",
+            f"the request took too long to arrive: received {self._received if self._request else self._held} bytes of "
+            f"its {'body' if self._request else 'head'}; nothing was done",
             code=ErrorCode.INVALID_REQUEST,
         )
         left = len(self._body) - self._received if self._request else http1.MAX_HEAD_BYTES

@@ -1,4 +1,4 @@
-"""Which requests take the lean path, and what is done with them: limits, handlers, errors, metrics."""
+"""The lean path's routes: which requests take it, and their limits, handlers, errors and metrics."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _FIELDS = frozenset(
         media.DEADLINE_MS.lower(),
     }
 )  # fmt: skip
-"""Fields that mean nothing here, or are understood. A request with any other one is not for this path."""
+"""Header fields that this path ignores or supports. A request with another one goes to aiohttp."""
 _PLAIN = "[A-Za-z0-9._-]"
 _QUERY = re.compile(rf"({_PLAIN}+={_PLAIN}*(&{_PLAIN}+={_PLAIN}*)*)?")
-"""A query without anything to decode."""
+"""A query without percent-encoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeanRequest:
-    """A request whose head was understood."""
+    """A request with a parsed head."""
 
     route: RawRoute
     target: str
@@ -44,13 +44,13 @@ class LeanRequest:
 
 
 class LeanRoutes:
-    """What a listener's lean connections share.
+    """The routes and limits that a listener's lean connections share.
 
     Args:
-        inflight: what may be handled at once.
-        turnstile: learns who is being served here; nobody waits at it.
-        max_json_bytes: of bodies that are JSON; the turnstile is not passed by.
-        count: called with each route and status that was answered.
+        inflight: limits of the requests and body bytes in progress.
+        turnstile: records the addresses that are served here; this path does not wait at it.
+        max_json_bytes: the largest JSON body; larger ones go to aiohttp.
+        count: called with the route and status of each response.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LeanRoutes:
         self._patterns = [(_pattern(route.path), route) for route in routes if "{" in route.path]
 
     def match(self, head: bytes) -> LeanRequest | None:
-        """Return the request that a head begins; None if it is none of this path, or in any way unusual."""
+        """Return the parsed request of a head; None: not a request of this path, or an unusual one."""
         parsed = http1.parse_request(head)
         if parsed is None or parsed.method != "POST":
             return None
@@ -80,7 +80,7 @@ class LeanRoutes:
         if length is None or "host" not in fields or not _FIELDS.issuperset(fields):
             return None
         if is_browsers_agent(fields.get("user-agent", "")):
-            return None  # Whether its page may ask is looked at there.
+            return None  # aiohttp checks the page's origin.
         path, _, query = parsed.target.partition("?")
         route, variables = self._find(path)
         if route is None or not _QUERY.fullmatch(query):
@@ -90,15 +90,15 @@ class LeanRoutes:
         form = fields.get("content-type", PLAIN_FORMS[0])
         if form not in (route.form, *PLAIN_FORMS) or fields.get("connection", "keep-alive").lower() != "keep-alive":
             return None
-        asked = dict(pair.split("=") for pair in query.split("&")) if query else {}
-        if query.count("=") != len(asked):
+        parameters = dict(pair.split("=") for pair in query.split("&")) if query else {}
+        if query.count("=") != len(parameters):
             return None
         deadline = fields.get(media.DEADLINE_MS.lower())
         headers = {} if deadline is None else {media.DEADLINE_MS: deadline}
-        return LeanRequest(route, parsed.target, variables, asked, headers, length)
+        return LeanRequest(route, parsed.target, variables, parameters, headers, length)
 
     def accept(self, request: LeanRequest, limits: RequestLimits) -> memoryview:
-        """Return the room for a request's body.
+        """Return the buffer for a request's body.
 
         Raises:
             InvalidRequestError: MESSAGE_TOO_LARGE.
@@ -107,32 +107,32 @@ class LeanRoutes:
         return self._buffers.take(request.length)
 
     def enter(self, address: str) -> None:
-        """Count a request of `address` that is handled from now on, until it `leave`s.
+        """Count a request of `address` as in progress until `leave`.
 
         Raises:
-            OverloadedError: too many are being handled.
+            OverloadedError: too many requests are in progress.
         """
         self._inflight.enter()
         self.turnstile.saw(address)
 
     def leave(self) -> None:
-        """Count a request no longer."""
+        """Stop counting a request."""
         self._inflight.leave()
 
     def hold(self, size: int) -> None:
-        """Count bytes of a body that have arrived, until they are `release`d.
+        """Count received bytes of a body until `release`.
 
         Raises:
-            OverloadedError: too many are held.
+            OverloadedError: too many body bytes are in memory.
         """
         self._inflight.hold(size)
 
     def release(self, size: int) -> None:
-        """Count bytes of a body no longer."""
+        """Stop counting bytes of a body."""
         self._inflight.release(size)
 
     async def handle(self, request: LeanRequest, body: memoryview) -> RawReply:
-        """Answer a request that was accepted; what it raises is turned into an answer."""
+        """Return the reply to an accepted request; turn exceptions into error replies."""
         raw = RawRequest(
             target=request.target,
             match_info=request.variables,
@@ -154,7 +154,7 @@ class LeanRoutes:
         return reply
 
     def refuse(self, request: LeanRequest, error: RaftlogError) -> RawReply:
-        """Answer a request that was not accepted."""
+        """Return the reply to a refused request."""
         reply = RawReply.of_error(error)
         self._count(request.route.path, reply.status)
         return reply
@@ -170,5 +170,5 @@ class LeanRoutes:
 
 @lru_cache
 def _pattern(path: str) -> re.Pattern[str]:
-    """Return what paths of a route look like where nothing in them is encoded."""
+    """Return the pattern of a route's paths without percent-encoding."""
     return re.compile(re.sub(r"\\?\{(\w+)\\?\}", rf"(?P<\1>{_PLAIN}+)", re.escape(path)))

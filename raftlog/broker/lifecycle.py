@@ -1,4 +1,4 @@
-"""A broker's life as the controllers see it: registered, unfenced by heartbeats, in controlled shutdown, gone."""
+"""A broker's lifecycle at the controllers: registration, heartbeats (fenced, unfenced), controlled shutdown."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SHUTDOWN_TIMEOUT_S = 5.0
 
 
 class BrokerLifecycle:
-    """Registers once, then heartbeats for ever.
+    """Registers once, then sends heartbeats until it stops.
 
     Args:
-        metadata_offset: how far this broker has read the metadata log.
-        on_registered: told the broker epoch, before the first heartbeat.
-        data_dir: what the controllers must know of it: whether it is another one, and whether it lost something.
-        offline: replicas that cannot lead, because their logs are damaged.
+        metadata_offset: returns the metadata offset that this broker has applied.
+        on_registered: called with the broker epoch before the first heartbeat.
+        data_dir: the data folder, which tells whether the previous shutdown was clean and the folder is new.
+        offline: returns the replicas that cannot lead because their logs are damaged.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BrokerLifecycle:
         self.broker_epoch: BrokerEpoch = -1
         self.fenced = True
         self.fatal: asyncio.Future[RaftlogError] = asyncio.get_running_loop().create_future()
-        """Done when the controllers refuse this broker for good, or its disk has failed."""
+        """Completes when the controllers refuse this broker for good, or a disk failed."""
         self._config = config
         self._channel = channel
         self._metadata_offset = metadata_offset
@@ -55,7 +55,7 @@ class BrokerLifecycle:
         self._sooner = asyncio.Event()
 
     async def run(self) -> None:
-        """Register, then heartbeat for ever."""
+        """Register, then send heartbeats until `shut_down`."""
         await self._register()
         while self.broker_epoch >= 0:
             self._sooner.clear()
@@ -67,19 +67,19 @@ class BrokerLifecycle:
                 self._give_up(error)
                 return
             except RaftlogError as error:
-                _log.warning("no heartbeat: %s", error.message)
+                _log.warning("a heartbeat failed: %s", error.message)
             await self._pause()
 
-    def hasten(self) -> None:
-        """Send the next heartbeat now: there is something to tell."""
+    def heartbeat_now(self) -> None:
+        """Send the next heartbeat now."""
         self._sooner.set()
 
     async def shut_down(self) -> None:
-        """Let the controllers move leaderships away; return when this broker may stop, or waiting is no use."""
+        """Request a controlled shutdown; return when this broker may stop, or after a timeout."""
         if self.broker_epoch < 0:
             return
         self._wants_shutdown = True
-        self.hasten()
+        self.heartbeat_now()
         try:
             async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
                 await self._may_stop.wait()
@@ -151,11 +151,11 @@ class BrokerLifecycle:
 
     @property
     def ending(self) -> bool:
-        """Whether this broker was told to end, or cannot go on."""
+        """Whether this broker is shutting down or has failed."""
         return self._wants_shutdown or self.fatal.done()
 
     def refuse(self, error: RaftlogError) -> None:
-        """End this broker: its disk has failed, so what it says it holds is not to be trusted (as Kafka does)."""
+        """Shut this broker down with an error, for example after a failed disk write (as Kafka does)."""
         if not self.fatal.done():
             self.fatal.set_result(error)
 

@@ -1,4 +1,4 @@
-"""A port that takes raw batches on the lean path, and everything else through aiohttp, even on one connection."""
+"""A listening port: raw batches take the lean path, other requests aiohttp, also on the same connection."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Listener:
     """One port.
 
     Args:
-        app: serves all paths, those of the lean path too.
-        drain_s: how long requests under way may take when the listener closes.
+        app: serves all paths, including those of the lean path.
+        drain_s: how long requests in progress may take when the listener closes.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Listener:
         """Listen.
 
         Raises:
-            OSError: the port cannot be had.
+            OSError: the port cannot be bound.
         """
         await self._aiohttp.start()
         self._server = await listen(self._accept, address)
         pacing.stop_at(self._server)
 
     async def close(self) -> None:
-        """Accept nothing more, let requests under way come to their end for a moment, close every connection."""
+        """Stop accepting, let requests in progress finish within `drain_s`, close every connection."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):

@@ -1,4 +1,4 @@
-"""Keeps this broker's metadata image up to date, and lets its replicas follow it."""
+"""Replays the metadata log into this broker's image, and hands each image to its replicas."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 _log = logging.getLogger(__name__)
 RETRY_S = 0.1
 LARGE_UPDATE = 1_000
-"""Records."""
+"""An update with more records is decoded and replayed in slices."""
 
 
 class MetadataListener:
-    """Run it from the broker's start on.
+    """Follows the metadata log by long poll.
 
     Args:
         on_image: called with each newer image, one at a time.
@@ -39,7 +39,7 @@ class MetadataListener:
     ) -> None:
         self.image = MetadataImage()
         self.offset: Offset = -1
-        """How far the metadata log was read; entries without effect make it exceed `image.offset`."""
+        """The metadata offset that was read; entries without effect make it exceed `image.offset`."""
         self._broker_id = broker_id
         self._channel = channel
         self._on_image = on_image
@@ -52,20 +52,20 @@ class MetadataListener:
         """Return the newest image.
 
         Raises:
-            RetriableError: there is none yet, so nobody must say what exists.
+            RetriableError: there is none yet.
         """
         if self.offset < 0:
-            raise RetriableError(f"broker {self._broker_id} has no metadata yet: no controller has answered it")
+            raise RetriableError(f"broker {self._broker_id} has no metadata yet: no controller has answered")
         return self.image
 
     async def run(self) -> None:
-        """Listen for ever."""
+        """Follow the metadata log until cancelled."""
         while True:
             try:
                 update = await self._channel.watch(-1 if self._anew else self.offset, broker_id=self._broker_id)
             except RaftlogError as error:
                 if self._reachable:
-                    _log.warning("no news from the controllers: %s", error.message)
+                    _log.warning("no metadata update from the controllers: %s", error.message)
                 self._reachable = False
                 await asyncio.sleep(RETRY_S)
                 continue
@@ -74,7 +74,7 @@ class MetadataListener:
                 await self._take(update)
 
     async def until(self, offset: Offset, *, timeout_ms: int) -> bool:
-        """Wait until the metadata log was applied up to `offset`; return whether it was in time."""
+        """Wait until the metadata log is applied up to `offset`; return False after `timeout_ms`."""
         if self.offset >= offset:
             return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -92,23 +92,23 @@ class MetadataListener:
         image = self.image
         if update.snapshot is not None:
             if update.snapshot_offset < self.offset:
-                return  # Of a controller that has less than another one gave before: metadata never goes back.
+                return  # The controller is behind an earlier one. Metadata never goes back.
             image, self._anew = await asyncio.to_thread(image_from_plain, update.snapshot), False
         for entry in update.entries:
             if entry.previous_offset > max(image.offset, self.offset):
-                _log.error("the metadata log skips from %d to %d: reading it anew", image.offset, entry.offset)
+                _log.error("the metadata log skips from %d to %d: reading it again", image.offset, entry.offset)
                 self._anew = True
                 return
             if entry.offset > image.offset:
                 image = await _replayed(image, entry)
         if image.feature_level > FEATURE_LEVEL:
             raise RaftlogError(
-                f"the cluster's metadata has feature level {image.feature_level}, this version knows {FEATURE_LEVEL}: "
-                "install a newer raftlog here"
+                f"the cluster's metadata has feature level {image.feature_level}, this version supports "
+                f"{FEATURE_LEVEL}: install a newer raftlog on this node"
             )
         if image is not self.image:
             await self._on_image(image)
-            self.image = image  # Only now: handlers must not route to replicas that are not open yet.
+            self.image = image  # After `on_image`: handlers must not route to replicas that are not open yet.
         self.offset = max(self.offset, update.end_offset)
         for future, wanted in self._moved.items():
             if wanted <= self.offset and not future.done():
@@ -120,7 +120,7 @@ def _is_large(update: MetadataUpdate) -> bool:
 
 
 async def _replayed(image: MetadataImage, entry: MetadataEntry) -> MetadataImage:
-    """Return the next image. An entry may hold thousands of records."""
+    """Return the next image; yield to the event loop within an entry of thousands of records."""
     delta = Delta(image, entry.offset)
     async for plain in in_turns(entry.records, 256):
         if (record := record_from_plain(plain)) is not None:

@@ -1,4 +1,4 @@
-"""A handful of counters and gauges in Prometheus' text format 0.0.4."""
+"""A broker's metrics, in Prometheus' text format 0.0.4."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4"
 
 @dataclass(slots=True)
 class Metrics:
-    """What this broker has done since it started."""
+    """Counters since this broker started."""
 
     records_in: int = 0
     bytes_in: int = 0
@@ -45,14 +45,14 @@ def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch) -> 
         *_metric(
             "raftlog_refusing_replicas",
             "gauge",
-            "Replicas whose last append the disk refused, by reason.",
+            "Replicas whose last append failed on disk, by reason.",
             ((f'{{reason="{reason}"}}', count) for reason, count in sorted(_refusing(replicas).items())),
         ),
         *_metric("raftlog_quarantined_logs", "gauge", "Damaged logs put aside.", [("", replicas.quarantined)]),
         *_metric(
             "raftlog_corrupt_replicas",
             "gauge",
-            "Replicas whose log was found damaged in use, and is not repaired or replaced yet.",
+            "Replicas with a damaged log that is not repaired or replaced yet.",
             [("", len(replicas.damage))],
         ),
         *_metric(
@@ -67,7 +67,7 @@ def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch) -> 
         *_metric(
             "raftlog_lost_batches",
             "gauge",
-            "Damaged batches here that no replica has whole, as far as is known.",
+            "Damaged batches here of which no replica is known to have an intact copy.",
             [("", replicas.repairs.lost_batches)],
         ),
         *_metric(
@@ -85,7 +85,7 @@ def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch) -> 
         *_metric(
             "raftlog_scrub_longest_unchecked_seconds",
             "gauge",
-            "How long ago the replica was checked whose check is the oldest.",
+            "The age of the oldest check of a replica.",
             [("", replicas.scrubber.longest_unchecked_ms / 1000)],
         ),
         *_metric("raftlog_asyncio_tasks", "gauge", "Tasks of the event loop.", [("", len(asyncio.all_tasks()))]),

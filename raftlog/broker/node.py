@@ -1,4 +1,4 @@
-"""One node process: a controller, a broker, or both, from its configuration to its clean end."""
+"""One node process: a controller, a broker, or both, from configuration to clean shutdown."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 
 
 _SWITCH_S = 0.0002
-"""How long a thread that decodes or renders may keep the interpreter from the event loop; Python's default is 5 ms.
+"""The interpreter's thread switch interval (`sys.setswitchinterval`); Python's default is 5 ms.
 
-The loop waits so long after each system call that it makes meanwhile, and a request makes many.
+While a worker thread computes, the event loop waits this long after each system call, and a request makes many.
 """
 
 
-class _NotHere:
-    """An import finder that says that there are no numpy and no pandas."""
+class _HiddenModules:
+    """An import finder that hides numpy and pandas."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name in ("numpy", "pandas"):
-            raise ModuleNotFoundError(f"a node uses no {name}", name=name)
+            raise ModuleNotFoundError(f"nodes do not use {name}", name=name)
 
 
 _COLLECT_AFTER = (20_000, 10, 10)
-"""When the garbage collector looks at young, middle-aged and all objects (`gc.set_threshold`).
+"""The garbage collector's thresholds (`gc.set_threshold`).
 
-By default it looks at all objects whenever some ten thousand were made and are still there, as in one request about
-9,000 partitions: with a thousand connections that takes 40 to 100 ms. What requests and connections leave behind is
-freed without it, apart from a few objects for each connection.
+With the defaults, a full collection runs whenever about 10,000 new objects survive, as in one request about 9,000
+partitions. With 1,000 connections it takes 40 to 100 ms. Reference counting frees almost all objects of requests and
+connections.
 """
 
 
 def keep_pyarrow_small() -> None:
-    """Hide numpy and pandas from pyarrow, which loads what is installed, though no node has any use for them.
+    """Hide numpy and pandas from pyarrow, which imports them if they are installed; nodes do not need them.
 
-    For numpy that is 12 MB; for pandas, loaded to see whether the first list that pyarrow is given is one of theirs,
-    50 MB and a pause. And its allocator is not to touch its first 4 MB before anything is in them.
+    That saves 12 MB for numpy, and 50 MB and a pause for pandas, which the first conversion of a list imports. Also
+    keep pyarrow's allocator from touching its first 4 MB early.
     """
-    sys.meta_path.insert(0, _NotHere())
+    sys.meta_path.insert(0, _HiddenModules())
     os.environ.setdefault("MIMALLOC_ARENA_EAGER_COMMIT", "0")
 
 
@@ -86,7 +86,7 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
     watch = LoopWatch()
     controller = _make_controller(config, data_dir) if config.is_controller else None
     broker = _make_broker(config, data_dir, watch) if config.is_broker else None
-    # What was imported and made so far stays: looking at it again in each full collection takes 100 ms.
+    # Excludes the objects so far from garbage collection: scanning them takes 100 ms in each full collection.
     gc.collect()
     watch.start()
     if broker is not None:
@@ -122,5 +122,5 @@ def _make_broker(config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch) ->
 
 
 def loop_future() -> asyncio.Future[Exception]:
-    """Return a future that never ends: a controller is refused by nobody."""
+    """Return a future that never completes, in place of `BrokerLifecycle.fatal` on a controller."""
     return asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Offsets by name and by time, at the leader."""
+"""Offset lookup at the leader: earliest, latest, or by time (Kafka: ListOffsets)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from raftlog.wire.data import OffsetResponse
 
 
 def describe_offsets(replica: Replica, at: str, isolation: Isolation) -> OffsetResponse:
-    """Translate earliest, latest or a time (ms since 1970) into an offset, and say the marks of this moment.
+    """Return the offset of earliest, latest or a time (ms since 1970), and the current log start and end.
 
     Raises:
-        InvalidRequestError: `at` is none of these.
+        InvalidRequestError: `at` is something else.
         RetriableError: OFFSET_NOT_AVAILABLE.
     """
     if at not in ("earliest", "latest") and not _is_time(at):
@@ -43,6 +43,6 @@ def offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:
 
 
 def _is_time(text: str) -> bool:
-    """Tell whether it is a time. -1 and -2 are not: who sends them means Kafka's latest and earliest."""
+    """Return whether a text is a time. -1 and -2 are not: in Kafka they mean latest and earliest."""
     number = parse_integer(text)
     return number is not None and MIN_TIMESTAMP_MS <= number <= MAX_TIMESTAMP_MS and number not in (-1, -2)

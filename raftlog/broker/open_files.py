@@ -1,4 +1,4 @@
-"""How many files a node may have open: sockets and segments share one limit, which shells set low (1,024)."""
+"""The limit of open files, which sockets and segments share; shells set it low (1,024)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import resource
 
 _log = logging.getLogger(__name__)
 _ENOUGH = 1 << 20
-"""More than Linux gives any process by default (`fs.nr_open`); asking for more is refused."""
+"""The highest limit that Linux allows by default (`fs.nr_open`); it refuses a higher one."""
 
 
 _RESERVE = 2_048
 
 
 def raise_limit() -> None:
-    """Raise this process's limit of open files as far as the system lets it. One that stays low is no error."""
+    """Raise this process's limit of open files as far as the system allows; log a warning if that fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -26,7 +26,7 @@ def raise_limit() -> None:
 
 
 def affordable_segments(wanted: int) -> int:
-    """Return how many segment files may be open at once: at most half of all, so that sockets find room."""
+    """Return how many segment files may be open at once: at most half of the limit, to leave some for sockets."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or wanted <= soft // 2:
         return wanted
@@ -40,9 +40,9 @@ def affordable_segments(wanted: int) -> int:
 
 
 def affordable_connections(wanted: int, *, segments: int) -> int:
-    """Return how many connections a listener may keep: what segments and a reserve leave, shared by two listeners.
+    """Return how many connections a listener may keep: the rest after segments and a reserve, for two listeners.
 
-    The reserve is for everything else that a node opens, and for connections that are accepted only to be refused.
+    The reserve covers other files, and connections that are accepted only to be refused.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

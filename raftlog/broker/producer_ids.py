@@ -1,4 +1,4 @@
-"""Hands out producer ids from blocks that the controller gives, and says which ids were given."""
+"""Producer ids: issued from blocks that the controller allocates, and checked when a producer uses one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from raftlog.wire.controller import ProducerIdBlock, ProducerIdBlockRequest
 from raftlog.wire.producer_ids import FIRST, number_of, shuffled
 
 LAG = 1_000_000
-"""A number that is so far ahead of the metadata may have been given meanwhile; one further ahead is invented."""
+"""An id up to this far ahead of the metadata may have been issued meanwhile; one further ahead was not."""
 
 
 class ProducerIds:
-    """Each id is handed out once; what is left of a block when the process ends is never used."""
+    """Issues each id once. The rest of a block is never used after the process exits."""
 
     def __init__(
         self, *, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch], channel: ControllerChannel
@@ -33,7 +33,7 @@ class ProducerIds:
         """Return a fresh id.
 
         Args:
-            transactional: it is for a transaction coordinator.
+            transactional: the id is for a transaction coordinator.
 
         Raises:
             RetriableError: this broker is not registered yet, or no controller answers.
@@ -58,12 +58,12 @@ class ProducerIds:
         self._block, self._used = await self._channel.producer_ids(request), 0
 
 
-class GivenIds:
-    """Tells ids that the cluster has given from those that somebody invented.
+class IssuedIds:
+    """Checks whether the cluster issued a producer id.
 
     Args:
-        image: the newest metadata; raises if there is none yet.
-        catch_up: waits until all metadata there is now is known here.
+        image: returns the newest metadata; raises if there is none yet.
+        catch_up: waits until this broker has applied all metadata that is committed now.
     """
 
     def __init__(self, image: Callable[[], MetadataImage], catch_up: Callable[[], Awaitable[None]]) -> None:
@@ -71,16 +71,16 @@ class GivenIds:
         self._catch_up = catch_up
         self._catching_up = asyncio.Lock()
         self._begun = 0
-        """How often this broker has caught up for an id."""
+        """The number of the last catch-up that began."""
         self._ended: tuple[int, RaftlogError | None] = (0, None)
-        """The last time that came to its end, and how."""
+        """The number of the last catch-up that ended, and its error."""
 
     async def require(self, producer_id: ProducerId) -> None:
-        """Require that the cluster has given an id.
+        """Raise if the cluster did not issue an id.
 
         Raises:
             InvalidRequestError: UNKNOWN_PRODUCER_ID.
-            RetriableError: it may have been given a moment ago, and no controller says so.
+            RetriableError: the id may be new, and no controller answered.
         """
         ahead = numbers_ahead(self._image(), producer_id)
         if 0 <= ahead < LAG:
@@ -88,20 +88,20 @@ class GivenIds:
             ahead = numbers_ahead(self._image(), producer_id)
         if ahead >= 0:
             raise InvalidRequestError(
-                f"producer id {producer_id} was not given by this cluster; nothing was appended: ask for one "
+                f"producer id {producer_id} was not issued by this cluster; nothing was appended: request one "
                 "(POST /v1/producers), or send without one",
                 code=ErrorCode.UNKNOWN_PRODUCER_ID,
                 details={"producer_id": producer_id},
             )
 
     async def _learn(self, producer_id: ProducerId) -> None:
-        """Catch up. Who comes meanwhile shares the next time: whoever invents ids makes one request at a time of it."""
-        known = self._begun
+        """Catch up with the metadata. Concurrent callers share the next catch-up, so invented ids cost few requests."""
+        begun = self._begun
         async with self._catching_up:
             number, failure = self._ended
             if numbers_ahead(self._image(), producer_id) < 0:
                 return
-            if number <= known:
+            if number <= begun:
                 self._begun = number = self._begun + 1
                 failure = None
                 try:
@@ -110,16 +110,16 @@ class GivenIds:
                     failure = error
                 self._ended = number, failure
         if failure is not None:
-            raise RetriableError(f"whether the producer id was given is not known now: {failure.message}")
+            raise RetriableError(f"cannot check now whether the producer id was issued: {failure.message}")
 
 
 def numbers_ahead(image: MetadataImage, producer_id: ProducerId) -> int:
-    """Return how far an id is ahead of those that were given as far as an image knows; negative if it was given."""
+    """Return how far an id is ahead of the ids that an image knows as issued; negative if it was issued."""
     if producer_id < 0:
         return LAG
     if producer_id < FIRST:
         return producer_id - (image.plain_producer_ids if image.producer_id_key else image.next_producer_id)
     if not image.producer_id_key:
-        return 0  # Perhaps the first one is given right now.
+        return 0  # The first block may be under way.
     number = number_of(bytes.fromhex(image.producer_id_key), producer_id)
     return number - image.next_producer_id if number >= image.plain_producer_ids else LAG

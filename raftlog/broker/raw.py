@@ -1,7 +1,7 @@
-"""Requests of raw batches: one implementation for the lean path and for aiohttp's.
+"""Requests with raw batches: one handler interface for the lean path and for aiohttp.
 
-A handler takes a `RawRequest`, whose body it may change in place, and returns a `RawReply`, whose parts are written as
-they are. It is the same whoever has read the request (see docs/adr/0012).
+A handler gets a `RawRequest`, whose body it may change in place, and returns a `RawReply`, whose parts are written
+unchanged (docs/adr/0012).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from raftlog.wire.codec import encode_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRequest:
-    """A request that was read to its end."""
+    """A request with its whole body."""
 
     target: str
     """Path and query, as they were sent."""
@@ -37,7 +37,7 @@ class RawRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawReply:
-    """An answer."""
+    """A reply: status, headers and parts of the body."""
 
     parts: Sequence[Part]
     status: int = 200
@@ -46,12 +46,12 @@ class RawReply:
 
     @classmethod
     def json(cls, value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> RawReply:
-        """Answer plain data or a wire type."""
+        """Return plain data or a wire type as a JSON reply."""
         return cls(parts=[encode_json(value)], status=status, headers=headers or {})
 
     @classmethod
     def of_error(cls, error: RaftlogError, *, status: int | None = None) -> RawReply:
-        """Answer an error in the one form that errors have."""
+        """Return an error as a reply with an error body."""
         status = error.http_status if status is None else status
         return cls.json(
             {"error": error.to_wire()},
@@ -64,7 +64,7 @@ class RawReply:
         return sum(map(len, self.parts))
 
     def to_response(self, request: web.Request) -> web.StreamResponse:
-        """Return the answer for aiohttp, which sends its parts one after another."""
+        """Return the reply as aiohttp's response, which sends the parts one after another."""
         headers = {"Content-Type": self.content_type, **self.headers}
         return PartsResponse(request, self.parts, status=self.status, headers=headers, write_s=WRITE_S)
 
@@ -74,7 +74,7 @@ RawHandler = Callable[[RawRequest], Awaitable[RawReply]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRoute:
-    """A path that takes raw batches, or answers them."""
+    """A route whose requests or replies contain raw batches."""
 
     path: str
     """With its variables by name; see `wire.paths`."""
@@ -83,12 +83,12 @@ class RawRoute:
     handler: RawHandler
 
     def add_to(self, app: web.Application) -> None:
-        """Serve it through aiohttp too."""
+        """Register the route with aiohttp as well."""
         app.router.add_post(self.path, self._through_aiohttp())
 
     def _through_aiohttp(self) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            # A copy: aiohttp gives bytes, which nobody may change.
+            # A copy: aiohttp returns bytes, and handlers change the body in place.
             body = memoryview(await read_body(request, self.form))
             raw = RawRequest(
                 target=request.rel_url.raw_path_qs,

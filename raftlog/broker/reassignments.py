@@ -1,4 +1,4 @@
-"""Reassignments under way, and how far they are: only a partition's leader knows that."""
+"""Reassignments in progress, with the progress that only partition leaders know."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from raftlog.wire import paths
 from raftlog.wire.admin import Reassignment, ReassignmentsResponse
 
 LEADERS_TIMEOUT_MS = 1_000
-"""A leader that does not answer within this leaves its moves without a figure."""
+"""How long a leader may take to answer; its reassignments are returned without progress otherwise."""
 
 
 async def moving(context: BrokerContext, image: MetadataImage, ask_leaders: bool) -> tuple[Reassignment, ...]:
-    """Return the moves under way.
+    """Return the reassignments in progress.
 
     Args:
-        ask_leaders: complete what this broker does not know by asking the brokers that lead the partitions.
+        ask_leaders: request the progress from the brokers that lead the partitions.
     """
     moves, leaders = list[Reassignment](), dict[BrokerId, None]()
     for topic, number, state in image.partitions():

@@ -1,4 +1,4 @@
-"""One read, in the form that the reader accepts: raw batches, an Arrow stream, JSON or NDJSON."""
+"""Renders the records of one read by `Accept`: raw batches, an Arrow stream, JSON or NDJSON."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from raftlog.wire.negotiation import negotiate
 
 _FORMATS = (media.JSON, media.NDJSON, media.ARROW_STREAM, media.BATCHES)
 _ROWS_AT_ONCE = 1_000
-"""A record takes ten times as much memory while it is rendered as it does in the end."""
+"""Records rendered at once: a record takes ten times its final memory while it is rendered."""
 _WILDCARDS = dict.fromkeys(("", "*/*", "application/*", "text/html"), media.JSON)
 
 
 def form_of(accept: str) -> str:
-    """Return the media type of one partition's records that an `Accept` header asks for; JSON when anything will do.
+    """Return the media type for an `Accept` header; JSON if the client accepts any.
 
     Raises:
-        InvalidRequestError: none is offered; the message lists what is.
+        InvalidRequestError: no accepted type is offered; the message lists the offered ones.
     """
     return negotiate(accept, _FORMATS, _WILDCARDS)
 
 
 def next_offset(data: bytes, offset: Offset) -> Offset:
-    """Return where a reader of `data`, who asked for `offset`, goes on."""
+    """Return the offset at which a reader of `data` from `offset` continues."""
     end = offset
     for header, _ in iter_batches(data):
         end = header.next_offset
@@ -47,12 +47,12 @@ def next_offset(data: bytes, offset: Offset) -> Offset:
 
 
 def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: Offset, more: bool = False) -> bytes:
-    """Encode whole batches; records below `offset`, which the first batch may hold, are left out (not of raw ones).
+    """Encode whole batches. Except in raw form, records below `offset` are skipped.
 
-    What was aborted is left out whatever the form, if the read says what it is.
+    Aborted batches that the read lists are skipped in every form.
 
     Args:
-        more: there are more records that the reader may have now.
+        more: whether further records are available now.
     """
     data, aborted = in_memory(read.data), AbortedBatches(read.aborted)
     if form == media.BATCHES:
@@ -79,7 +79,7 @@ def render(form: str, read: ReadResult, *, topic: str, partition: int, offset: O
 def _rendered(
     data: bytes, aborted: AbortedBatches, topic: str, partition: int, offset: Offset
 ) -> Iterator[list[bytes]]:
-    """Encode some records at a time, each by itself: all at once would hold the interpreter's lock for as long."""
+    """Encode some records at a time: encoding all at once would hold the GIL too long."""
     for header, batch in readable_batches(iter_batches(data), aborted, from_offset=offset):
         verify_payload_crc(header, batch)
         rows = to_arrow_with_offsets(header, batch, from_offset=offset)

@@ -1,4 +1,4 @@
-"""One question to the active controller for all who ask it at the same time."""
+"""Batches concurrent linearizable reads into one request to the active controller."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from raftlog.runtime import Tasks
 
 
 class SharedRead:
-    """Asks for the offset that a linearizable read must have applied, in rounds.
+    """Requests the offset that a linearizable read must have applied, in rounds.
 
-    An answer holds for a caller if its question began after the caller came (Raft's ReadIndex, batched: Ongaro's
-    thesis, 6.4). So whoever comes while a question is under way waits for the next one, with all others that do.
+    A response is valid for a caller if the request began after the call (Raft's ReadIndex, batched: Ongaro's thesis,
+    6.4). So calls during a request wait for the next one, and share it.
 
     Args:
-        ask: asks the active controller once.
+        ask: sends one request to the active controller.
     """
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, Offset]]) -> None:
@@ -26,10 +26,10 @@ class SharedRead:
         self._tasks = Tasks("linearizable reads")
         self._asking: asyncio.Task[Offset] | None = None
         self._next: asyncio.Task[Offset] | None = None
-        """The round that has not asked yet."""
+        """The round that has not sent its request yet."""
 
     async def read(self, *, timeout_ms: int) -> Offset:
-        """Return an offset at or above that of everything that was acknowledged before this call.
+        """Return an offset at or above every change that was acknowledged before this call.
 
         Raises:
             RetriableError: QUORUM_NOT_AVAILABLE, also if it takes longer than `timeout_ms`.
@@ -55,5 +55,5 @@ class SharedRead:
         return await self._ask()
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the rounds under way."""
         await self._tasks.close()

@@ -1,4 +1,4 @@
-"""Metadata as clients see it."""
+"""Conversion of metadata to the types that clients receive."""
 
 from __future__ import annotations
 

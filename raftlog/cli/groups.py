@@ -12,7 +12,7 @@ from raftlog.cli.remote import admin, bootstrap_option, complete_groups, partiti
 from raftlog.cli.shared import json_option, plural, print_json, print_table, run, say
 from raftlog.cli.times import a_time
 from raftlog.client import Admin
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.errors import NotFoundError
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire.groups import GroupDescription, GroupListing, flat

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 
 _AGO = re.compile(r"^(\d+)(ms|s|m|h|d)$")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -20,7 +20,7 @@ from raftlog.cli.remote import (
 from raftlog.cli.shared import json_option, plural, print_done, print_json, print_table, run
 from raftlog.cli.times import a_time_or_an_end
 from raftlog.cli.topic_moves import elect_leaders, ids, reassign
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.model import NO_LEADER, Isolation, TopicPartition
 from raftlog.wire.data import HIGH_WATERMARK, OffsetResponse
 from raftlog.wire.metadata import ConfigValue, TopicInfo

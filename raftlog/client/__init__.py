@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from raftlog.client.admin import Admin
     from raftlog.client.consumer import Consumer
-    from raftlog.client.deliveries import RecordMetadata
     from raftlog.client.delivery import Delivery
     from raftlog.client.metrics import ConsumerMetrics, ProducerMetrics
     from raftlog.client.offsets import OffsetAndMetadata
     from raftlog.client.partitioning import Partitioner
     from raftlog.client.producer import Producer
+    from raftlog.client.record_outcomes import RecordMetadata
 
 _MODULE_OF = {
     "Admin": "admin",
@@ -24,7 +24,7 @@ _MODULE_OF = {
     "Partitioner": "partitioning",
     "Producer": "producer",
     "ProducerMetrics": "metrics",
-    "RecordMetadata": "deliveries",
+    "RecordMetadata": "record_outcomes",
 }
 
 __all__ = [
@@ -42,7 +42,7 @@ __all__ = [
 if not TYPE_CHECKING:  # Type checkers know the names, and find those that do not exist.
 
     def __getattr__(name: str) -> Any:
-        """Load a class when it is first used: who only administers needs no pyarrow."""
+        """Load a class when it is first used, so that a program that only uses Admin does not import pyarrow."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'raftlog.client' has no attribute {name!r}")
         return getattr(import_module(f"raftlog.client.{_MODULE_OF[name]}"), name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from raftlog import wire
 from raftlog.client.admin_security import SecurityAdmin
 from raftlog.client.coordinator_link import CoordinatorLink
-from raftlog.client.starts import Start, ask_offset
+from raftlog.client.start_offsets import Start, ask_offset
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError
 from raftlog.model import Offset, TopicPartition
 from raftlog.wire import paths

@@ -8,7 +8,7 @@ from typing import Any
 
 from raftlog import wire
 from raftlog.client.admin_groups import GroupAdmin
-from raftlog.client.starts import Start, ask_offset
+from raftlog.client.start_offsets import Start, ask_offset
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.wire import paths
 from raftlog.wire.data import HIGH_WATERMARK, DeleteRecordsBody, DeleteRecordsResponse, OffsetResponse

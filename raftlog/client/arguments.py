@@ -1,4 +1,4 @@
-"""Checks of what applications pass to calls: topics, partitions, offsets and names. Errors say what was expected."""
+"""Validation of call arguments: topics, partitions, offsets and names."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ MOST = (1 << 63) - 1
 
 
 def is_whole(value: object, least: int = 0) -> bool:
-    """Tell whether a value is a whole number of at most 64 bits, at least `least`; True and False are not."""
+    """Return whether a value is an int (not a bool) from `least` to 2^63-1."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST
 
 
 def offset_argument(offset: object) -> Offset:
-    """Return an offset.
+    """Return a validated offset.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the value is not an offset.
     """
     if not is_whole(offset):
         raise InvalidRequestError(
@@ -32,10 +32,10 @@ def offset_argument(offset: object) -> Offset:
 
 
 def partition_argument(partition: Any) -> TopicPartition:
-    """Return a pair of a topic and a partition's number.
+    """Return a validated (topic, partition).
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the value is not such a pair.
     """
     pair = isinstance(partition, tuple) and len(partition) == 2
     if not pair or not isinstance(partition[0], str) or not is_whole(partition[1]):
@@ -44,10 +44,10 @@ def partition_argument(partition: Any) -> TopicPartition:
 
 
 def require_offsets(offsets: object) -> None:
-    """Check that offsets to commit are a mapping; its keys and values are checked one by one.
+    """Raise if offsets to commit are not a mapping. Keys and values are validated elsewhere.
 
     Raises:
-        InvalidRequestError: they are something else.
+        InvalidRequestError: `offsets` is not a mapping.
     """
     if not isinstance(offsets, Mapping):
         received = "None" if offsets is None else f"{type(offsets).__name__} {offsets!r:.80}"
@@ -55,10 +55,10 @@ def require_offsets(offsets: object) -> None:
 
 
 def partitions_option(partitions: Any) -> tuple[int, ...]:
-    """Return the numbers of an option `partitions`.
+    """Return the validated numbers of an option `partitions`.
 
     Raises:
-        ConfigError: there is none, or one is no partition's number.
+        ConfigError: the option is empty, or an item is not a partition's number.
     """
     numbers = tuple(partitions) if isinstance(partitions, Iterable) and not isinstance(partitions, str) else ()
     if not numbers or not all(is_whole(number) for number in numbers):
@@ -67,11 +67,11 @@ def partitions_option(partitions: Any) -> tuple[int, ...]:
 
 
 def require_topic_name(topic: object) -> None:
-    """Check that a topic is a name.
+    """Raise if a topic is not a name.
 
     Raises:
-        TypeError: it is no text.
-        InvalidRequestError: it is empty.
+        TypeError: the topic is not a str.
+        InvalidRequestError: the topic is empty.
     """
     if not isinstance(topic, str):
         raise TypeError(f"topic: expected a name, received {type(topic).__name__} {topic!r:.80}")
@@ -80,10 +80,10 @@ def require_topic_name(topic: object) -> None:
 
 
 def require_id(option: str, value: object) -> None:
-    """Check a group id or a transactional id, which travels in the path of a URL.
+    """Raise if a group id or a transactional id does not fit into the path of a URL.
 
     Raises:
-        ConfigError: a URL cannot carry it.
+        ConfigError: the id does not fit.
     """
     if not isinstance(value, str) or value in ("", ".", "..") or len(value) > MAX_NAME_LENGTH or not _is_text(value):
         expected = f"1 to {MAX_NAME_LENGTH} printable characters, other than '.' and '..'"
@@ -91,4 +91,4 @@ def require_id(option: str, value: object) -> None:
 
 
 def _is_text(value: str) -> bool:
-    return value.isprintable()  # Neither control characters nor lone surrogates.
+    return value.isprintable()  # Excludes control characters and lone surrogates.

@@ -1,4 +1,4 @@
-"""How a client finds its way: bootstrap URLs, cluster metadata, and calls that any broker can answer."""
+"""A client's connection to the cluster: bootstrap URLs, cached metadata, and requests to any broker or a leader."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ DEFAULT_PORT = 9400
 METADATA_MAX_AGE_S = 30.0
 UNKNOWN_TOPIC_GRACE_S = 0.5
 ATTEMPT_TIMEOUT_MS = 3_000
-"""A broker that does not answer a question any broker can answer is passed over after this long."""
+"""How long one attempt of a request that any broker can answer may take."""
 AVOIDED_S = 10.0
-"""A broker that did not answer is asked last for this long."""
+"""For this long, a broker that did not answer is tried last."""
 PATIENCE_S = 1.0
-"""After a leader has been silent for this long, others are asked whether it leads still."""
+"""After a leader has not answered for this long, other brokers are asked whether it still leads."""
 LOOK_EVERY_S = 0.5
 
 
@@ -46,7 +46,7 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[Address]:
     """Read `http://host:port` URLs, in a list or separated by commas.
 
     Raises:
-        ConfigError: there is none, or one is no such URL.
+        ConfigError: the list is empty, or an item is not such a URL.
     """
     texts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
     addresses = [_parse_url(text.strip()) for text in texts if text.strip()]
@@ -71,7 +71,7 @@ class Connection:
 
     Args:
         dial: addresses to dial in place of others (see docs/adr/0003).
-        waits: the client waits until brokers answer again, and the log says so; others raise an error.
+        waits: the client waits through an outage and logs it; other clients raise an error.
     """
 
     def __init__(
@@ -100,26 +100,26 @@ class Connection:
         self._closed = True
         await close_all(self._tasks.close, self.session.close)
 
-    def known(self, topic: str) -> TopicInfo | None:
-        """Return what is known of a topic, however old."""
+    def cached_topic(self, topic: str) -> TopicInfo | None:
+        """Return a topic's cached metadata, of any age."""
         return self._topics.get(topic)
 
     def leader(self, topic: str, partition: int) -> Address | None:
-        """Return where a partition's leader is, as far as is known."""
+        """Return the cached address of a partition's leader."""
         info = self._partition(topic, partition)
         return self._brokers.get(info.leader) if info else None
 
     def broker(self, broker_id: int) -> Address | None:
-        """Return where a broker is, as far as is known."""
+        """Return a broker's cached address."""
         return self._brokers.get(broker_id)
 
     @property
     def known_brokers(self) -> list[Address]:
-        """Return every broker that is known, and those that were named at first."""
+        """Return the addresses of every cached broker and of the bootstrap URLs."""
         return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
 
     def forget_leader_of(self, topics: Iterable[str]) -> None:
-        """Note that a route was wrong: metadata of these topics is asked for again before it is used."""
+        """Mark the metadata of some topics as stale: it is refreshed before the next use."""
         for topic in topics:
             self._refreshed_at.pop(topic, None)
 
@@ -128,19 +128,19 @@ class Connection:
         return age > max_age_s
 
     async def topic(self, topic: str, *, partition: int = 0) -> TopicInfo:
-        """Return a topic, asking for it if it is not known or what is known is old.
+        """Return a topic's metadata; refresh it if it is missing or stale.
 
         Args:
-            partition: if the topic does not have it, as far as is known, the controllers are asked: it may have been
-                added a moment ago. Where they do not answer, what is known counts: others wait behind this question.
+            partition: if the metadata lacks it, the controllers are asked: it may be new. If they do not answer, the
+                metadata is returned as it is, since other records wait for this call.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: the topic does not exist.
         """
         deadline = asyncio.get_running_loop().time() + UNKNOWN_TOPIC_GRACE_S
         await self.refresh([topic])
         while (info := self._topics.get(topic)) is None and asyncio.get_running_loop().time() < deadline:
-            # It may have been created a moment ago: the broker that was asked has not heard of it yet.
+            # The topic may be new: the broker may not have replayed its creation yet.
             await asyncio.sleep(0.05)
             self.forget_leader_of([topic])
             await self.refresh([topic])
@@ -156,7 +156,7 @@ class Connection:
         return info
 
     async def refresh(self, topics: Sequence[str], *, max_age_s: float = METADATA_MAX_AGE_S) -> None:
-        """Ask for metadata of some topics, of each once at a time; those that do not exist become unknown."""
+        """Refresh the metadata of some topics, one request at a time for each; drop topics that do not exist."""
         async with AsyncExitStack() as locks:
             for topic in sorted(set(topics)):
                 await locks.enter_async_context(self._refreshing[topic])
@@ -174,7 +174,7 @@ class Connection:
                     self._topics.pop(topic, None)
 
     async def _newest_metadata(self, path: str) -> ClientMetadata:
-        """Ask until a broker's metadata is not older than what was seen: one that is cut off knows old leaders."""
+        """Return metadata that is not older than the cached offset: a partitioned broker returns old leaders."""
         for _ in range(2 * (len(self._brokers) + len(self._bootstrap))):
             metadata = await self._metadata(path)
             if metadata.metadata_offset >= self._metadata_offset:
@@ -183,10 +183,10 @@ class Connection:
         raise RetriableError("every broker that answers has older metadata than was seen before")
 
     async def _metadata(self, path: str) -> ClientMetadata:
-        """Ask any broker; each knows the path.
+        """Request metadata from any broker.
 
         Raises:
-            ConfigError: somebody else is where a broker should be. No `NotFoundError`: it says nothing of the topic.
+            ConfigError: another server answered at the bootstrap URLs. A 404 does not mean that the topic is missing.
         """
         try:
             return await self.ask_any(ClientMetadata, "GET", path)
@@ -195,8 +195,9 @@ class Connection:
                 raise
             where = ", ".join(f"http://{address}" for address in self._bootstrap)
             raise ConfigError(
-                f"bootstrap: no broker's public listener is at {where}: is it a controller, or another server? Name "
-                f"brokers, such as http://127.0.0.1:{DEFAULT_PORT}. It answered: {' '.join(error.message.split()):.200}"
+                f"bootstrap: the server at {where} is not a broker's public listener (is it a controller, or another "
+                f"server?); it answered: {' '.join(error.message.split()):.200}. Pass URLs of brokers, such as "
+                f"http://127.0.0.1:{DEFAULT_PORT}"
             ) from None
 
     async def ask_any(
@@ -209,11 +210,11 @@ class Connection:
         timeout_ms: int | None = None,
         **request: Any,
     ) -> T:
-        """Ask one broker after another until one answers or time is up.
+        """Send a request to one broker after another until one answers or the timeout passes.
 
         Args:
-            repeatable: the request may be sent again although an earlier one may have taken effect.
-            timeout_ms: how long all attempts may take; None: the client's own limit.
+            repeatable: the request may be sent again after an attempt with an unknown outcome.
+            timeout_ms: how long all attempts may take; None: the client's `timeout_ms`.
         """
         left_ms = countdown(self.timeout_ms if timeout_ms is None else timeout_ms)
         attempt, earlier = 0, ""
@@ -240,7 +241,7 @@ class Connection:
             await asyncio.sleep(wait_ms / 1000)
 
     async def at_leader(self, cls: type[T], method: str, topic: str, partition: int, path: str, **request: Any) -> T:
-        """Ask a partition's leader, following it when it moves, until time is up."""
+        """Send a request to a partition's leader; follow a new leader until the timeout passes."""
         left_ms, attempt = countdown(self.timeout_ms), 0
         while True:
             try:
@@ -259,16 +260,16 @@ class Connection:
     async def while_leading(
         self, address: Address, partitions: Sequence[TopicPartition], *, patience_s: float = PATIENCE_S
     ) -> AsyncIterator[None]:
-        """Give up what is asked of a leader once it is silent, and others lead all of the partitions.
+        """Abort the block when a leader does not answer and other brokers lead all of the partitions.
 
-        A broker that hangs keeps its connections: only others know that it leads no more.
+        A hung broker keeps its connections open: only other brokers report that it lost its leaderships.
 
         Args:
-            partitions: which it leads, as far as is known. Without any, nothing is given up.
-            patience_s: how long an answer may well take.
+            partitions: the partitions that it leads by the cached metadata. If empty, the block is never aborted.
+            patience_s: how long an answer may take before other brokers are asked.
 
         Raises:
-            UnknownOutcomeError: it was given up.
+            UnknownOutcomeError: the block was aborted.
         """
         watches: list[asyncio.Task[None]] = []
 
@@ -287,11 +288,11 @@ class Connection:
                         begun.cancel()
         except TimeoutError as error:
             raise UnknownOutcomeError(
-                f"{address} did not answer, and leads none of the partitions any more that it was asked for"
+                f"{address} did not answer, and no longer leads any of the requested partitions"
             ) from error
 
     async def _watch(self, address: Address, partitions: Sequence[TopicPartition], limit: asyncio.Timeout) -> None:
-        """End `limit` once others lead."""
+        """Expire `limit` once other brokers lead all of the partitions."""
         topics = sorted({partition.topic for partition in partitions})
         while True:
             self._avoid(address)
@@ -303,17 +304,17 @@ class Connection:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def require_leader(self, topic: str, partition: int) -> Address:
-        """Return where a partition's leader is.
+        """Return the address of a partition's leader.
 
         Raises:
-            NotFoundError: there is no such topic or partition.
+            NotFoundError: the topic or the partition does not exist.
             StaleRouteError: LEADER_NOT_AVAILABLE.
         """
         await self.topic(topic, partition=partition)
-        return self.known_leader(topic, partition)
+        return self.cached_leader(topic, partition)
 
-    def known_leader(self, topic: str, partition: int) -> Address:
-        """Return where a partition's leader is, as far as is known; see `require_leader`."""
+    def cached_leader(self, topic: str, partition: int) -> Address:
+        """Return a leader's address by the cached metadata alone; see `require_leader`."""
         info = self._topics.get(topic)
         if info is None:
             raise NotFoundError(f"there is no topic {topic!r}")
@@ -333,15 +334,15 @@ class Connection:
         self._turn += 1
         if answering := [address for address in known if self._avoided_until.get(address, now) <= now]:
             return answering[self._turn % len(answering)]
-        return min(known, key=self._avoided_until.__getitem__)  # It has had the longest time to recover.
+        return min(known, key=self._avoided_until.__getitem__)  # The one that failed first.
 
     def _explained(self, failure: RetriableError) -> RetriableError:
-        """Say of a client that never had an answer where it has looked for one."""
+        """Return the error with the bootstrap URLs, if no broker has ever answered this client."""
         if self._brokers or not isinstance(failure, UnreachableError):
             return failure
         where = ", ".join(f"http://{address}" for address in self._bootstrap)
         return UnreachableError(
-            f"no broker has answered within {self.timeout_ms} ms at {where} (bootstrap): is the cluster running there? "
+            f"no broker answered within {self.timeout_ms} ms at {where} (bootstrap): is the cluster running there? "
             f"The last error: {failure.message}",
             code=failure.code,
         )
@@ -350,22 +351,22 @@ class Connection:
         self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S
 
 
-def _grown(found: TopicInfo, known: TopicInfo | None) -> TopicInfo:
-    """Return what a broker has answered, with partitions that it has not heard of yet: no topic ever has fewer."""
-    if known is None or known.topic_id != found.topic_id:
+def _grown(found: TopicInfo, cached: TopicInfo | None) -> TopicInfo:
+    """Return a broker's metadata of a topic, plus cached partitions that it lacks: a topic never shrinks."""
+    if cached is None or cached.topic_id != found.topic_id:
         return found
-    return replace(found, partitions=found.partitions + known.partitions[len(found.partitions) :])
+    return replace(found, partitions=found.partitions + cached.partitions[len(found.partitions) :])
 
 
 def countdown(timeout_ms: int) -> Callable[[], int]:
-    """Begin a time limit; return what tells how many milliseconds of it are left."""
+    """Start a timeout; return a function that returns the milliseconds left."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     return lambda: int((deadline - loop.time()) * 1000)
 
 
 def _after(failure: RetriableError, earlier: str) -> RetriableError:
-    """Add why the attempt before failed: of the last one nobody may know more than that time was up."""
+    """Return the last error with the message of the attempt before, if the last one only timed out."""
     if not earlier or not isinstance(failure, UnknownOutcomeError):
         return failure
     return UnknownOutcomeError(f"{failure.message}; before that: {earlier}", code=failure.code, details=failure.details)

@@ -1,4 +1,4 @@
-"""The consumer: reads partitions in order, again and again, at its own pace, alone or in a group."""
+"""The consumer: reads partitions in order, with or without a group."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from datetime import timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
-from raftlog.client.alone import OwnAssignment
 from raftlog.client.arguments import offset_argument, partition_argument, partitions_option, require_id
-from raftlog.client.chunk import Chunk
+from raftlog.client.completed_fetch import CompletedFetch
 from raftlog.client.connection import Connection
 from raftlog.client.fetching import Fetcher
+from raftlog.client.loop_affinity import LoopAffinity
+from raftlog.client.manual_assignment import ManualAssignment
 from raftlog.client.metrics import ConsumerMetrics, GroupCounters, Percentiles
 from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit, full
 from raftlog.client.options import defaults_of, known_options, require_at_least, require_effect
-from raftlog.client.own_loop import OwnLoop
 from raftlog.client.reader import PartitionReader
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.errors import ConfigError, InvalidRequestError, RetriableError
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
@@ -39,8 +39,8 @@ __all__ = ["Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
 OutOfRange: TypeAlias = Literal["error", "earliest", "latest"]
 Reset: TypeAlias = Literal["earliest", "latest", "none"] | timedelta
 ITERATION_WAIT_MS = 60_000
-CARE_MS = 5_000
-"""A consumer that waits for records looks so often for something else to do."""
+DUE_WORK_MS = 5_000
+"""While it waits for records, a consumer runs due work (commits, rebalances, new partitions) this often."""
 RETRY_MS = 200
 _log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class Consumer:
         require_at_least(1, request_timeout_ms=request_timeout_ms)
         require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
         self._start: Start = start
-        self._loop = OwnLoop("consumer")
+        self._loop = LoopAffinity("consumer")
         self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial, waits=True)
         fetcher = Fetcher(
             self._connection,
@@ -164,13 +164,13 @@ class Consumer:
             reset = None if on_out_of_range == "error" else on_out_of_range
         self._reader = PartitionReader(self._connection, fetcher, on_out_of_range=reset)
         chosen = None if partitions is None else partitions_option(partitions)
-        self._alone = OwnAssignment(self._connection, self._reader, topics, chosen)
+        self._manual = ManualAssignment(self._connection, self._reader, topics, chosen)
         self._group: GroupSession | None = None
         if group_id is not None:
-            from raftlog.client.core.membership import Membership, Wishes  # noqa: PLC0415  (only groups need them)
+            from raftlog.client.core.membership import MemberOptions, Membership  # noqa: PLC0415  (only groups need them)
             from raftlog.client.group_session import GroupOptions, GroupSession  # noqa: PLC0415
 
-            wishes = Wishes(
+            options = MemberOptions(
                 topics=topics,
                 pattern=pattern or "",
                 instance_id=group_instance_id,
@@ -183,7 +183,7 @@ class Consumer:
             self._group = GroupSession(
                 self._connection,
                 self._reader,
-                Membership(uuid.uuid4().hex, wishes),
+                Membership(uuid.uuid4().hex, options),
                 group_id=group_id,
                 max_poll_interval_ms=max_poll_interval_ms,
                 options=GroupOptions(
@@ -207,7 +207,7 @@ class Consumer:
         return self
 
     async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
-        # What an error has interrupted was not processed: it must be read again, so it is not committed.
+        # Records whose processing raised must be read again, so their offsets are not committed.
         await self._close(commit=error is None)
 
     def __aiter__(self) -> Self:
@@ -226,9 +226,9 @@ class Consumer:
                     reader.keep_ready(records)
             elif group is None:
                 return reader.next_ready()
-            elif self._busy or self._closed or group.needs_care:
-                with self._polling():  # The application asks for the next record: it is done with the last.
-                    await group.care()
+            elif self._busy or self._closed or group.has_due_work:
+                with self._polling():  # The application has processed the last record.
+                    await group.run_due_work()
             else:
                 group.member.note_poll()
             if reader.ready:
@@ -246,7 +246,7 @@ class Consumer:
                 await self._group.close(commit=commit)
         finally:
             self._closed = True
-            await close_all(self._alone.close, self._reader.fetcher.close, self._connection.close)
+            await close_all(self._manual.close, self._reader.fetcher.close, self._connection.close)
 
     async def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
         """Return the next records of one partition; return an empty list if none came within `max_wait_ms`.
@@ -264,15 +264,15 @@ class Consumer:
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         with self._polling():
             while True:
-                chunk = await self._next_chunk(max_wait_ms)
+                fetch = await self._next_completed(max_wait_ms)
                 if self._reader.ready:
                     return self._reader.take_ready(max_records)
-                if chunk is None:
+                if fetch is None:
                     return []
-                if (records := self._reader.take(chunk, max_records)) or max_records == 0:
+                if (records := self._reader.take(fetch, max_records)) or max_records == 0:
                     return records
-                # Compaction left nothing of it, or it was damaged and is asked for again. What is ready is taken
-                # without a wait, even when time is up.
+                # The fetch had no records after compaction, or was damaged and is fetched again. Further completed
+                # fetches are taken without a wait, even after the timeout.
                 max_wait_ms = _left_ms(deadline)
 
     async def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
@@ -292,13 +292,13 @@ class Consumer:
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         with self._polling():
             while True:
-                chunk = await self._next_chunk(max_wait_ms, all_ready=True)
-                if self._reader.ready:  # An iteration was left: what it had not handed out yet is fetched anew.
+                fetch = await self._next_completed(max_wait_ms, all_ready=True)
+                if self._reader.ready:  # An iteration was left: the records that it did not return are fetched again.
                     first = self._reader.ready[0]
                     self._reader.begin({TopicPartition(first.topic, first.partition): first.offset})
                     continue
-                table = self._reader.take_arrow(chunk)
-                if table.num_rows or chunk is None:
+                table = self._reader.take_arrow(fetch)
+                if table.num_rows or fetch is None:
                     return table
                 max_wait_ms = _left_ms(deadline)
 
@@ -472,7 +472,7 @@ class Consumer:
             fetches=read.fetches,
             fetches_failed=read.failed,
             fetch_latency_ms=Percentiles.of(read.latency_ms),
-            buffered_bytes=sum(chunk.size for chunk in self._reader.fetcher.chunks),
+            buffered_bytes=sum(fetch.size for fetch in self._reader.fetcher.completed),
             lag={partition: self._reader.lag(partition) for partition in self._reader.positions},
             commits=group.commits,
             commits_failed=group.commits_failed,
@@ -487,51 +487,51 @@ class Consumer:
             return
         async with self._starting:
             if not self._started:
-                await (self._alone.begin(self._start) if self._group is None else self._group.start())
+                await (self._manual.begin(self._start) if self._group is None else self._group.start())
                 self._started = True
 
-    async def _next_chunk(self, max_wait_ms: int, *, all_ready: bool = False) -> Chunk | None:
+    async def _next_completed(self, max_wait_ms: int, *, all_ready: bool = False) -> CompletedFetch | None:
         await self._ensure_started()
         if self._group is not None:
-            return await self._next_chunk_of_group(self._group, max_wait_ms, all_ready=all_ready)
+            return await self._next_of_group(self._group, max_wait_ms, all_ready=all_ready)
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         while True:
-            self._alone.care()
+            self._manual.run_due_work()
             left_ms = _left_ms(deadline)
-            chunk = await self._or_nothing(self._reader.next_chunk(min(left_ms, CARE_MS), all_ready=all_ready))
-            if chunk is not None or self._reader.ready or _left_ms(deadline) == 0:
-                return chunk
+            fetch = await self._or_nothing(self._reader.next_completed(min(left_ms, DUE_WORK_MS), all_ready=all_ready))
+            if fetch is not None or self._reader.ready or _left_ms(deadline) == 0:
+                return fetch
 
-    async def _or_nothing(self, next_chunk: Awaitable[Chunk | None]) -> Chunk | None:
-        """Return None if there is no chunk since brokers do not answer: that is waited for, not raised."""
+    async def _or_nothing(self, next_completed: Awaitable[CompletedFetch | None]) -> CompletedFetch | None:
+        """Return the next completed fetch; None if brokers do not answer: a consumer waits through an outage."""
         try:
-            return await next_chunk
+            return await next_completed
         except RetriableError as error:
             _log.info("no records for now: %s: %s", error.code, error.message)
             await asyncio.sleep(0.05)
             return None
 
-    async def _next_chunk_of_group(self, group: GroupSession, max_wait_ms: int, *, all_ready: bool) -> Chunk | None:
-        """Bring the group's business in order, then wait; and again if there is news meanwhile."""
+    async def _next_of_group(self, group: GroupSession, max_wait_ms: int, *, all_ready: bool) -> CompletedFetch | None:
+        """Run the group's due work, then wait for records; repeat if the assignment changes meanwhile."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_ms / 1000
         while True:
-            await group.care()
+            await group.run_due_work()
             if self._reader.ready:
                 return None
-            left_ms = min(_left_ms(deadline), RETRY_MS if group.waits_to_take else CARE_MS)
-            chunk = await self._or_nothing(self._reader.next_chunk(left_ms, all_ready=all_ready))
-            if not group.must_rebalance and (chunk is not None or loop.time() >= deadline):
-                return chunk
+            left_ms = min(_left_ms(deadline), RETRY_MS if group.waits_to_take else DUE_WORK_MS)
+            fetch = await self._or_nothing(self._reader.next_completed(left_ms, all_ready=all_ready))
+            if not group.must_rebalance and (fetch is not None or loop.time() >= deadline):
+                return fetch
             if loop.time() >= deadline:
                 return None
 
     @contextmanager
     def _polling(self) -> Iterator[None]:
-        """Read for one task at a time: two would take each other's records, and commit what the other has not done."""
+        """Guard against a second reading task: it would commit records that the first has not processed."""
         self._require_open()
         if self._busy:
-            raise InvalidRequestError("another task is reading from this consumer; let each task have its own")
+            raise InvalidRequestError("another task is reading from this consumer; create one consumer for each task")
         self._busy = True
         try:
             with nullcontext() if self._group is None else self._group.polling():
@@ -554,7 +554,7 @@ class Consumer:
         return self._require_group().positions(self._reader.positions) if offsets is None else full(offsets)
 
     def _chosen(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
-        """Return some of the partitions that are read; all, if none is named."""
+        """Return the given partitions, all of which must be assigned; without any, every assigned one."""
         return [self._require_assigned(*partition_argument(named)) for named in partitions] or self.assignment
 
     def _require_assigned(self, topic: str, partition: int) -> TopicPartition:
@@ -593,7 +593,7 @@ _ONLY_ALONE = {
 
 
 def _left_ms(deadline: float) -> int:
-    """Return how long there is to the loop's time `deadline`; rounded down, the last ms would be a busy wait."""
+    """Return the milliseconds until a loop time, rounded up: rounded down, the last one would be a busy wait."""
     return max(0, ceil(1000 * (deadline - asyncio.get_running_loop().time())))
 
 

@@ -1,4 +1,4 @@
-"""The way to the broker that coordinates a group, or the transactions of a transactional id."""
+"""Requests to the coordinator of a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 
 T = TypeVar("T")
 ANSWER_MARGIN_MS = 3_000
-"""How much later than it may an answer comes before the coordinator counts as hung."""
+"""How long after the latest time for an answer the coordinator counts as hung."""
 _PLACE = {"group": "group", "transaction": "transactional_id"}
 _STAYS = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
-"""The coordinator is the right one, but not ready yet."""
+"""Errors of the right coordinator that is not ready yet: its address stays cached."""
 
 
 class CoordinatorLink:
-    """The way to the coordinator of one group or transactional id; found by asking, and again when it moves."""
+    """The coordinator of one group or transactional id. Its address is cached, and looked up again when it moves."""
 
     def __init__(self, connection: Connection, kind: CoordinatorKind, key: str) -> None:
         require_id("group_id" if kind == "group" else "transactional_id", key)
@@ -34,19 +34,19 @@ class CoordinatorLink:
         self._address: Address | None = None
 
     def dialled(self) -> tuple[Address | None, list[Address]]:
-        """Return where the coordinator is, as far as is known, and who may know it otherwise: addresses to dial."""
+        """Return the coordinator's cached address and the brokers' addresses, all as addresses to dial."""
         dialled = self._connection.session.dialled
         brokers = [dialled(broker) for broker in self._connection.known_brokers]
         return (None if self._address is None else dialled(self._address)), brokers
 
     async def call(self, cls: type[T], method: str, path: str, *, timeout_ms: int, message: object = None) -> T:
-        """Ask the coordinator once.
+        """Send one request to the coordinator.
 
         Args:
-            path: with `{group}` or `{transactional_id}` where its key goes.
+            path: a path with `{group}` or `{transactional_id}` for the key.
 
         Raises:
-            RetriableError: it is another one by now, or not there; the next call looks for it.
+            RetriableError: the coordinator moved or does not answer; the next call looks it up again.
         """
         if "{" in path:
             path = paths.fill(path, **{_PLACE[self.kind]: self.key})
@@ -79,12 +79,12 @@ class CoordinatorLink:
         attempt_timeout_ms: int = ANSWER_MARGIN_MS,
         on_doubt: Callable[[UnknownOutcomeError], None] = lambda _: None,
     ) -> T:
-        """Ask until there is an answer, or time is up.
+        """Send a request until it is answered or the timeout passes.
 
         Args:
-            message: makes each attempt's own.
-            repeatable: it may be sent again although an earlier one may have taken effect.
-            on_doubt: told of each attempt that may have taken effect.
+            message: returns the body of each attempt.
+            repeatable: the request may be sent again after an attempt with an unknown outcome.
+            on_doubt: called for each attempt with an unknown outcome.
         """
         left_ms, attempt = countdown(timeout_ms), 0
         while True:

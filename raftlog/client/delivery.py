@@ -1,4 +1,4 @@
-"""What a caller holds of a record that was sent without waiting: a future that costs little while nobody asks."""
+"""`Delivery`: the future of one record that `send_nowait` returns. The records of a batch share one handle."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 
-from raftlog.client.deliveries import Many, Part, Placed, RecordMetadata
+from raftlog.client.record_outcomes import MultiHandle, PartialHandle, Placed, RecordMetadata
 from raftlog.errors import RaftlogError
 
 _Waiting: TypeAlias = "tuple[Delivery, Callable[[Delivery], object], Context] | tuple[Delivery, Future[None], None]"
 """A callback, or a task's own future."""
 
 
-class Stretch(Many):
-    """Records that were given one by one and lie in a row: what became of them, told when somebody asks."""
+class SharedHandle(MultiHandle):
+    """The shared handle of consecutive records that were sent one at a time; it stores their outcomes."""
 
     __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop")
 
@@ -24,22 +24,22 @@ class Stretch(Many):
         self.count = 0
         self.loop = loop
         self._outcomes: list[tuple[int, int, Placed | RaftlogError]] = []
-        """From which record on, of how many."""
+        """(number of the first record, count, outcome)."""
         self._waiting: dict[int, list[_Waiting]] = {}
         self._cancelled: set[int] = set()
 
-    def divided(self, at: int) -> tuple[Part, Part]:
-        return Part(self, 0, at), Part(self, at, self.count - at)
+    def divided(self, at: int) -> tuple[PartialHandle, PartialHandle]:
+        return PartialHandle(self, 0, at), PartialHandle(self, at, self.count - at)
 
     def outcome(self, at: int) -> tuple[Placed | RaftlogError, int] | None:
-        """Return what became of one record and others, and its place among them; None: that is not known yet."""
+        """Return the outcome that covers one record, and the record's index in it; None: no outcome yet."""
         for first, count, outcome in self._outcomes:
             if first <= at < first + count:
                 return outcome, at - first
         return None
 
     def is_cancelled(self, at: int) -> bool:
-        """Tell whether nobody wants to know what becomes of one record."""
+        """Return whether one record's delivery was cancelled."""
         return at in self._cancelled
 
     def acknowledged(self, placed: Placed) -> None:
@@ -49,15 +49,15 @@ class Stretch(Many):
         self.failed_from(0, self.count, error)
 
     def acknowledged_from(self, first: int, placed: Placed) -> None:
-        """Learn where some are, from number `first` on."""
+        """Note that records from number `first` on are acknowledged."""
         self._settle(first, len(placed.timestamps), placed)
 
     def failed_from(self, first: int, count: int, error: RaftlogError) -> None:
-        """Learn that so many have failed, from number `first` on."""
+        """Note that `count` records from number `first` on failed."""
         self._settle(first, count, error)
 
     def wait_for(self, at: int, waiting: _Waiting) -> None:
-        """Tell somebody once there is an outcome."""
+        """Register a callback or a task's future for one record's outcome."""
         all_waiting = self._waiting.get(at)
         if all_waiting is None:
             self._waiting[at] = [waiting]
@@ -65,11 +65,11 @@ class Stretch(Many):
             all_waiting.append(waiting)
 
     def waiting(self, at: int) -> list[_Waiting]:
-        """Return who waits for one record."""
+        """Return what is registered for one record."""
         return self._waiting.get(at, [])
 
     def cancel(self, at: int) -> None:
-        """Have one record's outcome told to nobody."""
+        """Cancel one record's delivery: wake its waiters without an outcome."""
         self._cancelled.add(at)
         self._tell(self._waiting.pop(at, []))
 
@@ -89,23 +89,23 @@ class Stretch(Many):
 class Delivery(Awaitable[RecordMetadata]):
     """The outcome of one record: a future, to await, to give a callback, or to drop.
 
-    asyncio takes it for a future (`asyncio.isfuture`), in `gather`, `wait` and the like. It costs little while no task
+    asyncio treats it as a future (`asyncio.isfuture`), in `gather`, `wait` and the like. It costs little while no task
     waits: the records of a batch share their outcome. A task that is cancelled while it awaits a delivery does not
     cancel the delivery.
     """
 
-    __slots__ = ("_at", "_stretch")
+    __slots__ = ("_at", "_handle")
     _asyncio_future_blocking = False
-    """By this asyncio tells what is a future."""
+    """asyncio recognises futures by this attribute."""
 
-    def __init__(self, stretch: Stretch, at: int) -> None:
-        self._stretch = stretch
+    def __init__(self, handle: SharedHandle, at: int) -> None:
+        self._handle = handle
         self._at = at
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            future: Future[None] = self._stretch.loop.create_future()
-            self._stretch.wait_for(self._at, (self, future, None))
+            future: Future[None] = self._handle.loop.create_future()
+            self._handle.wait_for(self._at, (self, future, None))
             yield from future
         return self.result()
 
@@ -116,11 +116,11 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def done(self) -> bool:
         """Return whether there is an outcome."""
-        return self._stretch.outcome(self._at) is not None or self._stretch.is_cancelled(self._at)
+        return self._handle.outcome(self._at) is not None or self._handle.is_cancelled(self._at)
 
     def cancelled(self) -> bool:
-        """Return whether `cancel` was called in time."""
-        return self._stretch.is_cancelled(self._at)
+        """Return whether `cancel` was called before there was an outcome."""
+        return self._handle.is_cancelled(self._at)
 
     def result(self) -> RecordMetadata:
         """Return where the record is.
@@ -153,7 +153,7 @@ class Delivery(Awaitable[RecordMetadata]):
         """
         if self.done():
             return False
-        self._stretch.cancel(self._at)
+        self._handle.cancel(self._at)
         return True
 
     def add_done_callback(self, callback: Callable[[Delivery], object], *, context: Context | None = None) -> None:
@@ -166,9 +166,9 @@ class Delivery(Awaitable[RecordMetadata]):
         if context is None:
             context = copy_context()
         if self.done():
-            self._stretch.loop.call_soon(callback, self, context=context)
+            self._handle.loop.call_soon(callback, self, context=context)
         else:
-            self._stretch.wait_for(self._at, (self, callback, context))
+            self._handle.wait_for(self._at, (self, callback, context))
 
     def remove_done_callback(self, callback: Callable[[Delivery], object]) -> int:
         """Remove a callback; return how many times it was registered.
@@ -176,23 +176,23 @@ class Delivery(Awaitable[RecordMetadata]):
         Args:
             callback: the function.
         """
-        waiting = self._stretch.waiting(self._at)
+        waiting = self._handle.waiting(self._at)
         before = len(waiting)
         waiting[:] = [one for one in waiting if one[1] != callback]
         return before - len(waiting)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop of the producer."""
-        return self._stretch.loop
+        return self._handle.loop
 
     def _make_cancelled_error(self) -> asyncio.CancelledError:
-        """Return what `gather` raises when this is cancelled: it asks any future, by this name."""
+        """Return the error that `gather` raises when this is cancelled; it calls this method of any future."""
         return asyncio.CancelledError()
 
     def _known(self) -> tuple[Placed | RaftlogError, int]:
         if self.cancelled():
             raise asyncio.CancelledError
-        outcome = self._stretch.outcome(self._at)
+        outcome = self._handle.outcome(self._at)
         if outcome is None:
             raise asyncio.InvalidStateError("the record has no outcome yet")
         return outcome

@@ -1,4 +1,4 @@
-"""The consumer's background half: one long-polled fetch at each leader, at most one answer ahead of the reader."""
+"""The consumer's fetcher: one long-polled fetch to each leader, at most one response ahead of the reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from raftlog import record, transport
-from raftlog.client.chunk import Chunk
+from raftlog.client.completed_fetch import CompletedFetch
 from raftlog.client.connection import METADATA_MAX_AGE_S, PATIENCE_S, Connection
 from raftlog.client.metrics import FetchCounters
 from raftlog.errors import CorruptBatchError, InvalidRequestError, OffsetOutOfRangeError, RaftlogError
@@ -23,34 +23,34 @@ from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, Fetc
 _log = logging.getLogger(__name__)
 ANSWER_MARGIN_MS = 5_000
 RETRY_REST_S = 0.05
-"""Before a leader is asked again that has answered nothing of use."""
+"""Pause before the next fetch from a leader whose response had no usable part."""
 REFRESH_REST_S = 0.2
-"""After metadata could not be had."""
+"""Pause after a metadata request failed."""
 REPLICA_AVOIDED_S = 5.0
-"""After a follower has failed the leader is read for this long."""
+"""After a fetch from a follower failed, the consumer reads from the leader for this long."""
 
 
 @dataclass(slots=True)
 class _Position:
-    """Where fetching a partition goes on. A seek makes a new one, so that late answers to the old one are dropped."""
+    """A partition's fetch position. A seek replaces it, so that late responses to the old one are dropped."""
 
     offset: Offset
     last_epoch: LeaderEpoch = NO_LEADER_EPOCH
-    """In which the record before it was written, as far as it is known."""
+    """The leader epoch of the record before `offset`; -1: unknown."""
     topic_id: str = ""
-    """Of the topic that the offset is of: in one that was recreated under its name it means nothing."""
+    """The topic's id. The offset is meaningless in a topic that was recreated under the same name."""
     high_watermark: Offset = -1
     replica: Address | None = None
-    """A follower in the consumer's rack that the leader has named."""
+    """The preferred read replica: a follower in the consumer's rack (KIP-392)."""
     decided_until: float = 0.0
-    """Until then (the loop's clock) the leader is not asked whom to read: it has said so, or that one has failed."""
+    """Until this loop time, requests do not ask the leader for a preferred read replica."""
     check_crcs: bool = False
-    """Whether the broker checks what it sends, too: a damaged batch has come, and it must look at its disk."""
+    """Whether the broker must verify checksums, too: set after a damaged batch arrived."""
 
 
 @dataclass(slots=True)
 class Failure:
-    """What a partition's fetch was answered, for the consumer to decide on."""
+    """An error of a partition's fetch that the consumer must handle."""
 
     partition: TopicPartition
     error: RaftlogError
@@ -58,9 +58,9 @@ class Failure:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Keeps chunks ready for the reader.
+    """Keeps completed fetches ready for the reader.
 
-    `failures` holds errors that only the consumer can decide on; routes that moved are followed without asking.
+    It follows a moved leader by itself. `failures` holds the errors that the consumer must handle.
     """
 
     connection: Connection
@@ -70,17 +70,17 @@ class Fetcher:
     partition_max_bytes: int
     rack: str = ""
     isolation: Isolation = "read_uncommitted"
-    chunks: deque[Chunk] = field(default_factory=deque)
+    completed: deque[CompletedFetch] = field(default_factory=deque)
     failures: deque[Failure] = field(default_factory=deque)
     positions: dict[TopicPartition, _Position] = field(default_factory=dict)
     counters: FetchCounters = field(default_factory=FetchCounters)
     paused: set[TopicPartition] = field(default_factory=set)
-    """They keep their positions, but nothing is fetched."""
+    """Partitions that keep their positions but are not fetched."""
     _interrupted: bool = False
     _refreshing: asyncio.Task[None] | None = None
     _refused: RaftlogError | None = None
-    """Why the brokers tell nothing of the topics, where asking again does not help."""
-    _asked: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
+    """A metadata error that a retry does not fix; `wait` raises it."""
+    _in_flight: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: Tasks = field(default_factory=lambda: Tasks("consumer"))
 
@@ -95,41 +95,41 @@ class Fetcher:
         *,
         check_crcs: bool = False,
     ) -> None:
-        """Go on elsewhere; what was fetched ahead is dropped.
+        """Fetch from another offset; batches fetched ahead are dropped.
 
         Args:
-            last_epoch: in which the record before `offset` was written, to notice if it is another one now (KIP-320).
-            check_crcs: from now on the broker checks every batch before it sends it.
+            last_epoch: the leader epoch of the record before `offset`, to detect its truncation (KIP-320).
+            check_crcs: the broker must verify each batch before it sends it.
         """
         self._drop_ahead(partition)
         before = self.positions.get(partition)
         for address in {self.connection.leader(*partition), before and before.replica}:
-            if address in self._asked:
-                # It may wait long for what follows another offset. Who is cancelled before it begins runs no `finally`.
-                self._asked.pop(address).cancel()
+            if address in self._in_flight:
+                # It may long-poll at the old offset. A task that is cancelled before it starts runs no `finally`.
+                self._in_flight.pop(address).cancel()
                 self._arrived.set()
         self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Read a partition no longer; what was fetched ahead, and what is under way, is dropped."""
+        """Stop fetching a partition; batches fetched ahead or in flight are dropped."""
         self._drop_ahead(partition)
         self.positions.pop(partition, None)
         self.paused.discard(partition)
 
     def _drop_ahead(self, partition: TopicPartition) -> None:
-        self.chunks = deque(chunk for chunk in self.chunks if chunk.partition != partition)
+        self.completed = deque(fetch for fetch in self.completed if fetch.partition != partition)
         self.failures = deque(failure for failure in self.failures if failure.partition != partition)
 
     def interrupt(self) -> None:
-        """End the wait: whoever waits has something else to do first."""
+        """End a `wait`: the waiting task has other work first."""
         self._interrupted = True
         self._arrived.set()
 
     async def wait(self, max_wait_ms: int) -> None:
-        """Start what can be started, and wait until something has arrived, time is up, or `interrupt` is called."""
+        """Start fetches, and wait for a completed fetch, a failure, an `interrupt` or the timeout."""
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         self._interrupted = False
-        while not self.chunks and not self.failures and not self._interrupted:
+        while not self.completed and not self.failures and not self._interrupted:
             self._arrived.clear()
             if self._refused is not None:
                 refused, self._refused = self._refused, None
@@ -138,34 +138,34 @@ class Fetcher:
             self._start_fetches()
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
-                await asyncio.sleep(0)  # Those who fetch run too, beside somebody who polls without waiting.
+                await asyncio.sleep(0)  # Lets fetch tasks run while an application polls with a timeout of 0.
                 return
             try:
-                # Not longer than this at once: a leader may have become known meanwhile.
+                # At most 0.2 s at once: a leader may be elected meanwhile.
                 async with asyncio.timeout(min(left, 0.2)):
                     await self._arrived.wait()
             except TimeoutError:
                 continue
 
     async def read_ahead(self, count: int) -> None:
-        """Fetch on while the first `count` chunks are being read.
+        """Start the next fetches while the application reads the first `count` completed ones.
 
-        A leader is asked again once all of its last answer has been begun: so one answer is under way or ready beside
-        the one that is being read, and each asks for as many partitions as if they were read one after another.
+        A leader gets its next fetch once the reader has begun the last part of its response. So one response is in
+        flight or ready beside the one that is read, and each fetch covers as many partitions as without read-ahead.
         """
-        ending = [chunk for chunk in islice(self.chunks, count) if chunk.ends_answer]
+        ending = [fetch for fetch in islice(self.completed, count) if fetch.ends_answer]
         if not ending:
             return
-        for chunk in ending:
-            chunk.ends_answer = False
+        for fetch in ending:
+            fetch.ends_answer = False
         if any(self.connection.is_stale(topic) for topic in self._topics()):
-            return  # Whom to ask may take long to hear, and what is ready is not held back for it.
+            return  # A metadata refresh may take long, and must not delay the batches that are ready.
         self._start_fetches(count)
-        await asyncio.sleep(0)  # An application that never waits would hold the requests back.
+        await asyncio.sleep(0)  # Sends the requests even if the application never awaits.
 
     def next_failure(self) -> Failure | None:
-        """Remove and return what a fetch ahead failed with, once everything before it has been read."""
-        unread = {chunk.partition for chunk in self.chunks} if self.failures else ()
+        """Remove and return a failure of a partition whose completed fetches were all read."""
+        unread = {fetch.partition for fetch in self.completed} if self.failures else ()
         for failure in self.failures:
             if failure.partition not in unread:
                 self.failures.remove(failure)
@@ -176,13 +176,13 @@ class Fetcher:
         return sorted({partition.topic for partition in self.positions})
 
     def _refresh(self) -> None:
-        """Have old metadata asked for in the background: who waits for records waits no longer for that."""
+        """Refresh stale metadata in the background, so that a wait for records does not take longer."""
         is_asking = self._refreshing is not None and not self._refreshing.done()
         if not is_asking and any(self.connection.is_stale(topic) for topic in self._topics()):
             self._refreshing = self._tasks.spawn(self._ask_metadata(), name="refresh")
 
     async def _ask_metadata(self) -> None:
-        """Ask once; as long as no broker answers, `wait` asks again, for as long as the application waits."""
+        """Refresh once; `wait` starts the next attempt."""
         try:
             await self.connection.refresh(self._topics())
         except RaftlogError as error:
@@ -193,14 +193,18 @@ class Fetcher:
             self._arrived.set()
 
     def _start_fetches(self, begun: int = 0) -> None:
-        """Ask each leader that is not being asked, and of which nothing is ready but what has been begun."""
-        ready = {chunk.partition for chunk in islice(self.chunks, begun, None)}
+        """Fetch from each leader without a fetch in flight and without unread batches.
+
+        Args:
+            begun: how many completed fetches the reader has begun; they do not count as unread.
+        """
+        ready = {fetch.partition for fetch in islice(self.completed, begun, None)}
         failed = {failure.partition for failure in self.failures}
         unread = set[Address]()
         wanted: dict[Address, dict[TopicPartition, _Position]] = defaultdict(dict)
         for partition, position in self.positions.items():
             if partition in failed or self.connection.is_stale(partition.topic):
-                continue  # Who leads it is being asked for.
+                continue  # A refresh of its metadata is under way.
             if self._was_recreated(partition, position):
                 continue
             address = self._replica(position) or self.connection.leader(*partition)
@@ -208,15 +212,15 @@ class Fetcher:
                 self.connection.forget_leader_of([partition.topic])
             elif partition in ready:
                 unread.add(address)
-            elif partition not in self.paused and address not in self._asked:
+            elif partition not in self.paused and address not in self._in_flight:
                 wanted[address][partition] = position
-        for address, asked in wanted.items():
+        for address, requested in wanted.items():
             if address in unread:
                 continue
-            self._asked[address] = self._tasks.spawn(self._ask(address, asked), name=f"fetch from {address}")
+            self._in_flight[address] = self._tasks.spawn(self._ask(address, requested), name=f"fetch from {address}")
 
     def _replica(self, position: _Position) -> Address | None:
-        """Return the follower to read, as long as the leader's word for it holds."""
+        """Return the preferred read replica until it expires."""
         if position.replica is not None and asyncio.get_running_loop().time() >= position.decided_until:
             position.replica = None
         return position.replica
@@ -236,17 +240,17 @@ class Fetcher:
         )
 
     def _leave_replica(self, position: _Position) -> bool:
-        """Go back to the leader for a while, if a follower was read."""
+        """Read from the leader for `REPLICA_AVOIDED_S`; return False if a leader was read already."""
         if position.replica is None:
             return False
         position.replica = None
         position.decided_until = asyncio.get_running_loop().time() + REPLICA_AVOIDED_S
         return True
 
-    async def _ask(self, address: Address, asked: Mapping[TopicPartition, _Position]) -> None:
-        """Fetch from one leader. Any of the partitions may have been forgotten since, even before this begins."""
+    async def _ask(self, address: Address, requested: Mapping[TopicPartition, _Position]) -> None:
+        """Fetch from one broker. Any of the partitions may be forgotten meanwhile, even before this starts."""
         request = FetchRequest(
-            partitions=tuple(self._part(partition, position) for partition, position in asked.items()),
+            partitions=tuple(self._part(partition, position) for partition, position in requested.items()),
             max_wait_ms=self.max_wait_ms,
             min_bytes=self.min_bytes,
             max_bytes=self.max_bytes,
@@ -257,7 +261,7 @@ class Fetcher:
         try:
             async with self.connection.while_leading(
                 address,
-                [partition for partition in asked if self.connection.leader(*partition) == address],
+                [partition for partition in requested if self.connection.leader(*partition) == address],
                 patience_s=self.max_wait_ms / 1000 + PATIENCE_S,
             ):
                 response, body = await self.connection.session.call_frame(
@@ -272,52 +276,52 @@ class Fetcher:
                 body, [result.length for result in response.partitions], error=transport.PeerAnswerError
             )
             self.counters.bytes += sum(len(part) for part in parts)
-            is_whole = self._take_all(asked, response, parts)
+            is_whole = self._take_all(requested, response, parts)
             taken_s = asyncio.get_running_loop().time() - started
             if (rest_s := self._rest_after(is_whole, taken_s)) > 0:
                 self._arrived.set()
                 await asyncio.sleep(rest_s)
         except RaftlogError as error:
             self.counters.failed += 1
-            led = [partition for partition, position in asked.items() if not self._leave_replica(position)]
+            led = [partition for partition, position in requested.items() if not self._leave_replica(position)]
             if not error.retriable:
-                told = _of_option(error)
-                self.failures.extend(Failure(partition, told) for partition in led if partition in self.positions)
+                named = _with_option_name(error)
+                self.failures.extend(Failure(partition, named) for partition in led if partition in self.positions)
                 return
             self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
             await asyncio.sleep(RETRY_REST_S)
         finally:
             self.counters.latency_ms.append(1000 * (taken_s or asyncio.get_running_loop().time() - started))
-            if self._asked.get(address) is asyncio.current_task():
-                del self._asked[address]  # After a seek another one may be under way.
+            if self._in_flight.get(address) is asyncio.current_task():
+                del self._in_flight[address]  # After a seek, another task may be registered.
             self._arrived.set()
 
     def _rest_after(self, is_whole: bool, taken_s: float) -> float:
-        """Return how long to wait before the leader is asked again, in seconds.
+        """Return the pause before the next fetch from the leader, in seconds.
 
-        A leader that has nothing lets a fetch wait. One that answers at once is not asked again at once.
+        A leader without records holds a fetch. The pause bounds the requests to one that answers at once.
         """
         if not is_whole:
             return RETRY_REST_S
-        if self.chunks or self.failures:
+        if self.completed or self.failures:
             return 0
         return min(RETRY_REST_S, self.max_wait_ms / 1000) - taken_s
 
     def _take_all(
-        self, asked: Mapping[TopicPartition, _Position], response: FetchResponse, parts: Sequence[memoryview]
+        self, requested: Mapping[TopicPartition, _Position], response: FetchResponse, parts: Sequence[memoryview]
     ) -> bool:
-        """Take what a leader has answered. False: it must be asked again, and not at once."""
-        before, is_whole = len(self.chunks), True
+        """Process a fetch response. False: some part was unusable, and the next fetch must pause first."""
+        before, is_whole = len(self.completed), True
         for result, part in zip(response.partitions, parts, strict=True):
             partition = TopicPartition(result.topic, result.partition)
-            if partition in asked and self.positions.get(partition) is asked[partition]:
+            if partition in requested and self.positions.get(partition) is requested[partition]:
                 is_whole = self._take(partition, result, part) and is_whole
-        if len(self.chunks) > before:
-            self.chunks[-1].ends_answer = True
+        if len(self.completed) > before:
+            self.completed[-1].ends_answer = True
         return is_whole
 
     def _take(self, partition: TopicPartition, result: FetchResult, part: memoryview) -> bool:
-        """Take one partition's result. False: nothing of it can be used, and the leader may be asked again."""
+        """Process one partition's result. False: it was unusable."""
         if result.error is not None:
             self._on_error(partition, result.error.to_error())
             return False
@@ -343,47 +347,49 @@ class Fetcher:
             return False
         aborted = record.AbortedBatches(result.aborted)
         last = batches[-1][0]
-        self.chunks.append(Chunk(partition, batches, position.offset, aborted, was_checked=position.check_crcs))
+        self.completed.append(
+            CompletedFetch(partition, batches, position.offset, aborted, was_checked=position.check_crcs)
+        )
         position.offset, position.last_epoch = last.next_offset, last.leader_epoch
         return True
 
     def _prefer(self, position: _Position, broker_id: int) -> None:
-        """Read a follower from now on; one whose address is not known yet is not asked about again for a while."""
+        """Set the preferred read replica; without an address for it, the leader is read for `REPLICA_AVOIDED_S`."""
         position.replica = self.connection.broker(broker_id)
         lasts_s = METADATA_MAX_AGE_S if position.replica is not None else REPLICA_AVOIDED_S
         position.decided_until = asyncio.get_running_loop().time() + lasts_s
 
     def _on_error(self, partition: TopicPartition, error: RaftlogError) -> None:
         if self._leave_replica(self.positions[partition]):
-            return  # Whatever it is, the leader knows better.
+            return  # The leader's answer decides.
         if error.retriable:
             self.connection.forget_leader_of([partition.topic])
         else:
             self.failures.append(Failure(partition, error))
 
     def _was_recreated(self, partition: TopicPartition, position: _Position) -> bool:
-        """Tell whether the topic is another one by now; then the position is out of its range, wherever that ends."""
+        """Return whether the topic was recreated, and then add an out-of-range failure."""
         topic_id = self._topic_id(partition)
         position.topic_id = position.topic_id or topic_id
         if topic_id in ("", position.topic_id):
             return False
         error = OffsetOutOfRangeError(
-            f"{partition.topic} was deleted and recreated: offset {position.offset} was of the topic with the id "
+            f"{partition.topic} was deleted and recreated: offset {position.offset} belongs to topic id "
             f"{position.topic_id}, now it is {topic_id}; seek, or set on_out_of_range"
         )
         self.failures.append(Failure(partition, error))
         return True
 
     def _topic_id(self, partition: TopicPartition) -> str:
-        info = self.connection.known(partition.topic)
+        info = self.connection.cached_topic(partition.topic)
         return info.topic_id if info else ""
 
 
 def _batches_from(offset: Offset, part: memoryview) -> list[tuple[record.BatchHeader, memoryview]]:
-    """Return the batches of an answer, in which each offset from `offset` on lies in exactly one.
+    """Return the batches of a response, which are consecutive and contain `offset`.
 
     Raises:
-        CorruptBatchError: a header is wrong, a batch is missing, or none holds `offset`.
+        CorruptBatchError: a header is wrong, a batch is missing, or no batch contains `offset`.
     """
     batches = list(record.iter_batches(part))
     expected = batches[0][0].base_offset
@@ -398,8 +404,8 @@ def _batches_from(offset: Offset, part: memoryview) -> list[tuple[record.BatchHe
     return batches
 
 
-def _of_option(error: RaftlogError) -> RaftlogError:
-    """Call a limit that a broker has refused as the application does."""
+def _with_option_name(error: RaftlogError) -> RaftlogError:
+    """Return a broker's refusal of a limit with the name of the consumer's option."""
     if error.message.partition(":")[0] not in ("max_wait_ms", "min_bytes", "max_bytes"):
         return error
     return InvalidRequestError(f"fetch_{error.message}", code=error.code, details=error.details)
@@ -407,8 +413,8 @@ def _of_option(error: RaftlogError) -> RaftlogError:
 
 def _truncated(partition: TopicPartition, position: _Position, diverging: DivergingEpoch) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
-        f"{partition} was cut (an unclean election, or lost disks): the record before offset {position.offset} was of "
-        f"leader epoch {position.last_epoch}, and the log has others from offset {diverging.end_offset} on; what was "
-        "read from there is not in the log any more",
+        f"{partition} was truncated (an unclean election, or lost disks): the record before offset {position.offset} "
+        f"had leader epoch {position.last_epoch}, and the log differs from offset {diverging.end_offset} on; records "
+        "read from there are no longer in the log",
         details={"diverging_offset": diverging.end_offset, "leader_epoch": diverging.epoch},
     )

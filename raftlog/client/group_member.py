@@ -1,4 +1,4 @@
-"""The member's part in the background: heartbeats, whatever the application does."""
+"""A group member's background task: heartbeats to the coordinator, and the poll timeout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
-from raftlog.client.keepalive import KeepAlive, Pulse
+from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive
 from raftlog.errors import ErrorCode, FencedError, RaftlogError, RetriableError
 from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
@@ -24,10 +24,10 @@ LEAVE_TIMEOUT_MS = 3_000
 
 
 class GroupMember:
-    """Keeps the membership alive, and ends it when the application does not ask for records any more.
+    """Keeps the membership alive, and leaves the group when the application exceeds `max_poll_interval_ms`.
 
     Args:
-        on_news: called when the consumer should bring what it reads in line, or look at an error.
+        on_change: called when the consumer must reconcile its partitions, or handle an error.
     """
 
     def __init__(
@@ -36,29 +36,29 @@ class GroupMember:
         membership: Membership,
         *,
         max_poll_interval_ms: int,
-        on_news: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.membership = membership
         self.link = link
         self._max_poll_interval_s = max_poll_interval_ms / 1000
-        self._on_news = on_news
+        self._on_change = on_change
         self._polling = 0
         self._polled_at = 0.0
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._keepalive = KeepAlive(link.key)
         self._refused = 0
-        """How often, since a heartbeat had no news: one that is refused again and again joins again and again."""
+        """Consecutive refusals, for the backoff of a member that rejoins again and again."""
         self._refusal: RaftlogError | None = None
-        """Why the last heartbeat did not get through."""
+        """The error of the last failed heartbeat."""
         self._tasks = Tasks("group member")
 
     async def start(self, *, timeout_ms: int) -> None:
         """Join; return once the coordinator has answered.
 
         Raises:
-            RetriableError: no coordinator answers in time.
-            RaftlogError: it does not want this member.
+            RetriableError: no coordinator answered within `timeout_ms`.
+            RaftlogError: the coordinator refused this member.
         """
         self._polled_at = asyncio.get_running_loop().time()
         heartbeats = self._tasks.spawn(self._run(), name="heartbeats")
@@ -68,7 +68,7 @@ class GroupMember:
                     await self.changed()
             self.raise_failure()
         except BaseException as error:
-            heartbeats.cancel()  # Who tries again begins them again; two would take each other for a zombie.
+            heartbeats.cancel()  # A retry starts another task; two of them would fence each other.
             await asyncio.wait([heartbeats])
             if not isinstance(error, TimeoutError):
                 raise
@@ -79,11 +79,11 @@ class GroupMember:
             ) from self._refusal
 
     async def close(self, *, for_good: bool = False) -> None:
-        """Stop the heartbeats, and tell the coordinator; if it cannot be told, the session ends by itself."""
+        """Stop the heartbeats and leave the group; if the coordinator does not answer, the session times out."""
         try:
             await close_all(self._tasks.close, self._end_keepalive)
             if self.membership.phase == "member":
-                await self._say_farewell(for_good=for_good)
+                await self._send_leave(for_good=for_good)
         finally:
             self._changed.set()
 
@@ -91,34 +91,34 @@ class GroupMember:
         self._keepalive.beat(None)
         try:
             await asyncio.to_thread(self._keepalive.close)
-        except RuntimeError:  # The program ends: no thread is begun any more.
+        except RuntimeError:  # The interpreter shuts down and starts no threads.
             self._keepalive.close()
 
     def begin_poll(self) -> None:
-        """Note that the application asks for records."""
+        """Note that a call for records began."""
         self._polling += 1
 
     def end_poll(self) -> None:
-        """Note that it has got some, and processes them."""
+        """Note that the call returned: the application processes records."""
         self._polling -= 1
         self.note_poll()
 
     def note_poll(self) -> None:
-        """Note that the application asks for the next record: it is alive."""
+        """Restart the poll interval."""
         self._polled_at = asyncio.get_running_loop().time()
 
-    def hasten(self) -> None:
-        """Send a heartbeat now: there is something to say."""
+    def heartbeat_now(self) -> None:
+        """Send the next heartbeat now."""
         self._wake.set()
 
     def raise_failure(self) -> None:
-        """Raise what ended the membership for good, if something did."""
+        """Raise the error of a membership that failed for good."""
         if self.membership.phase == "failed":
             assert self.membership.error is not None
             raise self.membership.error
 
     async def changed(self) -> None:
-        """Wait until the coordinator has said something new."""
+        """Wait until the membership changes."""
         self._changed.clear()
         await self._changed.wait()
 
@@ -132,16 +132,16 @@ class GroupMember:
             if self._time_to_poll_s() <= 0:
                 await self._leave()
                 continue
-            self._live()
+            self._update_keepalive()
             try:
                 attempt = 0 if await self._beat() else attempt
-                self._live()
+                self._update_keepalive()
             except RaftlogError as error:
                 attempt += 1
                 await self._on_error(error, attempt)
 
     async def _beat(self) -> bool:
-        """Send one heartbeat, and wait until the next is due; return whether it was answered."""
+        """Send one heartbeat and wait until the next is due; return whether it was answered."""
         loop = asyncio.get_running_loop()
         started, request = loop.time(), self.membership.request()
         self._wake.clear()
@@ -170,19 +170,19 @@ class GroupMember:
             await self._wait(rest_s)
         return True
 
-    def _live(self) -> None:
-        """Let the thread know that the event loop runs, and what to say when it does not."""
-        request = self.membership.sign_of_life()
+    def _update_keepalive(self) -> None:
+        """Hand the current heartbeat to the keepalive thread."""
+        request = self.membership.keepalive_request()
         if request is None:
             self._keepalive.beat(None)
             return
         coordinator, brokers = self.link.dialled()
         poll_by_s = time.monotonic() + self._time_to_poll_s()
         interval_s = self.membership.interval_ms / 1000
-        self._keepalive.beat(Pulse(request, interval_s, poll_by_s, coordinator, brokers))
+        self._keepalive.beat(HeartbeatSnapshot(request, interval_s, poll_by_s, coordinator, brokers))
 
     async def _answered(self, call: asyncio.Future[GroupHeartbeatResponse], *, may_interrupt: bool) -> bool:
-        """Wait for an answer; give up on one that waits for news when there is something else to say."""
+        """Wait for a response. A held heartbeat is abandoned when another one must be sent."""
         wake = asyncio.ensure_future(self._wake.wait())
         try:
             awaited: list[asyncio.Future[Any]] = [call, wake] if may_interrupt else [call]
@@ -197,10 +197,11 @@ class GroupMember:
 
     async def _on_error(self, error: RaftlogError, attempt: int) -> None:
         self._refusal = error
-        held = error.code is ErrorCode.UNRELEASED_INSTANCE_ID  # By a process that ended: until its session does.
-        if error.retriable or held:
-            if attempt % 10 == 3 or (held and attempt == 1):
-                _log.warning("group %s: no heartbeat gets through: %s", self.link.key, error.message)
+        # An earlier process has the instance id until its session times out.
+        is_taken = error.code is ErrorCode.UNRELEASED_INSTANCE_ID
+        if error.retriable or is_taken:
+            if attempt % 10 == 3 or (is_taken and attempt == 1):
+                _log.warning("group %s: heartbeats fail: %s", self.link.key, error.message)
             await self._wait(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
             return
         _log.warning("group %s: %s: %s", self.link.key, error.code, error.message)
@@ -211,11 +212,11 @@ class GroupMember:
             await asyncio.sleep(backoff_ms(self._refused, jitter=random.random()) / 1000)  # noqa: S311
 
     async def _leave(self) -> None:
-        """Give everything up: the application has not asked for records for too long."""
+        """Leave the group: the application exceeded `max_poll_interval_ms`."""
         error = FencedError(
-            f"group {self.link.key!r}: nothing was asked for within max_poll_interval_ms "
-            f"({int(self._max_poll_interval_s * 1000)} ms), so the partitions went to others; process less between two "
-            "calls, or allow more time",
+            f"group {self.link.key!r}: the application did not ask for records within max_poll_interval_ms "
+            f"({int(self._max_poll_interval_s * 1000)} ms), so other members get the partitions; process less between "
+            "two calls, or raise max_poll_interval_ms",
             code=ErrorCode.UNKNOWN_MEMBER_ID,
         )
         _log.warning("%s", error.message)
@@ -223,10 +224,10 @@ class GroupMember:
         self.membership.lose(error)
         self._tell()
         if was_member:
-            await self._say_farewell(for_good=True)
+            await self._send_leave(for_good=True)
 
-    async def _say_farewell(self, *, for_good: bool) -> None:
-        message = self.membership.farewell(for_good=for_good)
+    async def _send_leave(self, *, for_good: bool) -> None:
+        message = self.membership.leave_request(for_good=for_good)
         try:
             await self.link.persist(
                 GroupHeartbeatResponse,
@@ -236,16 +237,16 @@ class GroupMember:
                 message=lambda: message,
             )
         except RaftlogError as error:
-            _log.info("group %s: could not say that this member leaves: %s", self.link.key, error.message)
+            _log.info("group %s: the coordinator did not confirm the leave: %s", self.link.key, error.message)
 
     def _time_to_poll_s(self) -> float:
-        """How long the application may still go without asking for records."""
+        """Return the seconds until the poll deadline."""
         if self._polling:
             return self._max_poll_interval_s
         return self._polled_at + self._max_poll_interval_s - asyncio.get_running_loop().time()
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait until there is something to say, or time is up."""
+        """Wait until a heartbeat must be sent, or the time passes."""
         if seconds is not None:
             seconds = min(seconds, max(0.0, self._time_to_poll_s()))
         with suppress(TimeoutError):
@@ -255,4 +256,4 @@ class GroupMember:
 
     def _tell(self) -> None:
         self._changed.set()
-        self._on_news()
+        self._on_change()

@@ -1,4 +1,4 @@
-"""A consumer in a group: brings what is read in line with what was assigned, and commits how far it has read."""
+"""A consumer's session in a group: reconciles its partitions with the assignment, and commits offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
 from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
 from raftlog.client.reader import PartitionReader
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.errors import (
     ErrorCode,
     FencedError,
@@ -46,12 +46,12 @@ EPOCH_WAIT_S = 1.0
 """How long a commit waits for the heartbeat that brings the epoch it lacks, before it asks again."""
 RETRY_S = 0.1
 TAKE_S = 3.0
-"""How long an application may wait beyond its own limit, while it is asked where to begin with new partitions."""
+"""How much longer than its own timeout a call may take to find the start offsets of new partitions."""
 TAKE_AGAIN_S = 0.5
 MAX_WAITING = 1_000
-"""Commits in the background."""
+"""The most commits in the background."""
 LAST_COMMITS_S = 5.0
-"""How long a consumer that is closed waits for them."""
+"""How long `close` waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class GroupOptions:
 
 
 class GroupSession:
-    """One consumer's part in its group."""
+    """One consumer's membership, partitions and commits."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class GroupSession:
         self._options = options
         self._link = CoordinatorLink(connection, "group", group_id)
         self.member = GroupMember(
-            self._link, membership, max_poll_interval_ms=max_poll_interval_ms, on_news=reader.fetcher.interrupt
+            self._link, membership, max_poll_interval_ms=max_poll_interval_ms, on_change=reader.fetcher.interrupt
         )
         self.counters = GroupCounters()
         self._committed: dict[TopicPartition, Offset] = {}
@@ -95,11 +95,11 @@ class GroupSession:
         self._commit_due_s = 0.0
         self._take_again_s = 0.0
         self._take_failed = False
-        """Whether new partitions wait; the log has said so."""
+        """Whether new partitions wait for a start offset, and a warning was logged."""
         self._automatic: asyncio.Task[None] | None = None
-        """The last commit that nobody has asked for."""
+        """The last automatic commit."""
         self._soon: set[asyncio.Task[None]] = set()
-        """Commits that were asked for, in the background."""
+        """Commits of the application that run in the background."""
         self._tasks = Tasks("group commits")
 
     async def start(self) -> None:
@@ -108,7 +108,7 @@ class GroupSession:
         await self.member.start(timeout_ms=self._options.timeout_ms)
 
     async def close(self, *, commit: bool) -> None:
-        """Commit if that is this consumer's way, and leave. What cannot be told is told by time."""
+        """Commit if commits are automatic, and leave the group. Without an answer, the session times out."""
         try:
             automatic = commit and self._options.auto_commit_interval_ms is not None
             if automatic and self.membership.phase == "member":
@@ -122,7 +122,7 @@ class GroupSession:
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Let the member know for how long the application asks for records."""
+        """Mark a call for records, for the poll interval."""
         self.member.begin_poll()
         try:
             yield
@@ -131,31 +131,31 @@ class GroupSession:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Return who in the group this is."""
+        """Return this member's id, epoch and read epochs."""
         read = self._reader.epochs_read.copy()
         return GroupMetadata(self.group_id, self.membership.member_id, self.membership.epoch, read)
 
     @property
     def must_rebalance(self) -> bool:
-        """Whether partitions must be given up or taken, or an error be told."""
+        """Whether partitions must be revoked or taken, or an error must be reported."""
         if self.membership.phase in ("lost", "failed"):
             return True
         return self.membership.reconciling and not self.waits_to_take
 
     @property
     def waits_to_take(self) -> bool:
-        """Whether partitions are to be taken, but nobody could say a moment ago where to begin."""
+        """Whether new partitions wait because their start offsets could not be found a moment ago."""
         return self._now_s() < self._take_again_s and self.membership.owned <= self.membership.target
 
     @property
-    def needs_care(self) -> bool:
-        """Whether `care` has something to do before the next record is returned."""
+    def has_due_work(self) -> bool:
+        """Whether `run_due_work` must run before the next record is returned."""
         if self.must_rebalance:
             return True
         return self._options.auto_commit_interval_ms is not None and self._now_s() >= self._commit_due_s
 
-    async def care(self) -> None:
-        """Do what is due between two records: lose, give up and take partitions; commit.
+    async def run_due_work(self) -> None:
+        """Do what is due between two records: drop lost partitions, revoke, take new ones, commit.
 
         Raises:
             RaftlogError: the membership has failed for good, or no starting offset can be found.
@@ -168,18 +168,18 @@ class GroupSession:
                 await self._give_up(revoked)
             else:
                 await self._take(self.membership.target - self.membership.owned)
-        if self.needs_care and self.membership.phase == "member":
+        if self.has_due_work and self.membership.phase == "member":
             self._note_commit()
             self._commit_automatically()
 
     def _commit_automatically(self) -> None:
-        """Commit in the background, unless a commit is under way: the next one says more than those that would wait."""
+        """Commit in the background, unless a commit is under way: the next commit covers more."""
         under_way = self._automatic is not None and not self._automatic.done()
         if not under_way and (offsets := self.positions(self.membership.owned)):
             self._automatic = self._tasks.spawn(self._commit_quietly(offsets), name="commit")
 
     def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return how far partitions were read, as far as that was not committed yet."""
+        """Return the positions of partitions that are not committed yet."""
         known = self._reader.positions
         return {
             partition: OffsetAndMetadata(
@@ -205,7 +205,7 @@ class GroupSession:
         doubts: list[RaftlogError] = []
         async with self._committing:
             for partition in offsets:
-                self._committed.pop(partition, None)  # Until there is an answer it may be either.
+                self._committed.pop(partition, None)  # Unknown until the commit is answered.
             try:
                 answer = await self._commit(offsets, doubts.append)
             except FencedError as error:
@@ -219,10 +219,10 @@ class GroupSession:
                 raise _refused(result.error.to_error(), doubts)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
-        """Commit in the background, after the commits before.
+        """Commit in the background, after earlier commits.
 
         Raises:
-            OverloadedError: too many of them wait already.
+            OverloadedError: `MAX_WAITING` commits are under way.
         """
         if len(self._soon) >= MAX_WAITING:
             raise OverloadedError(f"{len(self._soon)} commits are under way; await some of them")
@@ -232,7 +232,7 @@ class GroupSession:
         return task
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> list[CommittedOffset]:
-        """Return the group's offsets of some partitions, once no open transaction is about to change them."""
+        """Return the group's committed offsets, once no open transaction has pending offsets for them."""
         wanted = by_topic(partitions)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_ms / 1000
@@ -259,12 +259,12 @@ class GroupSession:
     ) -> OffsetResults:
         if self.membership.phase != "member":
             raise self.membership.error or FencedError("not a member yet", code=ErrorCode.UNKNOWN_MEMBER_ID)
-        asked = on_the_wire(offsets)
+        entries = on_the_wire(offsets)
         return await self._persist(
             OffsetResults,
             paths.GROUP_OFFSETS,
             lambda: OffsetCommitRequest(
-                offsets=asked, member_id=self.membership.member_id, member_epoch=self.membership.epoch
+                offsets=entries, member_id=self.membership.member_id, member_epoch=self.membership.epoch
             ),
             on_doubt,
         )
@@ -276,7 +276,7 @@ class GroupSession:
         message: Callable[[], object],
         on_doubt: Callable[[RaftlogError], None] = lambda _: None,
     ) -> T:
-        """Ask the coordinator as a member, in the epoch that it has moved us to."""
+        """Send a request as a member; retry with a newer member epoch if the coordinator is ahead."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_ms / 1000
         while True:
@@ -286,14 +286,14 @@ class GroupSession:
                     cls, "POST", path, timeout_ms=left_ms, message=message, on_doubt=on_doubt
                 )
             except FencedError as error:
-                # Ahead of us: the heartbeat that moved us has not been answered yet.
+                # The coordinator bumped the epoch; the response to that heartbeat has not arrived yet.
                 if error.code is not ErrorCode.STALE_MEMBER_EPOCH or loop.time() >= deadline:
                     raise
                 if error.details.get("member_epoch") != self.membership.epoch:
                     await self._until_changed()
 
     async def _until_changed(self) -> None:
-        self.member.hasten()
+        self.member.heartbeat_now()
         with suppress(TimeoutError):
             async with asyncio.timeout(EPOCH_WAIT_S):
                 await self.member.changed()
@@ -301,34 +301,34 @@ class GroupSession:
             raise self.membership.error or FencedError("not a member any more", code=ErrorCode.UNKNOWN_MEMBER_ID)
 
     async def _lose(self) -> None:
-        """Tell the application that others may read its partitions already, and join anew."""
+        """Drop the partitions, call `on_lost`, and join again: other members may read them already."""
         lost = self.membership.owned
         self.counters.rebalances += 1
         self._forget(lost)
         if lost:
             await _call(self._options.on_lost or self._options.on_revoked, lost)
         self.membership.rejoin()
-        self.member.hasten()
+        self.member.heartbeat_now()
 
     async def _give_up(self, revoked: frozenset[TopicPartition]) -> None:
-        """Let partitions go: commit, tell the application, and only then the coordinator."""
+        """Revoke partitions: commit, call `on_revoked`, and only then report it to the coordinator."""
         if self._options.auto_commit_interval_ms is not None:
             await self._commit_quietly(self.positions(revoked))
         self.counters.rebalances += 1
         await _call(self._options.on_revoked, revoked)
         self._forget(revoked)
         self.membership.released(revoked)
-        self.member.hasten()
+        self.member.heartbeat_now()
 
     async def _take(self, added: frozenset[TopicPartition]) -> None:
-        """Begin with new partitions where the group has left off."""
+        """Start reading new partitions at the group's committed offsets."""
         try:
             async with asyncio.timeout(TAKE_S):
                 offsets, epochs = await self.starting_offsets(added)
         except FencedError as error:
             if error.code not in FENCED:
                 raise
-            self.membership.lose(error)  # As the next heartbeat would hear.
+            self.membership.lose(error)  # The next heartbeat would be fenced, too.
             return
         except (RetriableError, TimeoutError) as error:
             self._take_later(added, error)
@@ -340,18 +340,18 @@ class GroupSession:
         if still:
             self.counters.rebalances += 1
             await _call(self._options.on_assigned, still)
-            self.member.hasten()
+            self.member.heartbeat_now()
 
     def _take_later(self, added: Iterable[TopicPartition], error: Exception) -> None:
-        """Go on with what is read already; the partitions that are new wait until somebody says where to begin."""
+        """Retry new partitions later; the consumer keeps reading its other partitions."""
         if not self._take_failed:
             why = str(error) or f"no answer within {TAKE_S:g} s"
             listed = ", ".join(map(str, sorted(added)))
-            _log.warning("group %s: cannot begin with %s yet, and tries again: %s", self.group_id, listed, why)
+            _log.warning("group %s: cannot start reading %s yet, retrying: %s", self.group_id, listed, why)
         self._take_again_s, self._take_failed = self._now_s() + TAKE_AGAIN_S, True
 
     async def rewind(self, partitions: frozenset[TopicPartition]) -> None:
-        """Go on from what the group has committed; who is no member any more does when it has joined anew."""
+        """Continue at the committed offsets; a consumer that is not a member does so after it joined again."""
         self.member.raise_failure()
         if self.membership.phase != "member":
             return
@@ -365,9 +365,9 @@ class GroupSession:
     async def starting_offsets(
         self, partitions: frozenset[TopicPartition]
     ) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, LeaderEpoch]]:
-        """Return where to begin: at what the group has committed, else where `auto_offset_reset` says.
+        """Return start offsets: the committed ones, otherwise by `auto_offset_reset`.
 
-        And the leader epochs of the records before, as far as they were committed, too.
+        The second item has the leader epochs of the records before, where they were committed.
         """
         offsets, epochs = {}, {}
         for item in await self.committed(partitions):
@@ -395,7 +395,7 @@ class GroupSession:
         try:
             await self.commit(offsets)
         except RaftlogError as error:
-            # Not lost: the next commit has it, or whoever gets the partition reads it again.
+            # No record is lost: the next commit covers it, or the partition's next member reads it again.
             level = logging.INFO if isinstance(error, RetriableError) else logging.WARNING
             _log.log(level, "group %s: not committed: %s: %s", self.group_id, error.code, error.message)
 
@@ -408,12 +408,12 @@ class GroupSession:
 
 
 def _refused(error: RaftlogError, doubts: Sequence[RaftlogError]) -> RaftlogError:
-    """Return what to say of a commit that is refused, although an attempt before may have taken effect."""
+    """Return UnknownOutcomeError for a fenced commit if an earlier attempt may have taken effect."""
     if not doubts or not isinstance(error, FencedError):
         return error
     return UnknownOutcomeError(
-        f"the commit may count or not: it is refused now ({error.code}: {error.message}), and an attempt before had no "
-        f"known outcome: {doubts[-1].message}"
+        f"the commit may count or not: it is refused now ({error.code}: {error.message}), and an earlier attempt had "
+        f"no known outcome: {doubts[-1].message}"
     )
 
 

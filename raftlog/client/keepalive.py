@@ -1,7 +1,7 @@
-"""Heartbeats from a thread: what keeps a membership alive while the application blocks the event loop.
+"""Heartbeats from a thread keep a membership alive while the application blocks the event loop.
 
-It says no more than "this member is there, in this epoch": what the member owns, and what the answers tell it to do, is
-the event loop's business, once that runs again. As long as it runs, this sends nothing.
+They carry only member id and epoch. The event loop handles owned partitions and responses once it runs again. The
+thread sends nothing while the event loop runs.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ ATTEMPT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    """What the event loop has last said, and how long it holds."""
+class HeartbeatSnapshot:
+    """The heartbeat that the event loop handed to the thread, and how long it is valid."""
 
     request: GroupHeartbeatRequest
     interval_s: float
     poll_by_s: float
-    """By the monotonic clock: after it the application has taken too long, and the member should be missed."""
+    """Monotonic time of the poll deadline. After it the thread stops, so that the session times out."""
     coordinator: Address | None
     brokers: Sequence[Address]
-    """Who can be asked where the coordinator is now. Addresses are those to dial."""
+    """Brokers that know the current coordinator. All addresses are those to dial."""
 
 
 class KeepAlive:
-    """A daemon thread; it begins with the first `beat`."""
+    """A daemon thread that starts with the first `beat`."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._changed = threading.Condition()
-        self._pulse: Pulse | None = None
-        self._said_at_s = 0.0
+        self._snapshot: HeartbeatSnapshot | None = None
+        self._last_beat_s = 0.0
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def beat(self, pulse: Pulse | None) -> None:
-        """Learn that the event loop runs. None: there is no membership to keep."""
+    def beat(self, snapshot: HeartbeatSnapshot | None) -> None:
+        """Note that the event loop runs, and store its heartbeat. None: there is no membership to keep."""
         with self._changed:
-            self._pulse, self._said_at_s = pulse, time.monotonic()
-        if self._thread is None and pulse is not None and not self._closed:
+            self._snapshot, self._last_beat_s = snapshot, time.monotonic()
+        if self._thread is None and snapshot is not None and not self._closed:
             self._thread = threading.Thread(target=self._run, name=f"raftlog group {self._group_id}", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """End the thread; waits for an attempt that is under way. Not for the event loop's own thread."""
+        """Stop the thread; blocks during an attempt, so do not call it in the event loop's thread."""
         with self._changed:
-            self._closed, self._pulse = True, None
+            self._closed, self._snapshot = True, None
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
@@ -69,34 +69,34 @@ class KeepAlive:
                 self._changed.wait(self._due_in_s())
                 if self._closed:
                     return
-                pulse = self._pulse
-                if pulse is None or self._due_in_s() > 0 or time.monotonic() > pulse.poll_by_s:
+                snapshot = self._snapshot
+                if snapshot is None or self._due_in_s() > 0 or time.monotonic() > snapshot.poll_by_s:
                     continue
-                self._said_at_s = time.monotonic() - 0.5 * pulse.interval_s  # The next after one interval.
+                self._last_beat_s = time.monotonic() - 0.5 * snapshot.interval_s  # The next after one interval.
             try:
-                self._send(pulse)
+                self._send(snapshot)
             except (OSError, http.client.HTTPException) as error:
-                _log.info("group %s: no heartbeat gets through: %s", self._group_id, error)
+                _log.info("group %s: keepalive heartbeats fail: %s", self._group_id, error)
 
     def _due_in_s(self) -> float:
-        """How long the event loop may still be silent: half as long again as between two heartbeats."""
-        if self._pulse is None or time.monotonic() > self._pulse.poll_by_s:
+        """Return the seconds until the thread must send: 1.5 heartbeat intervals after the last `beat`."""
+        if self._snapshot is None or time.monotonic() > self._snapshot.poll_by_s:
             return 1.0
-        return max(0.0, self._said_at_s + 1.5 * self._pulse.interval_s - time.monotonic())
+        return max(0.0, self._last_beat_s + 1.5 * self._snapshot.interval_s - time.monotonic())
 
-    def _send(self, pulse: Pulse) -> None:
+    def _send(self, snapshot: HeartbeatSnapshot) -> None:
         path = paths.fill(paths.GROUP_HEARTBEAT, group=self._group_id)
-        candidates = [pulse.coordinator] if pulse.coordinator else []
-        for address in (*candidates, *pulse.brokers):
+        candidates = [snapshot.coordinator] if snapshot.coordinator else []
+        for address in (*candidates, *snapshot.brokers):
             try:
-                if self._post(address, path, encode_json(pulse.request)):
+                if self._post(address, path, encode_json(snapshot.request)):
                     return
             except OSError:
-                continue  # The next one knows who coordinates instead.
+                continue  # The next broker knows the new coordinator.
         raise ConnectionError("no broker answers")
 
     def _post(self, address: Address, path: str, body: bytes) -> bool:
-        """Send one heartbeat, and follow one redirect; return whether a coordinator has answered."""
+        """Send one heartbeat, following one redirect; return whether a coordinator answered."""
         for _ in range(2):
             connection = http.client.HTTPConnection(address.host, address.port, timeout=ATTEMPT_S)
             try:

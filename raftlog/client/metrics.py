@@ -1,6 +1,6 @@
-"""What clients count, and the snapshots of it that applications read.
+"""Client metrics: counters, and the snapshots that applications read.
 
-Counting happens for each batch and each request, never for each record.
+Clients count for each batch and each request, never for each record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.model import TopicPartition
 
 RECENT = 1_000
-"""Of so many durations are the percentiles: the latest ones."""
+"""Percentiles cover this many of the latest durations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class ConsumerMetrics:
 
 @dataclass(slots=True)
 class ProducerCounters:
-    """What a producer counts."""
+    """The counters of a producer."""
 
     batch_bytes: int
     records_sent: int = 0
@@ -129,7 +129,7 @@ class ProducerCounters:
     request_latency_ms: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     def on_batch(self, *, records: int, size: int, encoded: int, attempts: int, queued_ms: int) -> None:
-        """Count a batch that goes out; `size` is what it takes of `batch_bytes`."""
+        """Count a sent batch; `size` is its part of `batch_bytes`."""
         self.bytes_sent += encoded
         if attempts > 1:
             self.retries += 1
@@ -144,7 +144,7 @@ class ProducerCounters:
         self.requests_in_flight += 1
 
     def on_answer(self, latency_ms: float) -> None:
-        """Count the end of a request, whatever it was."""
+        """Count the end of a request, answered or failed."""
         self.requests_in_flight -= 1
         self.request_latency_ms.append(latency_ms)
 
@@ -155,7 +155,7 @@ class ProducerCounters:
             self.records_failed += records
 
     def snapshot(self, *, buffered_bytes: int, epoch_bumps: int) -> ProducerMetrics:
-        """Return what was counted so far."""
+        """Return a snapshot of the counters."""
         return ProducerMetrics(
             records_sent=self.records_sent,
             records_acknowledged=self.records_acknowledged,
@@ -176,7 +176,7 @@ class ProducerCounters:
 
 @dataclass(slots=True)
 class FetchCounters:
-    """What a consumer counts of its reading."""
+    """The fetch counters of a consumer."""
 
     records: int = 0
     bytes: int = 0
@@ -187,7 +187,7 @@ class FetchCounters:
 
 @dataclass(slots=True)
 class GroupCounters:
-    """What a member of a group counts."""
+    """The group counters of a consumer."""
 
     commits: int = 0
     commits_failed: int = 0

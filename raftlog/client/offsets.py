@@ -1,4 +1,4 @@
-"""What a group commits of a partition."""
+"""Committed offsets: what a group stores for each partition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OffsetAndMetadata:
     metadata: str = ""
     """The application's text."""
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
-    """The leader epoch of the record before the offset; -1: unknown. A member that goes on from here learns by it
+    """The leader epoch of the record before the offset; -1: unknown. A member that continues here detects by it
     whether that record was truncated."""
 
 
@@ -32,10 +32,10 @@ OffsetsToCommit: TypeAlias = Mapping[tuple[str, int], Offset | OffsetAndMetadata
 
 
 def full(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets with what is to be said of each.
+    """Return offsets to commit, each with metadata and leader epoch.
 
     Raises:
-        InvalidRequestError: they are no mapping of partitions to offsets.
+        InvalidRequestError: `offsets` is not a mapping of partitions to offsets.
     """
     require_offsets(offsets)
     return {partition_argument(partition): _full(chosen) for partition, chosen in offsets.items()}
@@ -51,7 +51,7 @@ def _full(chosen: Offset | OffsetAndMetadata) -> OffsetAndMetadata:
 def with_epochs(
     offsets: Mapping[TopicPartition, OffsetAndMetadata], read: EpochsRead
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets with the epochs of the records before them, where they were read and none is given."""
+    """Return offsets with the leader epochs of the records before them, where those were read and none is given."""
     return {
         partition: replace(chosen, leader_epoch=read.before(partition, chosen.offset))
         if chosen.leader_epoch == NO_LEADER_EPOCH
@@ -61,7 +61,7 @@ def with_epochs(
 
 
 def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[CommitOffset, ...]:
-    """Return offsets as a commit has them."""
+    """Return offsets as a commit request has them."""
     return tuple(
         wire.groups.CommitOffset(
             topic=partition.topic,

@@ -1,4 +1,4 @@
-"""Options that a class does not have are refused, with the name that was probably meant."""
+"""Validation of client options: unknown names (with a suggestion), options without effect, bounds."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ KAFKAS = {
     "max_in_flight_requests_per_connection": "max_in_flight",
     "partition_assignment_strategy": "assignor",
     "max_partition_fetch_bytes": "partition_max_bytes",
-    "max_poll_records": "say it with each call: fetch(max_records=...)",
+    "max_poll_records": "pass it to each call: fetch(max_records=...)",
     "retries": "records are sent again until delivery_timeout_ms is over",
     "enable_idempotence": "producers are always idempotent",
-    "heartbeat_interval_ms": "the cluster says how often members heartbeat",
+    "heartbeat_interval_ms": "the cluster sets the heartbeat interval",
     "key_serializer": "pass bytes, such as json.dumps(key).encode()",
     "value_serializer": "pass bytes, such as json.dumps(value).encode()",
     "key_deserializer": "records have bytes, to decode with json.loads(record.key) and the like",
     "value_deserializer": "records have bytes, to decode with json.loads(record.value) and the like",
 }
-"""Options of Kafka's clients: ours of another name, or what to do instead."""
+"""Options of Kafka's clients: our option's name, or what to do instead."""
 
 
 def known_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Have a constructor raise `ConfigError` for an unknown keyword, rather than Python's bare TypeError."""
+    """Make a constructor raise `ConfigError` for an unknown keyword instead of a TypeError."""
     known = [name for name in init.__annotations__ if name != "return"]
 
     @wraps(init)
@@ -56,15 +56,15 @@ def _hint(name: str, known: Sequence[str]) -> str:
 
 
 def require_effect(given: Mapping[str, object], defaults: Mapping[str, object], why: Mapping[str, str]) -> None:
-    """Refuse options that would change nothing.
+    """Raise if an option was set that would have no effect.
 
     Args:
         given: the values of all options.
-        defaults: what they are when an application does not say.
+        defaults: the options' defaults.
         why: the options without effect here, each with what to do instead.
 
     Raises:
-        ConfigError: one of them differs from its default.
+        ConfigError: one of these options differs from its default.
     """
     for name, instead in why.items():
         if given[name] != defaults[name]:
@@ -80,7 +80,7 @@ def require_at_least(least: int, **options: object) -> None:
     """Check that options are whole numbers, none below `least`.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: an option is not.
     """
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -1,4 +1,4 @@
-"""Whether any broker answers a client that waits until one does: the log says so once, and once when it is over."""
+"""Outage detection: no known broker answers. A waiting client logs the start and the end, once each."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Outage:
     def __init__(self, *, is_logged: bool) -> None:
         self._is_logged = is_logged
         self._silent: set[Address] = set()
-        """Who was asked in vain since the last answer."""
+        """Brokers that did not answer since the last answer of any broker."""
         self._since_s: float | None = None
         self.count = 0
 
     @property
     def lasts_s(self) -> float:
-        """Return for how long no broker has answered; 0.0 if the last one that was asked did."""
+        """Return how long no broker has answered; 0.0 if there is no outage."""
         return 0.0 if self._since_s is None else time.monotonic() - self._since_s
 
     def on_silence(self, address: Address, known: Collection[Address], error: RaftlogError) -> None:
-        """Learn that a broker did not answer; once none of the known ones did, it is an outage."""
+        """Note that a broker did not answer. An outage begins when no known broker has."""
         self._silent.add(address)
         if self._since_s is not None or not self._silent.issuperset(known):
             return
@@ -42,7 +42,7 @@ class Outage:
             _log.warning("no broker answers; waiting until one does. The last error: %s", error.message)
 
     def on_answer(self) -> None:
-        """Learn that a broker has answered."""
+        """Note that a broker answered: an outage ends."""
         self._silent.clear()
         if self._since_s is None:
             return

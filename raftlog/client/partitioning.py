@@ -1,4 +1,4 @@
-"""Which partition a record goes to: what the caller says, by its key, or the same one until a batch is full."""
+"""Partitioners: the caller's partition, the application's partitioner, murmur2 of the key, or a sticky partition."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from raftlog.model import TopicPartition
 from raftlog.record.partitioner import partition_for_key
 
 Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int], int | None]
-"""Takes a record's topic, key and value and the number of partitions; returns one of them, or None: as without it.
+"""Takes a record's topic, key and value and the number of partitions; returns a partition, or None for the default.
 
 It is called in the event loop for each record that names no partition, so it must not wait. A topic may get more
 partitions while the producer runs.
 """
 
 
-class Sticky:
-    """Where a topic's records without a key go now: until so many bytes did."""
+class StickyPartition:
+    """The partition that gets a topic's records without a key until `limit` bytes went to it (KIP-794)."""
 
     __slots__ = ("filled", "limit", "partition")
 
@@ -33,54 +33,56 @@ class Partitioning:
     """Chooses partitions.
 
     Args:
-        batch_bytes: how much goes to a partition before the next one, of records without a key.
+        batch_bytes: how many bytes of records without a key go to one partition before the next.
     """
 
     def __init__(self, batch_bytes: int, partitioner: Partitioner | None = None) -> None:
         self._batch_bytes = batch_bytes
         self._partitioner = partitioner
-        self._sticky: dict[str, Sticky] = {}
+        self._sticky: dict[str, StickyPartition] = {}
 
     @property
     def is_custom(self) -> bool:
-        """Whether each record must be asked about."""
+        """Whether the application has its own partitioner."""
         return self._partitioner is not None
 
-    def sticky(self, topic: str) -> Sticky | None:
-        """Return where a topic's records without a key go now."""
+    def sticky(self, topic: str) -> StickyPartition | None:
+        """Return the sticky partition of a topic, if it has one."""
         return None if self.is_custom else self._sticky.get(topic)
 
     def choose(
-        self, topic: str, count: int, asked: int | None, key: bytes | None, value: bytes | None, size: int
+        self, topic: str, count: int, requested: int | None, key: bytes | None, value: bytes | None, size: int
     ) -> TopicPartition:
         """Choose among a topic's `count` partitions for a record of `size` bytes, or several with one key.
 
-        What the caller wants or says; else by the key, as Kafka does; without one, the same until a batch is full
+        In this order: `requested`; the application's partitioner; the key's hash, as in Kafka; the sticky partition
         (KIP-794).
 
         Args:
-            asked: the partition that the caller wants, if any.
+            requested: the caller's partition; None: choose one.
 
         Raises:
-            InvalidRequestError: there is no such partition, or the caller's partitioner does not answer with one.
+            InvalidRequestError: the partition does not exist, or the partitioner failed or returned none that exists.
         """
-        if asked is None:
+        if requested is None:
             if self._partitioner is not None:
-                asked = self._ask(self._partitioner, topic, count, key, value)
-            if asked is None:
+                requested = self._ask(self._partitioner, topic, count, key, value)
+            if requested is None:
                 if key is not None:
                     return TopicPartition(topic, partition_for_key(key, count))
                 sticky = self._sticky.get(topic)
                 if sticky is None or sticky.filled >= sticky.limit:
-                    sticky = self._sticky[topic] = Sticky(self._another(topic, count, sticky), self._batch_bytes)
+                    sticky = self._sticky[topic] = StickyPartition(
+                        self._another(topic, count, sticky), self._batch_bytes
+                    )
                 sticky.filled += size
                 return sticky.partition
-        if not 0 <= asked < count:
-            raise InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {asked}")
-        return TopicPartition(topic, asked)
+        if not 0 <= requested < count:
+            raise InvalidRequestError(f"topic {topic!r} has partitions 0 to {count - 1}, received {requested}")
+        return TopicPartition(topic, requested)
 
     @staticmethod
-    def _another(topic: str, count: int, sticky: Sticky | None) -> TopicPartition:
+    def _another(topic: str, count: int, sticky: StickyPartition | None) -> TopicPartition:
         last = sticky.partition.partition if sticky else random.randrange(count)  # noqa: S311
         number = (last + 1 + random.randrange(max(1, count - 1))) % count  # noqa: S311
         return TopicPartition(topic, number)

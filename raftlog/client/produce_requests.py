@@ -1,4 +1,4 @@
-"""Produce requests: batches get their bytes, share requests, and each finds its own result in the answer."""
+"""Produce requests: encodes batches, groups them into requests, and matches results to batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from raftlog import record, transport
 from raftlog.client.core.partition_queue import PendingBatch
-from raftlog.client.deliveries import Handle
+from raftlog.client.record_outcomes import Handle
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.model import TopicPartition
 from raftlog.record import Compression
@@ -22,25 +22,25 @@ from raftlog.wire.data import (
 )
 
 MAX_REQUEST_BYTES = 1 << 20
-"""How large a request may be that has several batches; less once a broker has found one too large.
+"""The largest request with several batches; halved when a broker finds one too large.
 
-A large one keeps producer, leader and followers waiting for each other: a partition has five batches on their way."""
+Larger requests make producer, leader and followers wait for each other: a partition has five batches in flight."""
 Batch: TypeAlias = PendingBatch[Handle]
 Routed: TypeAlias = tuple[TopicPartition, Batch]
 
 
 class ProduceRequests:
-    """Makes the requests of one producer."""
+    """Builds the requests of one producer."""
 
     def __init__(self, *, acks: AcksText, compression: Compression | None, transactional_id: str) -> None:
         self._acks = acks
         self._compression: Compression | None = compression
         self._transactional_id = transactional_id
         self._request_bytes = MAX_REQUEST_BYTES
-        self._build_batch = record.build_batch  # Loads Arrow now, rather than while records wait.
+        self._build_batch = record.build_batch  # Imports Arrow now, before records wait.
 
     def encode(self, batch: Batch) -> RaftlogError | None:
-        """Give a batch its bytes, which stay the same while it has its place in the sequence; say what prevents it."""
+        """Encode a batch once for its sequence; return the error if it cannot be encoded."""
         if batch.encoded:
             return None
         assert batch.identity is not None
@@ -58,7 +58,7 @@ class ProduceRequests:
         return None
 
     def share(self, routed: Sequence[Routed]) -> Iterator[list[Routed]]:
-        """Share encoded batches out to requests that are not too large; a partition's stay in their order."""
+        """Group encoded batches into requests of bounded size; a partition's batches stay in order."""
         request: list[Routed] = []
         size = 0
         for partition, batch in routed:
@@ -72,20 +72,20 @@ class ProduceRequests:
             yield request
 
     def body(self, routed: Sequence[Routed], *, timeout_ms: int) -> list[Buffer]:
-        """Return the frame that carries some batches."""
-        asked = tuple(
+        """Return the request body: a frame with the batches."""
+        partitions = tuple(
             ProducePartition(topic=p.topic, partition=p.partition, length=len(b.encoded), topic_id=b.topic_id)
             for p, b in routed
         )
         head = ProduceRequest(
-            acks=self._acks, timeout_ms=timeout_ms, transactional_id=self._transactional_id, partitions=asked
+            acks=self._acks, timeout_ms=timeout_ms, transactional_id=self._transactional_id, partitions=partitions
         )
         return encode_frame(head, [batch.encoded for _, batch in routed])
 
     def of_request(self, error: RaftlogError, batches: int) -> RaftlogError:
-        """Return what an error of a whole request means for each of its batches."""
+        """Return the error of each batch when the whole request failed."""
         if isinstance(error, transport.PeerAnswerError):
-            # They arrived somewhere, and the answer says nothing: they may be in the log.
+            # A server answered with something else than a produce response: the batches may be in the log.
             return UnknownOutcomeError(error.message)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE and batches > 1:
             self._request_bytes = max(1, self._request_bytes // 2)
@@ -94,8 +94,10 @@ class ProduceRequests:
 
 
 def in_order(routed: Sequence[Routed], response: ProduceResponse) -> list[ProduceResult | RaftlogError]:
-    """Return each batch's result: results are in the order of the request."""
-    unknown = UnknownOutcomeError("the broker's answer leaves out a batch, or names another one")
+    """Return each batch's result; results have the order of the request."""
+    unknown = UnknownOutcomeError(
+        "the broker's response lacks a batch, or has another one; the batch may be in the log"
+    )
     results = [*response.partitions, *([None] * len(routed))]
     return [
         result if result is not None and (result.topic, result.partition) == partition else unknown

@@ -1,8 +1,10 @@
 """The producer: batches records, sends each batch until it is acknowledged, and never stores one twice.
 
-Idempotence: each partition's batches carry a producer id and a sequence, and keep them when they are sent again, so the
-leader answers a repeat with the offsets it got before. When a batch is given up, the partition goes on in a new epoch
-from sequence 0: a gap in the old one's sequence would be refused, and is never papered over.
+A record passes `RecordAppender` (buffer limit, partition), the accumulator (batches) and `Sender` (requests).
+
+Idempotence: a batch carries a producer id and a base sequence, and keeps them when it is sent again, so the leader
+answers a repeat with the first append's offsets. After a batch fails, the partition continues in a new producer epoch
+from sequence 0: the leader would refuse a gap in the old epoch's sequence.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from raftlog.client.arguments import is_whole, require_id
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
-from raftlog.client.deliveries import Acknowledged, Handle, Placed, RecordMetadata
 from raftlog.client.delivery import Delivery
-from raftlog.client.intake import Intake
+from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.client.metrics import ProducerCounters, ProducerMetrics
 from raftlog.client.options import defaults_of, known_options, require_at_least
-from raftlog.client.own_loop import OwnLoop
 from raftlog.client.partitioning import Partitioner
+from raftlog.client.record_appender import RecordAppender
 from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_values, new_record
+from raftlog.client.record_outcomes import Acknowledged, Handle, Placed, RecordMetadata
 from raftlog.client.sender import Sender
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.model import TopicPartition
@@ -122,7 +124,7 @@ class Producer:
             transactional=bool(transactional_id),
         )
         self._counters = ProducerCounters(batch_bytes)
-        self._loop = OwnLoop("producer")
+        self._loop = LoopAffinity("producer")
         self._max_block_ms = min(max_block_ms, delivery_timeout_ms)
         self._close_timeout_ms = close_timeout_ms
         self._sender = Sender(
@@ -136,7 +138,7 @@ class Producer:
             transactional_id=transactional_id,
             on_failed=self._on_failed,
         )
-        self._intake = Intake(
+        self._appender = RecordAppender(
             self._connection,
             self._accumulator,
             self._counters,
@@ -145,7 +147,7 @@ class Producer:
             buffer_bytes=buffer_bytes,
             max_block_ms=self._max_block_ms,
             partitioner=partitioner,
-            has_lanes=not transactional_id,
+            has_fast_paths=not transactional_id,
             require_open=self._require_open,
             on_failed=self._on_failed,
         )
@@ -167,15 +169,15 @@ class Producer:
             )
 
     def __del__(self) -> None:
-        is_open = not getattr(self, "_closed", True) and os.getpid() == self._process  # A child has but a copy.
-        if is_open and (size := self._intake.size):
+        is_open = not getattr(self, "_closed", True) and os.getpid() == self._process  # A forked child has a copy.
+        if is_open and (size := self._appender.size):
             _log.warning("a producer was never closed, and had %d bytes of records to send: use 'async with'", size)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        is_hurried = kind is not None and not issubclass(kind, Exception)  # Cancelled, Ctrl-C, the program's end.
+        is_hurried = kind is not None and not issubclass(kind, Exception)  # A cancellation, Ctrl-C or SystemExit.
         await self.close(timeout_ms=self._close_timeout_ms if is_hurried else None)
 
     async def send(
@@ -207,7 +209,7 @@ class Producer:
             RaftlogError: the record is not in the log.
         """
         self._require_open()
-        return await (await self._intake.add(topic, partition, *new_record(value, key, headers, timestamp)))
+        return await (await self._appender.add(topic, partition, *new_record(value, key, headers, timestamp)))
 
     def send_nowait(
         self,
@@ -235,11 +237,11 @@ class Producer:
             InvalidRequestError: the record cannot be stored, or its time is a number in another unit.
         """
         if key is None and partition is None and timestamp is None and not headers and type(value) is bytes:
-            lane = self._intake.lanes.get(topic)
-            stretch = lane.take(value, time.time_ns() // 1_000) if lane is not None else None
-            if stretch is not None:
-                return Delivery(stretch, stretch.count - 1)
-        return self._intake.add_nowait(topic, partition, *new_record(value, key, headers, timestamp))
+            fast_path = self._appender.fast_paths.get(topic)
+            handle = fast_path.take(value, time.time_ns() // 1_000) if fast_path is not None else None
+            if handle is not None:
+                return Delivery(handle, handle.count - 1)
+        return self._appender.add_nowait(topic, partition, *new_record(value, key, headers, timestamp))
 
     async def send_many(
         self, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None
@@ -260,14 +262,14 @@ class Producer:
         """
         self._require_open()
         checked, key = checked_values(values), bytes_or_none("key", key)
-        if self._intake.asks_about_each:
+        if self._appender.asks_about_each:
             return await self._send_each(topic, checked, key)
         placed: list[Placed] = []
-        if checked and not self._intake.knows(topic):
+        if checked and not self._appender.knows(topic):
             (first,) = await self._send_each(topic, checked[:1], key)
             placed.append(Placed(TopicPartition(topic, first.partition), first.offset, [first.timestamp]))
             checked = checked[1:]
-        runs = await self._intake.add_runs(topic, checked, key)
+        runs = await self._appender.add_runs(topic, checked, key)
         for run in runs:
             placed += await run.outcome()
         for run in runs:
@@ -277,7 +279,7 @@ class Producer:
 
     def metrics(self) -> ProducerMetrics:
         """Return what this producer has done so far."""
-        return self._counters.snapshot(buffered_bytes=self._intake.size, epoch_bumps=self._accumulator.epoch_bumps)
+        return self._counters.snapshot(buffered_bytes=self._appender.size, epoch_bumps=self._accumulator.epoch_bumps)
 
     def transaction(self) -> Transaction:
         """Return a transaction: `async with producer.transaction(): ...`.
@@ -325,7 +327,7 @@ class Producer:
         if timeout_ms is not None:
             require_at_least(0, timeout_ms=timeout_ms)
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            await self._intake.flush()
+            await self._appender.flush()
             await self._sender.flush()
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
@@ -341,7 +343,7 @@ class Producer:
         if timeout_ms is not None:
             require_at_least(0, timeout_ms=timeout_ms)
         self._closed = True
-        self._intake.close_lanes()
+        self._appender.close_fast_paths()
         before = self._counters.records_failed, self._counters.records_unknown
         try:
             with suppress(TimeoutError):
@@ -349,19 +351,19 @@ class Producer:
                     await self._finish(flush=flush)
         finally:
             try:
-                await close_all(self._intake.close, self._sender.close)
+                await close_all(self._appender.close, self._sender.close)
             finally:
-                self._tell_of_the_rest(*before)
+                self._log_failed_records(*before)
                 await self._connection.close()
 
     async def _finish(self, *, flush: bool) -> None:
         if self._transactions is not None and flush:
-            await self._transactions.abort()  # One that is under way was not ended by its block.
+            await self._transactions.abort()  # Aborts a transaction whose block did not end it.
         elif flush:
             await self.flush()
 
-    def _tell_of_the_rest(self, failed: int, unknown: int) -> None:
-        """Log what failed while the producer was closed; the arguments were counted before."""
+    def _log_failed_records(self, failed: int, unknown: int) -> None:
+        """Log how many records failed during `close`; the arguments are the counts before it."""
         failed, unknown = self._counters.records_failed - failed, self._counters.records_unknown - unknown
         if failed or unknown:
             _log.warning(
@@ -376,13 +378,13 @@ class Producer:
             self._transactions.fail(error)
 
     async def _discard(self, error: RaftlogError) -> None:
-        """Fail what is queued; return once nothing is on its way."""
-        self._intake.discard(error)
+        """Fail the queued records; return once no batch is in flight."""
+        self._appender.discard(error)
         await self._sender.discard(error)
 
     async def _send_each(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[RecordMetadata]:
-        """Send values that go to any partition, one by one."""
-        futures = await self._intake.add_each(topic, values, key)
+        """Send values one at a time; each may go to another partition."""
+        futures = await self._appender.add_each(topic, values, key)
         if futures:
             await asyncio.wait(futures)
         return [future.result() for future in futures]

@@ -1,4 +1,4 @@
-"""What callers give a producer, checked and made into records."""
+"""Validation of a producer's arguments, and their conversion to records."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HeadersLike: TypeAlias = Mapping[str, bytes | None] | Sequence[tuple[str, bytes 
 
 
 def new_record(value: object, key: object, headers: HeadersLike, timestamp: Time | None) -> tuple[NewRecord, int]:
-    """Return a record, and about how many bytes it takes in a batch.
+    """Return a record and its estimated bytes in a batch.
 
     Raises:
-        TypeError: some part has another type than it must.
+        TypeError: a part has a wrong type.
         InvalidRequestError: a time or a header cannot be stored.
     """
     if type(value) is not bytes:
@@ -33,10 +33,10 @@ def new_record(value: object, key: object, headers: HeadersLike, timestamp: Time
 
 
 def checked_values(values: Sequence[object]) -> list[bytes | None]:
-    """Return values that a record may have, each as bytes or None; whatever becomes of the caller's sequence.
+    """Return a copy of the values, each as bytes or None.
 
     Raises:
-        TypeError: one has another type.
+        TypeError: a value has another type.
     """
     if isinstance(values, str | bytes | bytearray | memoryview):
         raise TypeError(f"values: expected several, in a list, received one {type(values).__name__}; use send for it")
@@ -49,7 +49,7 @@ def checked_values(values: Sequence[object]) -> list[bytes | None]:
 def in_runs(
     values: Sequence[bytes | None], key: bytes | None, max_bytes: int
 ) -> Iterator[tuple[Sequence[bytes | None], int]]:
-    """Divide values into runs of `max_bytes` at most, or of one value; each comes with its size, about, in a batch."""
+    """Divide values into runs of at most `max_bytes`, or of one value; yield each with its estimated batch bytes."""
     each = RECORD_OVERHEAD_BYTES + len(key or b"")
     whole = each * len(values) + sum(map(len, filter(None, values)))
     if values and whole <= max_bytes:
@@ -67,7 +67,7 @@ def bytes_or_none(name: str, value: object) -> bytes | None:
     """Return a key, a value or a header's value.
 
     Raises:
-        TypeError: it is something else than bytes or None.
+        TypeError: the value is neither bytes nor None.
     """
     if value is None or isinstance(value, bytes):
         return value

@@ -1,4 +1,4 @@
-"""Records whose topic's metadata is still asked for: each topic by itself, for a bounded time."""
+"""Records that wait for their topic's metadata: one request for each topic, for a bounded time."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ H = TypeVar("H")
 
 @dataclass(slots=True)
 class Unrouted(Generic[H]):
-    """A record for which no partition is chosen yet."""
+    """A record that has no partition yet."""
 
     topic: str
     partition: int | None
-    """The one that was asked for."""
+    """The partition that the caller chose; None: the producer chooses."""
     record: NewRecord
     handle: H
     sent_ms: int
-    """When it was given to the producer."""
+    """When the application sent it."""
     size: int
 
 
 class Routing(Generic[H]):
-    """Asks for the metadata of topics that are new here.
+    """Requests the metadata of topics that are not cached.
 
     Args:
         timeout_ms: how long a record may wait, from its `sent_ms`.
-        route: takes the records of a topic that is known now, in the order they came.
-        fail: takes the handles of those that waited in vain; they are not in the log.
+        route: called with each record of a topic whose metadata arrived, in order.
+        fail: called with the handle of each record whose wait failed; the record is not in the log.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class Routing(Generic[H]):
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks("producer's routing")
         self.size = 0
-        """Bytes of the records that wait."""
+        """Bytes of the waiting records."""
 
     def is_asking(self, topic: str) -> bool:
-        """Tell whether records of a topic wait: others must wait behind them."""
+        """Return whether records of a topic wait; later records must wait behind them."""
         return bool(self._waiting.get(topic))
 
     def add(self, unrouted: Unrouted[H]) -> None:
-        """Have a record wait until its topic is known."""
+        """Let a record wait for its topic's metadata."""
         topic = unrouted.topic
         self._waiting.setdefault(topic, []).append(unrouted)
         self.size += unrouted.size
@@ -72,21 +72,21 @@ class Routing(Generic[H]):
             self._asking[topic] = self._tasks.spawn(self._ask_until_known(topic), name=f"ask for {topic}")
 
     async def flush(self) -> None:
-        """Return once nothing waits."""
+        """Return once no record waits."""
         while self._asking:
             await asyncio.wait(list(self._asking.values()))
 
     def discard(self, error: RaftlogError) -> None:
-        """Fail everything that waits."""
+        """Fail every waiting record."""
         for topic in list(self._waiting):
             self._fail_all(topic, error)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop requesting metadata; waiting records fail."""
         try:
             await self._tasks.close()
         finally:
-            self._asking.clear()  # One that was cancelled before it began has not done so.
+            self._asking.clear()  # A task that was cancelled before it began does not remove itself.
             self.discard(RetriableError("the producer was closed before the record was sent; it is not in the log"))
 
     async def _ask_until_known(self, topic: str) -> None:
@@ -99,8 +99,8 @@ class Routing(Generic[H]):
                     async with asyncio.timeout(max(0, left_ms) / 1000):
                         if last is not None:
                             await asyncio.sleep(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
-                        asked = self._last_partition(topic)
-                        await self._connection.topic(topic, partition=asked)
+                        highest = self._last_partition(topic)
+                        await self._connection.topic(topic, partition=highest)
                 except TimeoutError:
                     self._expire(topic, last)
                 except RetriableError as error:
@@ -108,13 +108,13 @@ class Routing(Generic[H]):
                 except RaftlogError as error:
                     self._fail_all(topic, error)
                 else:
-                    if self._last_partition(topic) <= asked:  # Else another one has come meanwhile.
+                    if self._last_partition(topic) <= highest:  # Otherwise a record of a higher one came meanwhile.
                         self._route_all(topic)
         finally:
             self._asking.pop(topic, None)
 
     def _last_partition(self, topic: str) -> int:
-        """Return the highest partition that a waiting record names."""
+        """Return the highest partition number of the waiting records."""
         return max((unrouted.partition or 0 for unrouted in self._waiting[topic]), default=0)
 
     def _route_all(self, topic: str) -> None:
@@ -133,8 +133,10 @@ class Routing(Generic[H]):
         waiting = self._waiting[topic]
         late = [unrouted for unrouted in waiting if unrouted.sent_ms <= limit]
         self._waiting[topic] = [unrouted for unrouted in waiting if unrouted.sent_ms > limit]
-        why = f"nobody said within {self._timeout_ms} ms where topic {topic!r} is; it is not in the log"
-        error = RetriableError(f"{why}; the last: {last.message}" if last else why, code=ErrorCode.REQUEST_TIMED_OUT)
+        why = f"no broker returned topic {topic!r} within {self._timeout_ms} ms; the record is not in the log"
+        error = RetriableError(
+            f"{why}; the last error: {last.message}" if last else why, code=ErrorCode.REQUEST_TIMED_OUT
+        )
         for unrouted in late:
             self.size -= unrouted.size
             self._fail(unrouted.handle, error)

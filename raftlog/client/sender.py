@@ -1,6 +1,6 @@
-"""The producer's background half: sends what is due to leaders, several batches in one request, and tells outcomes.
+"""The producer's sender (Kafka: `Sender`): sends due batches to leaders and completes the records' handles.
 
-What may be sent, and what an answer means, is decided in `core.partition_queue`.
+`core.partition_queue` decides which batches may be sent and what a response means for them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from raftlog.client.connection import Connection
 from raftlog.client.core import delivery_errors
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import ProducerIdentity
-from raftlog.client.deliveries import Handle, acknowledge, fail
 from raftlog.client.metrics import ProducerCounters
 from raftlog.client.produce_requests import Batch, ProduceRequests, Routed, in_order
+from raftlog.client.record_outcomes import Handle, acknowledge, fail
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 MAX_WAIT_S = 0.1
 PRODUCER_ID = ""
-"""In place of a topic's name: what is asked for is a producer id."""
+"""The key of a producer id request, in place of a topic's name."""
 
 
 class Sender:
-    """Runs while there is anything to send."""
+    """Sends the batches of one producer; its task runs while the accumulator has any."""
 
     def __init__(
         self,
@@ -74,19 +74,19 @@ class Sender:
         self._on_failed = on_failed
         self._requests = ProduceRequests(acks=acks, compression=compression, transactional_id=transactional_id)
         self._asking: set[str] = set()
-        """What is being asked for: topics' metadata, and a producer id. What needs it waits, and nothing else."""
+        """Requests under way: metadata by topic, and `PRODUCER_ID`. Only the partitions that need them wait."""
         self._tasks = Tasks("producer")
         self._running: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self.is_awake = False
-        """It will look at what is queued by itself."""
+        """Whether the task will look at the queues without another `wake`."""
         self._outlived: set[str] = set()
-        """Topics of which it was said that records were older than their retention."""
+        """Topics for which the retention warning was logged."""
         self._settled = asyncio.Event()
-        """Set whenever some record got its outcome, or is no longer on its way."""
+        """Set when a record gets its outcome, or is no longer in flight."""
 
     def wake(self) -> None:
-        """Say that a record was queued."""
+        """Wake the task after a record was queued."""
         if self.is_awake:
             return
         self.is_awake = True
@@ -96,15 +96,15 @@ class Sender:
 
     @property
     def used(self) -> bool:
-        """Whether anything was sent under the present transactional identity."""
+        """Whether a batch was sent under the current transactional identity."""
         return self._accumulator.used
 
     def begin_epoch(self, producer: TransactionalProducer) -> None:
-        """Send under this identity from now on, each partition from sequence 0."""
+        """Use this producer id and epoch from now on, each partition from sequence 0."""
         self._accumulator.begin(ProducerIdentity(producer.producer_id, producer.producer_epoch))
 
     async def discard(self, error: RaftlogError) -> None:
-        """Fail what is queued; return once nothing is on its way."""
+        """Fail the queued records; return once no batch is in flight."""
         while not self._accumulator.empty:
             for batch in self._accumulator.take_waiting():
                 self._tell(batch, error)
@@ -112,16 +112,16 @@ class Sender:
                 await self.wait_for_room()
 
     async def wait_for_room(self) -> None:
-        """Wait until some record gets its outcome."""
+        """Wait until a record gets its outcome."""
         self._settled.clear()
         await self._settled.wait()
 
     def room_was_made(self) -> None:
-        """Say that a record got its outcome elsewhere."""
+        """Wake `wait_for_room`: a record got its outcome elsewhere."""
         self._settled.set()
 
     async def flush(self) -> None:
-        """Send without lingering until nothing is left."""
+        """Send without lingering until every record has an outcome."""
         self._accumulator.flushing = True
         self._wake.set()
         try:
@@ -131,7 +131,7 @@ class Sender:
             self._accumulator.flushing = False
 
     async def close(self) -> None:
-        """Stop; records that have no outcome fail, as unknown if they may be in the log."""
+        """Stop; records without an outcome fail, with an unknown outcome if they may be in the log."""
         try:
             await self._tasks.close()
         finally:
@@ -150,7 +150,7 @@ class Sender:
             self.is_awake = False
 
     async def _until_due(self) -> None:
-        """Wait until another batch may go, there is an answer, or something was queued."""
+        """Wait until a batch is due, a response arrives, or a record is queued."""
         now = _now_ms()
         due = self._accumulator.next_due_ms(now)
         with suppress(TimeoutError):
@@ -179,27 +179,27 @@ class Sender:
         return error is None
 
     def _route(self, partition: TopicPartition, now_ms: int) -> Address | None:
-        """Return where a partition's leader is; None if that is being asked for, or is not to be known now."""
+        """Return the address of a partition's leader; None: a metadata request is under way, or has failed."""
         topic = partition.topic
         if self._connection.is_stale(topic):
             waiting = [other for other in self._accumulator.partitions() if other.topic == topic]
             self._ask(topic, partial(self._connection.topic, topic), waiting)
             return None
         try:
-            return self._connection.known_leader(*partition)
+            return self._connection.cached_leader(*partition)
         except RaftlogError as error:
             self._connection.forget_leader_of([topic])
             self._unroutable([partition], error, now_ms)
             return None
 
-    def _ask(self, what: str, question: Callable[[], Awaitable[object]], waiting: Sequence[TopicPartition]) -> None:
-        """Ask in the background, once at a time; if there is no answer, `waiting` try again later or fail."""
+    def _ask(self, what: str, request: Callable[[], Awaitable[object]], waiting: Sequence[TopicPartition]) -> None:
+        """Run a request in the background, one at a time for each key; if it fails, `waiting` retry later or fail."""
         if what in self._asking:
             return
 
         async def ask() -> None:
             try:
-                await question()
+                await request()
             except RaftlogError as error:
                 self._unroutable(waiting, error, _now_ms())
             finally:
@@ -239,7 +239,7 @@ class Sender:
             self._counters.on_answer(_now_ms() - now)
         for (partition, batch), result in zip(routed, results, strict=True):
             self._on_result(partition, batch, result)
-        self._settled.set()  # Who discards can take now what has failed.
+        self._settled.set()  # `discard` can remove batches now that were in flight.
         self._wake.set()
 
     def _count(self, routed: Sequence[Routed], now_ms: int) -> None:
@@ -269,7 +269,7 @@ class Sender:
         self._fail(failed)
 
     def _warn_of_retention(self, topic: str, retention_ms: int) -> None:
-        """Say once for each topic that what is acknowledged does not stay."""
+        """Warn once for each topic that its retention deletes the acknowledged records soon."""
         if topic not in self._outlived:
             self._outlived.add(topic)
             _log.warning(
@@ -286,7 +286,7 @@ class Sender:
 
     def _fail(self, failed: Iterable[tuple[Batch, RaftlogError]]) -> None:
         for batch, error in failed:
-            self._on_failed(error)  # A transaction that lacks a batch can only be aborted.
+            self._on_failed(error)  # A transaction with a failed batch can only be aborted.
             self._tell(batch, error)
 
     def _tell(self, batch: Batch, error: RaftlogError) -> None:
@@ -295,7 +295,7 @@ class Sender:
         self._settled.set()
 
     def _topic_id(self, partition: TopicPartition) -> str:
-        info = self._connection.known(partition.topic)
+        info = self._connection.cached_topic(partition.topic)
         return info.topic_id if info else ""
 
 

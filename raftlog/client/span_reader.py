@@ -1,4 +1,4 @@
-"""Reads spans of partitions once, as tables, and says so if anything of them cannot be had."""
+"""Reads spans (offset ranges of partitions) once, as tables; raises if a record of a span is missing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from raftlog.client.connection import Connection
 from raftlog.client.fetching import Fetcher
+from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.client.options import require_at_least
-from raftlog.client.own_loop import OwnLoop
 from raftlog.client.reader import PartitionReader
 from raftlog.client.spans import Selection, Span, spans_of
 from raftlog.errors import OffsetOutOfRangeError, RetriableError, UnknownOutcomeError
@@ -25,12 +25,12 @@ REST_S = 0.05
 
 
 class SpanReader:
-    """A client that reads what lies between two offsets of each partition. Use as an async context manager.
+    """A client that reads one offset range of each partition. Use as an async context manager.
 
     Args:
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
-        timeout_ms: how long a question may take, and how long no record may come while there are more.
-        at_once: how many partitions are read at the same time.
+        timeout_ms: how long a request may take, and the longest time without records before the end.
+        at_once: how many partitions are read concurrently.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SpanReader:
         dial: Mapping[str, str] | None = None,
     ) -> None:
         require_at_least(1, timeout_ms=timeout_ms, at_once=at_once)
-        self._loop = OwnLoop("reader of spans")
+        self._loop = LoopAffinity("reader of spans")
         self._timeout_ms = timeout_ms
         self._at_once = at_once
         self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial)
@@ -70,11 +70,11 @@ class SpanReader:
         await close_all(self._reader.fetcher.close, self._connection.close)
 
     async def plan(self, wanted: Selection) -> list[Span]:
-        """Return the offsets that a selection has now; see `spans_of`."""
+        """Return the spans of a selection; see `spans_of`."""
         return await spans_of(self._connection, wanted)
 
     async def begin(self, spans: Iterable[Span]) -> None:
-        """Take spans, each of another partition, to be read by `tables`.
+        """Add spans for `tables` to read, at most one for each partition.
 
         Raises:
             NotFoundError, OffsetOutOfRangeError: the topic was deleted, or recreated, since they were planned.
@@ -83,22 +83,22 @@ class SpanReader:
         for topic, topic_id in {(span.partition.topic, span.topic_id) for span in due}:
             if (found := (await self._connection.topic(topic)).topic_id) != topic_id:
                 raise OffsetOutOfRangeError(
-                    f"topic {topic!r} was deleted and recreated since it was planned what to read of it (its id was "
-                    f"{topic_id}, and is {found}); plan anew"
+                    f"topic {topic!r} was deleted and recreated since the read was planned (its id was {topic_id}, "
+                    f"now it is {found}); plan the read again"
                 )
         self._due.extend(due)
         self._begin_more()
 
     async def tables(self) -> AsyncIterator[tuple[TopicPartition, pa.Table, Offset]]:
-        """Yield records of one partition (by `record.TABLE_SCHEMA`), and the offset up to which that is all there is.
+        """Yield (partition, records by `record.TABLE_SCHEMA`, the offset up to which the partition was read).
 
-        Each partition's come in order, up to the end of its span. A table may have no rows.
+        Each partition's records come in order, up to the end of its span. A table may have no rows.
 
         Raises:
-            OffsetOutOfRangeError: records were deleted, or the topic was, since the spans were planned.
+            OffsetOutOfRangeError: records or the topic were deleted since the spans were planned.
             NotFoundError: the topic was deleted.
-            CorruptBatchError: what is stored is damaged.
-            RetriableError: no broker has sent any for `timeout_ms`.
+            CorruptBatchError: a stored batch is damaged.
+            RetriableError: no records came for `timeout_ms`.
         """
         while (read := await self.next()) is not None:
             yield read
@@ -121,18 +121,18 @@ class SpanReader:
         return None
 
     def stop(self, partition: TopicPartition) -> None:
-        """Read no more of a partition."""
+        """Stop reading a partition."""
         if self._ends.pop(partition, None) is not None:
             self._reader.end([partition])
         self._begin_more()
 
     async def _take(self) -> tuple[TopicPartition, pa.Table, Offset] | None:
-        chunk = await self._reader.next_chunk(WAIT_MS)
-        if chunk is None:
+        fetch = await self._reader.next_completed(WAIT_MS)
+        if fetch is None:
             await self._require_topics()
             return None
-        partition = chunk.partition
-        table = self._reader.take_table(chunk)
+        partition = fetch.partition
+        table = self._reader.take_table(fetch)
         end = self._ends[partition]
         position = self._reader.positions[partition]
         if position > end:
@@ -142,9 +142,9 @@ class SpanReader:
         return partition, table, min(position, end)
 
     async def _require_topics(self) -> None:
-        """Nothing came: that a topic is gone, the fetcher does not tell."""
+        """Raise NotFoundError if a topic was deleted: the fetcher does not report it."""
         for topic in {partition.topic for partition in self._ends}:
-            if self._connection.known(topic) is None:
+            if self._connection.cached_topic(topic) is None:
                 await self._connection.topic(topic)
 
     def _begin_more(self) -> None:
@@ -164,13 +164,13 @@ class SpanReader:
         left = ", ".join(f"{p} at {self._reader.positions[p]} of {end}" for p, end in list(self._ends.items())[:3])
         why = f": {last.message}" if last is not None else ""
         return UnknownOutcomeError(
-            f"no records came within {self._timeout_ms} ms, and not all were read ({left}){why}; are the partitions' "
-            f"leaders up? raftlog topics describe says"
+            f"no records came within {self._timeout_ms} ms, and not all were read ({left}){why}; check the partitions' "
+            f"leaders with raftlog topics describe"
         )
 
 
 def _rows_below(table: pa.Table, end: Offset) -> int:
-    """Return how many rows have offsets below `end`: offsets grow."""
+    """Return how many rows have offsets below `end`; rows are sorted by offset."""
     from raftlog.record.compute import pc  # noqa: PLC0415  (as Arrow itself: once it is needed)
 
     return int(pc.sum(pc.less(table.column("offset"), end)).as_py() or 0)

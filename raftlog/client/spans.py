@@ -1,4 +1,4 @@
-"""Which part of a topic is read once, from an end to an end: both are known before the first record is asked for."""
+"""Spans: offset ranges of partitions for a bounded read. Start and end are resolved before the first fetch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from raftlog.client.arguments import is_whole, partitions_option, require_topic_name
 from raftlog.client.connection import Connection
-from raftlog.client.starts import Start, ask_offset
+from raftlog.client.start_offsets import Start, ask_offset
 from raftlog.errors import ConfigError, NotFoundError, OffsetOutOfRangeError
 from raftlog.model import Isolation, Offset, TopicPartition
 
@@ -26,17 +26,17 @@ class Span:
     start: Offset
     end: Offset
     log_start: Offset
-    """The first offset that there was when this was asked."""
+    """The log start offset when the span was resolved."""
     topic_id: str
-    """In a topic that is recreated under the same name, offsets mean something else."""
+    """Guards against a topic that was deleted and recreated under the same name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to read of a topic.
+    """The part of a topic to read.
 
     Raises:
-        TypeError, ConfigError: it cannot be read so.
+        TypeError, ConfigError: a field is invalid.
     """
 
     topic: str
@@ -57,18 +57,18 @@ class Selection:
 def selection(
     topic: str, partitions: Iterable[int] | None, start: Bound, end: Bound, isolation: Isolation
 ) -> Selection:
-    """Return what an application has asked for, checked."""
+    """Return a validated selection."""
     chosen = None if partitions is None else tuple(dict.fromkeys(partitions_option(partitions)))
     return Selection(topic, chosen, start, end, isolation)
 
 
 async def spans_of(connection: Connection, wanted: Selection) -> list[Span]:
-    """Ask the partitions' leaders where a selection begins and ends now.
+    """Resolve a selection to offsets, with the partitions' leaders.
 
     Raises:
-        NotFoundError: there is no such topic or partition.
-        ConfigError: an offset alone does not say of which partition.
-        OffsetOutOfRangeError: an offset that was named is not in the log.
+        NotFoundError: the topic or a partition does not exist.
+        ConfigError: a single offset was given for several partitions.
+        OffsetOutOfRangeError: a given offset is not in the log.
     """
     info = await connection.topic(wanted.topic)
     count = len(info.partitions)
@@ -90,13 +90,13 @@ async def _span(connection: Connection, partition: TopicPartition, wanted: Selec
 
 
 async def _resolved(
-    connection: Connection, partition: TopicPartition, asked: Bound, isolation: Isolation, ends: range, name: str
+    connection: Connection, partition: TopicPartition, given: Bound, isolation: Isolation, ends: range, name: str
 ) -> Offset:
     bound: Start
-    if isinstance(asked, Mapping):
-        bound = asked.get(partition.partition, "earliest" if name == "start" else "latest")
+    if isinstance(given, Mapping):
+        bound = given.get(partition.partition, "earliest" if name == "start" else "latest")
     else:
-        bound = asked
+        bound = given
     if bound == "earliest":
         return ends.start
     if bound == "latest":
@@ -107,7 +107,7 @@ async def _resolved(
                 f"{name}: {partition} can be read from offset {ends.start} to {ends[-1]}, received {bound}"
             )
         return bound
-    # Between the two questions the log may have grown: what has come since is not part of this.
+    # The log may have grown between the two requests. Newer records are not part of the span.
     found = (await ask_offset(connection, partition, bound, isolation)).offset
     return min(found, ends[-1])
 

@@ -23,11 +23,11 @@ _INSTEAD = "pass a datetime, or microseconds since 1970 (time.time_ns() // 1000)
 
 
 def microseconds(name: str, at: object) -> int:
-    """Return a point in time as microseconds since 1970. `name` is what the caller calls it.
+    """Return a point in time as microseconds since 1970. Errors call it `name`.
 
     Raises:
         TypeError: it is neither an int nor a datetime.
-        InvalidRequestError: INVALID_TIMESTAMP; it can hardly be meant as microseconds, or is no time.
+        InvalidRequestError: INVALID_TIMESTAMP; a number that is probably in another unit, or an invalid datetime.
     """
     if isinstance(at, datetime):
         return _of_datetime(name, at)
@@ -45,7 +45,7 @@ def microseconds(name: str, at: object) -> int:
 
 
 def as_argument(at_us: int) -> Time:
-    """Return microseconds in a form that `microseconds` takes, also where the number alone would be refused."""
+    """Return a value that `microseconds` accepts: a datetime where the number alone would be refused."""
     return at_us if _is_plain(at_us) else EPOCH + timedelta(microseconds=at_us)
 
 
@@ -66,7 +66,7 @@ def _looks_like(at: int) -> str:
 
 def _of_datetime(name: str, at: datetime) -> int:
     try:
-        # A naive one of a subclass may think otherwise of itself (pandas: UTC): Python's own rule decides.
+        # A naive datetime is local time, also where a subclass says otherwise (pandas: UTC).
         moment = at if at.utcoffset() is not None else datetime.combine(at.date(), at.time()).astimezone(UTC)
         return int((moment - EPOCH) // MICROSECOND)
     except (ValueError, OverflowError, TypeError) as error:

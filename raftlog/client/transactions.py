@@ -1,9 +1,8 @@
-"""A producer's transactions: everything that is sent within one counts, or nothing does (KIP-98, KIP-890).
+"""A producer's transactions: all records of a transaction become visible, or none (KIP-98, KIP-890).
 
-The producer asks its coordinator for a producer id and epoch, under which it sends; each end of a transaction gives the
-next epoch. Partition leaders tell the coordinator themselves who takes part. What goes wrong is one of two things:
-*abortable*, the transaction is aborted and the next one may begin; or *fatal*, another producer has the same
-transactional id, and this one must stop.
+The coordinator assigns producer id and epoch; each end of a transaction returns the next epoch. Partition leaders
+register their partitions with the coordinator themselves. An error is *abortable* (the transaction is aborted and the
+next one may begin) or *fatal* (another producer has the transactional id, and this one must be closed).
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ _FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUC
 _log = logging.getLogger(__name__)
 
 
-class Sending(Protocol):
-    """What transactions need of the half of the producer that sends."""
+class TransactionalSender(Protocol):
+    """The part of `Sender` that transactions use."""
 
     @property
     def used(self) -> bool:
-        """Whether anything was sent under the present identity."""
+        """Whether a batch was sent under the current identity."""
         ...
 
     def begin_epoch(self, producer: TransactionalProducer) -> None:
-        """Send under this identity from now on, each partition from sequence 0."""
+        """Use this producer id and epoch from now on, each partition from sequence 0."""
         ...
 
 
@@ -62,15 +61,15 @@ class TransactionManager:
 
     Args:
         flush: returns once every queued record has an outcome.
-        discard: fails what is queued; returns once nothing is on its way.
-        timeout_ms: how long the coordinator may take to answer, attempts included.
-        hurry_ms: how long it may take to abort a transaction that is left by a cancellation.
+        discard: fails the queued records; returns once no batch is in flight.
+        timeout_ms: how long a request to the coordinator may take, attempts included.
+        hurry_ms: how long the abort after a cancellation may take.
     """
 
     def __init__(
         self,
         connection: Connection,
-        sending: Sending,
+        sender: TransactionalSender,
         *,
         transactional_id: str,
         transaction_timeout_ms: int,
@@ -79,7 +78,7 @@ class TransactionManager:
         flush: Callable[[], Awaitable[None]],
         discard: Callable[[RaftlogError], Awaitable[None]],
     ) -> None:
-        self._sending = sending
+        self._sender = sender
         self._flush = flush
         self._discard = discard
         self.transactional_id = transactional_id
@@ -92,22 +91,22 @@ class TransactionManager:
         self._failure: RaftlogError | None = None
         self._has_offsets = False
         self._in_doubt = False
-        """The end that was asked for may have taken effect, though nobody said so."""
+        """Whether an end request had an unknown outcome."""
         self._ended: Literal["", "committed", "aborted"] = ""
-        self._was_asked = False
-        """The coordinator was asked to commit the present transaction."""
+        self._commit_requested = False
+        """Whether the coordinator was asked to commit the current transaction."""
         self._link = CoordinatorLink(connection, "transaction", transactional_id)
 
     def transaction(self) -> Transaction:
-        """Return the next one, which begins when its block does."""
+        """Return a transaction, which begins when its block does."""
         return Transaction(self)
 
     def require_open(self) -> None:
-        """Refuse records that belong to no transaction, or to one that cannot be committed any more.
+        """Raise unless a transaction is open and can still be committed.
 
         Raises:
-            RuntimeError: no transaction is under way.
-            TransactionAbortedError, FencedError: the one under way has failed.
+            RuntimeError: no transaction is open.
+            TransactionAbortedError, FencedError: the open transaction has failed.
         """
         if self.state == "failed":
             raise self._aborted()
@@ -118,7 +117,7 @@ class TransactionManager:
             )
 
     def fail(self, error: RaftlogError) -> None:
-        """Learn that a record could not be written: the transaction can only be aborted."""
+        """Note that a record failed: the transaction can only be aborted."""
         if self.state == "in transaction":
             self.state, self._failure = "failed", error
         elif self.state == "ending" and self._failure is None:
@@ -149,12 +148,12 @@ class TransactionManager:
         if self.state == "new":
             await self._init()
         assert self._producer is not None
-        self._sending.begin_epoch(self._producer)
+        self._sender.begin_epoch(self._producer)
         self.state, self._failure, self._has_offsets = "in transaction", None, False
-        self._was_asked, self._ended = False, ""
+        self._commit_requested, self._ended = False, ""
 
     async def _init(self) -> None:
-        """Get an identity, which ends whatever was left open under this id; meanwhile nobody else begins."""
+        """Request producer id and epoch, which aborts an open transaction of this transactional id."""
         self.state = "beginning"
         try:
             body = InitTransactionsBody(timeout_ms=self._transaction_timeout_ms)
@@ -164,7 +163,7 @@ class TransactionManager:
                 self.state = "new"
 
     async def send_offsets(self, offsets: OffsetsToCommit, group: GroupMetadata) -> None:
-        """Have a group's offsets count if the transaction does; see `Transaction.send_offsets`."""
+        """Commit a group's offsets with the transaction; see `Transaction.send_offsets`."""
         self.require_open()
         assert self._producer is not None
         body = TransactionOffsetsBody(
@@ -187,13 +186,13 @@ class TransactionManager:
             raise refusal.to_error()
 
     async def commit(self) -> None:
-        """Send what is queued, and have everything count.
+        """Send the queued records, and commit.
 
         Raises:
-            TransactionAbortedError: nothing of it counts; run it again.
-            FencedError: another producer has this transactional id; nothing of it counts.
-            UnknownOutcomeError: nobody said in time, or before another producer took over; all of it may count, or
-                nothing.
+            TransactionAbortedError: the transaction was aborted; run it again.
+            FencedError: another producer has this transactional id; the transaction is aborted.
+            UnknownOutcomeError: no answer came before the timeout, or before another producer took over; the
+                transaction may be committed or not.
         """
         if self.state == "in transaction":
             self.state = "ending"
@@ -207,7 +206,7 @@ class TransactionManager:
         try:
             await self._end(committed=True)
         except RetriableError as error:
-            self.state = "new"  # The next one begins with an init, which ends this one if nothing else has.
+            self.state = "new"  # The next one begins with init_transactions, which ends this one if it is still open.
             raise UnknownOutcomeError(
                 f"the transaction may be committed or not: the coordinator did not answer: {error.message}"
             ) from error
@@ -224,7 +223,7 @@ class TransactionManager:
             raise self._aborted() from error
 
     async def abort(self, *, is_hurried: bool = False) -> None:
-        """Have nothing count. Does not fail: who cannot be told now is told when the next transaction begins."""
+        """Abort. It does not raise: if the coordinator does not answer, the next transaction's begin aborts."""
         if self.state in ("in transaction", "failed", "ending"):
             await (self._abort_in_a_hurry() if is_hurried else self._abort())
 
@@ -234,17 +233,17 @@ class TransactionManager:
                 await self._abort()
         except TimeoutError:
             _log.warning(
-                "transaction of %r: could not be aborted within %.1f s; the next one begins with that",
+                "transaction of %r: could not be aborted within %.1f s; the next one's begin aborts it",
                 self.transactional_id,
                 self._hurry_s,
             )
             self.state = "new"
 
     def explain(self, error: BaseException | None) -> None:
-        """Say, after an abort, what a refusal meant by which a leader ended the block.
+        """Raise PRODUCER_FENCED after an abort, if a leader's refusal of the epoch meant that.
 
-        A leader refuses the epoch of a transaction that has timed out as it does that of a replaced producer; only the
-        coordinator knows which.
+        A leader refuses the epoch of a timed-out transaction and of a replaced producer with the same error. Only the
+        coordinator distinguishes them.
 
         Raises:
             FencedError: PRODUCER_FENCED.
@@ -256,9 +255,9 @@ class TransactionManager:
         """Abort after a commit that was cancelled.
 
         Raises:
-            TransactionInDoubtError: the coordinator had been asked to commit, and does not say that it has aborted.
+            TransactionInDoubtError: a commit was requested, and the coordinator did not confirm an abort.
         """
-        if not self._was_asked:
+        if not self._commit_requested:
             await asyncio.shield(self.abort(is_hurried=True))
             return
         if self.state == "ending":
@@ -271,14 +270,14 @@ class TransactionManager:
 
     def _in_doubt_error(self) -> TransactionInDoubtError:
         return TransactionInDoubtError(
-            f"the transaction of {self.transactional_id!r} was cancelled while it committed: all of it may count, or "
-            "nothing. Read what counts before you run it again"
+            f"the transaction of {self.transactional_id!r} was cancelled while it committed: it may be committed or "
+            "not. Read its output before you run it again"
         )
 
     @property
     def _is_used(self) -> bool:
-        """Whether the coordinator may know of the transaction."""
-        return self._sending.used or self._has_offsets
+        """Whether the coordinator may have registered the transaction."""
+        return self._sender.used or self._has_offsets
 
     async def _abort(self) -> None:
         self.state = "ending"
@@ -301,12 +300,12 @@ class TransactionManager:
             producer_epoch=self._producer.producer_epoch,
             committed=committed,
         )
-        self._in_doubt, self._was_asked = False, self._was_asked or committed
+        self._in_doubt, self._commit_requested = False, self._commit_requested or committed
         self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
         self.state, self._ended = "ready", "committed" if committed else "aborted"
 
     async def _ask(self, cls: type[T], path: str, body: object) -> T:
-        """Ask this id's coordinator until it answers or time is up; every question may be asked again."""
+        """Send a request to the transactional id's coordinator until it answers or the timeout passes."""
         try:
             return await self._persist(self._link, cls, path, body)
         except RaftlogError as error:
@@ -364,7 +363,7 @@ class Transaction:
         offsets: OffsetsToCommit,
         group: GroupMetadata | str,
     ) -> None:
-        """Commit a group's offsets with the transaction: what was read and what was made of it count together.
+        """Commit a group's offsets with the transaction: input offsets and output records become visible together.
 
         Args:
             offsets: for each (topic, partition), the offset of the next record to read.

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from broker_support import http_to
 
-from raftlog.broker.admin_gate import AT_ONCE, MAX_WAITING, AdminGate
+from raftlog.broker.admin_limits import AT_ONCE, MAX_WAITING, AdminLimits
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.errors import OverloadedError
 
@@ -69,11 +69,11 @@ async def test_a_flood_of_changes_fences_nobody_and_others_are_served(shared_clu
 
 
 async def test_each_address_gets_a_few_turns_at_once_and_waits_in_order():
-    gate, order = AdminGate(), list[int]()
+    gate, order = AdminLimits(), list[int]()
     release = asyncio.Event()
 
     async def ask(number: int, address: str = "a") -> None:
-        async with gate.turn(address):
+        async with gate.slot(address):
             order.append(number)
             await release.wait()
 

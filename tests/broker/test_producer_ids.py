@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftlog.broker.producer_ids import LAG, GivenIds, numbers_ahead
+from raftlog.broker.producer_ids import LAG, IssuedIds, numbers_ahead
 from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.wire.producer_ids import FIRST, KEY_BYTES, NUMBERS, is_of_transactions, number_of, shuffled
@@ -60,7 +60,7 @@ async def test_what_was_given_is_told_from_what_was_not(producer_id: int, is_giv
         nonlocal asked
         asked += 1
 
-    known = GivenIds(lambda: IMAGE, catch_up)
+    known = IssuedIds(lambda: IMAGE, catch_up)
     if is_given:
         await known.require(producer_id)
         return
@@ -79,7 +79,7 @@ async def test_what_is_too_new_for_this_broker_s_metadata_is_waited_for():
         await asyncio.sleep(0)
         image = replace(IMAGE, next_producer_id=4_000)
 
-    known = GivenIds(lambda: image, catch_up)
+    known = IssuedIds(lambda: image, catch_up)
     await asyncio.gather(*(known.require(shuffled(KEY, 3_500, transactional=False)) for _ in range(5)))
     await known.require(shuffled(KEY, 3_900, transactional=False))
     assert asked == 1
@@ -97,7 +97,7 @@ async def test_who_comes_while_a_broker_catches_up_shares_the_next_time():
         if error is not None:
             raise error
 
-    known = GivenIds(lambda: IMAGE, catch_up)
+    known = IssuedIds(lambda: IMAGE, catch_up)
     ask = lambda: asyncio.create_task(known.require(shuffled(KEY, 3_000, transactional=False)))  # noqa: E731
     waiting = [ask()]
     await asyncio.sleep(0)
@@ -127,10 +127,10 @@ async def test_nobody_is_refused_for_want_of_a_controller():
         raise RetriableError("no controller answers")
 
     with pytest.raises(RetriableError):
-        await GivenIds(lambda: IMAGE, catch_up).require(shuffled(KEY, 3_000, transactional=False))
+        await IssuedIds(lambda: IMAGE, catch_up).require(shuffled(KEY, 3_000, transactional=False))
     with pytest.raises(InvalidRequestError):
-        await GivenIds(lambda: IMAGE, catch_up).require(FIRST)
+        await IssuedIds(lambda: IMAGE, catch_up).require(FIRST)
     plain = MetadataImage(next_producer_id=2_000)
-    await GivenIds(lambda: plain, catch_up).require(1_999)
+    await IssuedIds(lambda: plain, catch_up).require(1_999)
     with pytest.raises(InvalidRequestError):
-        await GivenIds(lambda: plain, catch_up).require(2_000 + LAG)
+        await IssuedIds(lambda: plain, catch_up).require(2_000 + LAG)

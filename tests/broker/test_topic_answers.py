@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from raftlog.broker.admin_gate import AdminGate
+from raftlog.broker.admin_limits import AdminLimits
 from raftlog.broker.http import errors
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.metadata_quorum.image import MetadataImage
@@ -49,7 +49,7 @@ async def broker() -> AsyncIterator[tuple[SimpleNamespace, TestClient[Any, Any]]
         listener=Listener(),
         config=SimpleNamespace(node_id=1),
         image=None,
-        admin_gate=AdminGate(),
+        admin_limits=AdminLimits(),
     )
     app = web.Application(middlewares=[errors])
     TopicRoutes(context).add_to(app)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pytest
 
 from raftlog.broker.topic_reads import source, tail
 from raftlog.broker.topic_reads import stream as streaming
-from raftlog.broker.topic_reads.asked import parse
+from raftlog.broker.topic_reads.query import parse
 from raftlog.broker.topic_reads.source import Data, Position, TopicSource
 from raftlog.broker.topic_reads.stream import TopicStream
 from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, StaleRouteError

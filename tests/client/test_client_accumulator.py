@@ -9,7 +9,7 @@ import pytest
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.backoff import MAX_MS, backoff_ms
 from raftlog.client.core.partition_queue import NO_SEQUENCE, PendingBatch, ProducerIdentity, record_bytes
-from raftlog.client.deliveries import Handle, Part, RecordMetadata, Run, acknowledge, fail
+from raftlog.client.record_outcomes import Handle, PartialHandle, RecordMetadata, Run, acknowledge, fail
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -365,7 +365,7 @@ async def test_records_with_one_handle_are_split_with_it():
     run, alone = Run(5), asyncio.get_running_loop().create_future()
     queue.add(P0, RECORD, alone, 0)
     values = [b"%d" % number * 68 for number in range(5)]
-    queue.add_run(P0, values, key=None, timestamp=9, size=5 * SIZE, handle=Part(run, 0, 5), sent_ms=0)
+    queue.add_run(P0, values, key=None, timestamp=9, size=5 * SIZE, handle=PartialHandle(run, 0, 5), sent_ms=0)
     offset = 100
     while not queue.empty:
         taken, failed = queue.take(P0, "id", 0)

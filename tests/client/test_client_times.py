@@ -11,7 +11,7 @@ import pytest
 
 from raftlog.cli.times import a_time, parse_time
 from raftlog.client.record_input import new_record
-from raftlog.client.starts import at_text
+from raftlog.client.start_offsets import at_text
 from raftlog.client.times import NEAREST_US, as_argument, microseconds
 from raftlog.errors import ConfigError, InvalidRequestError
 

@@ -50,7 +50,7 @@ class Leader:
     def leader(self, topic: str, partition: int) -> Address:
         return LEADER
 
-    def known(self, topic: str) -> SimpleNamespace:
+    def cached_topic(self, topic: str) -> SimpleNamespace:
         return SimpleNamespace(topic_id="f" * 32)
 
 
@@ -116,15 +116,15 @@ async def test_the_next_answer_is_asked_for_when_the_last_one_is_begun_and_no_fu
     reader = _reader(log)
     reader.begin({T0: 0})
 
-    chunk = await reader.next_chunk(5_000)
+    chunk = await reader.next_completed(5_000)
     assert chunk is not None
     assert log.positions == [{0: 0}, {0: 2}]
     assert [record.offset for record in reader.take(chunk, 1)] == [0]
-    assert await reader.next_chunk(5_000) is chunk
+    assert await reader.next_completed(5_000) is chunk
     assert [record.offset for record in reader.take(chunk, None)] == [1]
     assert log.positions == [{0: 0}, {0: 2}]
 
-    assert [record.offset for record in reader.take(await reader.next_chunk(5_000), None)] == [2, 3]  # type: ignore[arg-type]
+    assert [record.offset for record in reader.take(await reader.next_completed(5_000), None)] == [2, 3]  # type: ignore[arg-type]
     assert log.positions == [{0: 0}, {0: 2}, {0: 4}]
     await reader.fetcher.close()
 
@@ -134,12 +134,12 @@ async def test_a_leader_is_asked_for_all_its_partitions_at_once_when_all_of_its_
     reader = _reader(log)
     reader.begin({T0: 0, T1: 0})
 
-    reader.take(await reader.next_chunk(5_000), None)  # type: ignore[arg-type]
+    reader.take(await reader.next_completed(5_000), None)  # type: ignore[arg-type]
     assert log.positions == [{0: 0, 1: 0}]
-    reader.take(await reader.next_chunk(5_000), None)  # type: ignore[arg-type]
+    reader.take(await reader.next_completed(5_000), None)  # type: ignore[arg-type]
     assert log.positions == [{0: 0, 1: 0}, {0: 2, 1: 2}]
 
-    everything = reader.take_arrow(await reader.next_chunk(5_000, all_ready=True))
+    everything = reader.take_arrow(await reader.next_completed(5_000, all_ready=True))
     assert everything.column("offset").to_pylist() == [2, 3, 2, 3, 4, 5, 4, 5]
     assert log.positions[2:] == [{0: 4, 1: 4}]
     await reader.fetcher.close()
@@ -151,12 +151,12 @@ async def test_what_a_fetch_ahead_failed_with_comes_after_what_was_fetched_befor
     reader.begin({T0: 0})
 
     for offset in range(2):
-        chunk = await reader.next_chunk(5_000)
+        chunk = await reader.next_completed(5_000)
         await asyncio.sleep(0)
         assert log.positions == [{0: 0}, {0: 2}]
         assert [record.offset for record in reader.take(chunk, 1)] == [offset]  # type: ignore[arg-type]
     with pytest.raises(OffsetOutOfRangeError, match="ends at 2"):
-        await reader.next_chunk(5_000)
+        await reader.next_completed(5_000)
     await reader.fetcher.close()
 
 
@@ -164,14 +164,14 @@ async def test_a_seek_leaves_behind_what_a_fetch_ahead_failed_with():
     log = Log(end=2)
     reader = _reader(log)
     reader.begin({T0: 0})
-    await reader.next_chunk(5_000)
+    await reader.next_completed(5_000)
     async with asyncio.timeout(10):
         while not reader.fetcher.failures:
             await asyncio.sleep(0)
 
     reader.begin({T0: 0})
 
-    chunk = await reader.next_chunk(5_000)
+    chunk = await reader.next_completed(5_000)
     assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
     await reader.fetcher.close()
 
@@ -180,13 +180,13 @@ async def test_a_seek_does_not_wait_for_what_was_asked_before_it():
     log = Log(end=2, waits=True)
     reader = _reader(log)
     reader.begin({T0: 0})
-    reader.take(await reader.next_chunk(5_000), None)  # type: ignore[arg-type]
+    reader.take(await reader.next_completed(5_000), None)  # type: ignore[arg-type]
     assert log.positions == [{0: 0}, {0: 2}]
 
     reader.begin({T0: 0})
 
     async with asyncio.timeout(5):
-        chunk = await reader.next_chunk(60_000)
+        chunk = await reader.next_completed(60_000)
     assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
     await reader.fetcher.close()
 
@@ -200,7 +200,7 @@ async def test_a_seek_just_when_a_fetch_begins_does_not_end_fetching():
     reader.begin({T0: 2})
 
     async with asyncio.timeout(5):
-        chunk = await reader.next_chunk(60_000)
+        chunk = await reader.next_completed(60_000)
     assert [record.offset for record in reader.take(chunk, None)] == [2, 3]  # type: ignore[arg-type]
     await reader.fetcher.close()
 
@@ -213,7 +213,7 @@ async def test_what_is_ready_is_not_held_back_to_hear_whom_to_ask_next():
 
     log.is_silent = True
 
-    chunk = await reader.next_chunk(5_000)
+    chunk = await reader.next_completed(5_000)
     assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
     assert log.positions == [{0: 0}]
     await reader.fetcher.close()
@@ -228,7 +228,7 @@ async def test_what_arrives_damaged_is_asked_for_again_once_and_checked(at: int)
     async def read() -> list[int]:
         async with asyncio.timeout(10):
             while True:
-                chunk = await reader.next_chunk(5_000)
+                chunk = await reader.next_completed(5_000)
                 if chunk is not None and (records := reader.take(chunk, None)):
                     return [record.offset for record in records]
 

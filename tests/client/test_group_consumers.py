@@ -270,7 +270,7 @@ async def test_a_member_that_was_dropped_goes_back_when_it_has_joined_anew(url: 
         assert await numbers(consumer, 4) == [0, 1, 2, 3]
         await consumer.commit({(topic_name, 0): 1})
         assert consumer._group is not None
-        await consumer._group.member._say_farewell(for_good=True)  # As when it was silent for too long.
+        await consumer._group.member._send_leave(for_good=True)  # As when it was silent for too long.
         async with asyncio.timeout(20):
             await consumer.seek_to_committed()
         assert await numbers(consumer, 3) == [1, 2, 3]

@@ -28,7 +28,7 @@ async def known_after(before: TopicInfo, answer: TopicInfo) -> TopicInfo | None:
     with mock.patch.object(connection, "ask_any", mock.AsyncMock(return_value=metadata)):
         await connection.refresh(["t"])
     await connection.close()
-    return connection.known("t")
+    return connection.cached_topic("t")
 
 
 async def test_a_broker_that_has_not_heard_of_added_partitions_takes_none_away():

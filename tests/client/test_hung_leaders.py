@@ -65,7 +65,7 @@ async def given_up(connection: Connection, *topics: str) -> bool:
         async with connection.while_leading(HUNG, [TopicPartition(topic, 0) for topic in topics], patience_s=0):
             await asyncio.sleep(0.3)
     except UnknownOutcomeError as error:
-        assert "leads none of the partitions any more" in str(error)  # noqa: PT017
+        assert "no longer leads any of the requested partitions" in str(error)  # noqa: PT017
         return True
     return False
 

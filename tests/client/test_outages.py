@@ -103,7 +103,7 @@ async def test_a_consumer_that_never_had_an_answer_fails_in_time_and_says_where_
     free_ports: Callable[[int], list[int]],
 ):
     (port,) = free_ports(1)
-    with pytest.raises(UnreachableError, match=rf"no broker has answered within 300 ms at http://127.0.0.1:{port}"):
+    with pytest.raises(UnreachableError, match=rf"no broker answered within 300 ms at http://127.0.0.1:{port}"):
         async with Consumer(f"http://127.0.0.1:{port}", "t", request_timeout_ms=300):
             pass
 

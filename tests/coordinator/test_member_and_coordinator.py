@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from group_support import GROUP, FakeTopics, Shard
 
-from raftlog.client.core.membership import Membership, Wishes
+from raftlog.client.core.membership import MemberOptions, Membership
 from raftlog.coordinator.group.membership import decide_heartbeat
 from raftlog.errors import ErrorCode, FencedError
 from raftlog.wire.groups import GroupHeartbeatRequest, GroupHeartbeatResponse, flat
 
 
 def member(name: str) -> Membership:
-    return Membership(name, Wishes(topics=("t",)))
+    return Membership(name, MemberOptions(topics=("t",)))
 
 
 def decide(shard: Shard, request: GroupHeartbeatRequest) -> GroupHeartbeatResponse:
@@ -94,7 +94,7 @@ def test_a_heartbeat_without_a_number_and_a_repeated_one_are_taken():
     one.request()
 
     assert flat(decide(shard, asked).assignment) == flat(decide(shard, asked).assignment) == one.target
-    assert one.sign_of_life() == GroupHeartbeatRequest(member_id="a", member_epoch=one.epoch)
+    assert one.keepalive_request() == GroupHeartbeatRequest(member_id="a", member_epoch=one.epoch)
 
 
 def test_an_answer_that_comes_after_a_member_was_fenced_is_too_late():

@@ -37,7 +37,7 @@ SESSION = "tests/foundation/test_http_session.py"
 @mutant
 @told_by(QUEUE, HISTORIES)
 def what_may_be_in_the_log_is_sent_in_a_new_epoch(patch: Any) -> None:
-    patch.edit(PartitionQueue._may_begin_anew, "first.may_be_appended or ", "")
+    patch.edit(PartitionQueue._may_bump_epoch, "first.may_be_appended or ", "")
 
 
 @mutant
@@ -206,7 +206,7 @@ def bodies_of_lean_requests_count_for_ever(patch: Any) -> None:
 @mutant
 @told_by(LEAN, LIMITS)
 def supervisors_wait_for_their_turn(patch: Any) -> None:
-    patch.edit(LeanConnection._give_away, "self._asks_for_health() or ", "")
+    patch.edit(LeanConnection._request_handover, "self._asks_for_health() or ", "")
 
 
 @mutant

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, parse_integer, read_json
-from raftlog.broker.routes.reading import CONSISTENCY, administer, read_image
+from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
 from raftlog.model import BrokerId, UserCredential
@@ -42,7 +42,7 @@ MIN_PASSWORD_LENGTH = 8
 
 
 class AdminRoutes:
-    """Handlers that pass a request on to the active controller, and listings of what the image holds."""
+    """Handlers that forward requests to the active controller, and listings from the image."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -64,7 +64,7 @@ class AdminRoutes:
         app.router.add_patch(paths.QUOTAS, self.alter_quota)
 
     async def unregister_broker(self, request: web.Request) -> web.Response:
-        """Forget a broker that will not come back."""
+        """Remove the registration of a broker."""
         check_query(request)
         command = UnregisterBrokerRequest(broker_id=_broker_id(request))
         await administer(self._context, paths.UNREGISTER_BROKER, command, request)
@@ -106,7 +106,7 @@ class AdminRoutes:
         return json_response(UsersResponse(users=found))
 
     async def put_user(self, request: web.Request) -> web.Response:
-        """Create a user, or give one another password; only what verifies it is kept."""
+        """Create a user or change its password; only the SCRAM credential is stored."""
         check_query(request)
         password = (await read_json(request, PasswordBody)).password
         if len(password) < MIN_PASSWORD_LENGTH:
@@ -124,7 +124,7 @@ class AdminRoutes:
         return json_response({"user": command.user, "deleted": True})
 
     async def acls(self, request: web.Request) -> web.Response:
-        """List access rules; each field of a rule may be given in the query."""
+        """List access rules, filtered by the rule's fields in the query."""
         wanted = _acl_filter(request, CONSISTENCY)
         image = await read_image(self._context, request)
         return json_response(AclsRequest(acls=tuple(sorted(acl for acl in image.acls if wanted.fits(acl)))))
@@ -136,7 +136,7 @@ class AdminRoutes:
         return json_response(command, status=201)
 
     async def delete_acls(self, request: web.Request) -> web.Response:
-        """End the access rules that fit the query; answer which those were."""
+        """Delete the access rules that match the query; return them."""
         wanted = _acl_filter(request)
         return json_response((await administer(self._context, paths.DELETE_ACLS, wanted, request)).result)
 
@@ -146,7 +146,7 @@ class AdminRoutes:
         return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
 
     async def alter_quota(self, request: web.Request) -> web.Response:
-        """Change some limits of one entity; answer all quotas."""
+        """Change some limits of one entity; return all quotas."""
         check_query(request)
         await administer(self._context, paths.ALTER_QUOTA, await read_json(request, QuotaRequest), request)
         quotas = self._context.image.quotas
@@ -154,7 +154,7 @@ class AdminRoutes:
 
 
 def scram_credential(user: str, password: str, *, iterations: int = SCRAM_ITERATIONS) -> UserCredential:
-    """Return what verifies a password (RFC 5802, section 3): neither it nor the client's key can be had from it."""
+    """Return the SCRAM credential of a password (RFC 5802, section 3); it reveals neither password nor client key."""
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")

@@ -1,13 +1,13 @@
-"""Health, and what the cluster is made of."""
+"""Health, metrics, and descriptions of the cluster."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response
+from raftlog.broker.http import caller_timeout_ms, check_query, json_response
 from raftlog.broker.metrics import CONTENT_TYPE, exposition
-from raftlog.broker.routes.reading import CONSISTENCY, READ_TIMEOUT_MS, read_image
+from raftlog.broker.routes.metadata_access import CONSISTENCY, READ_TIMEOUT_MS, read_image
 from raftlog.broker.views import broker_infos, topic_info
 from raftlog.errors import RetriableError
 from raftlog.metadata_quorum.image_codec import digest
@@ -37,11 +37,11 @@ class ClusterRoutes:
         app.router.add_post(paths.PRODUCERS, self.new_producer)
 
     async def livez(self, _: web.Request) -> web.Response:
-        """Answer as long as the process serves at all."""
+        """Answer 200 while the process serves requests."""
         return json_response({"status": "alive"})
 
     async def readyz(self, _: web.Request) -> web.Response:
-        """Answer 200 from when this broker is registered and unfenced until it begins to end."""
+        """Answer 200 while this broker is registered and unfenced, until it shuts down."""
         lifecycle = self._context.lifecycle
         if lifecycle.ending or lifecycle.broker_epoch < 0 or lifecycle.fenced:
             state = "not registered with the controllers yet" if lifecycle.broker_epoch < 0 else "fenced"
@@ -65,15 +65,15 @@ class ClusterRoutes:
         return json_response(info)
 
     async def controller(self, request: web.Request) -> web.Response:
-        """Say who the active controller is: the one that has just committed an entry, for this answer."""
+        """Return the active controller, which commits an entry for this answer."""
         check_query(request, CONSISTENCY)
         await read_image(self._context, request)
         return json_response(self._controller())
 
     async def quorum(self, request: web.Request) -> web.Response:
-        """Say how far each voter of the metadata quorum is."""
+        """Return how far each voter of the metadata quorum has replicated the log."""
         check_query(request)
-        timeout_ms = deadline_ms(request, READ_TIMEOUT_MS)
+        timeout_ms = caller_timeout_ms(request, READ_TIMEOUT_MS)
         return json_response(await self._context.channel.describe_quorum(timeout_ms=timeout_ms))
 
     async def brokers(self, request: web.Request) -> web.Response:
@@ -81,7 +81,7 @@ class ClusterRoutes:
         return json_response(BrokersResponse(brokers=broker_infos(await read_image(self._context, request))))
 
     async def metadata(self, request: web.Request) -> web.Response:
-        """Answer what a client needs for routing: some topics, or all, as this broker knows them."""
+        """Return brokers and topics for a client's routing, from this broker's image."""
         check_query(request, "topic")
         image = self._context.image
         wanted = request.query.getall("topic", [])
@@ -106,7 +106,7 @@ class ClusterRoutes:
         )
 
     async def new_producer(self, request: web.Request) -> web.Response:
-        """Give an idempotent producer its identity."""
+        """Return a producer id and epoch for an idempotent producer."""
         check_query(request)
         return json_response(ProducerIdResponse(producer_id=await self._context.producer_ids.take()), status=201)
 

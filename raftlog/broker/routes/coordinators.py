@@ -1,13 +1,13 @@
-"""Saying who coordinates a group or a transactional id."""
+"""Lookup of the coordinator of a group or a transactional id."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response
+from raftlog.broker.http import caller_timeout_ms, check_query, json_response
 from raftlog.broker.internal_topics import TOPIC_OF
-from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS
+from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
 from raftlog.errors import ErrorCode, NotFoundError
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorKind
@@ -24,7 +24,7 @@ class CoordinatorRoutes:
         app.router.add_get(paths.COORDINATOR, self.coordinator)
 
     async def coordinator(self, request: web.Request) -> web.Response:
-        """Name the coordinator; the first request creates the topic that it keeps its state in."""
+        """Return the coordinator; the first request creates its internal topic."""
         check_query(request)
         kind: CoordinatorKind | None = next((kind for kind in TOPIC_OF if kind == request.match_info["kind"]), None)
         if kind is None:
@@ -32,7 +32,7 @@ class CoordinatorRoutes:
                 f"expected one of {', '.join(TOPIC_OF)}, received {request.match_info['kind']!r:.80}",
                 code=ErrorCode.NOT_FOUND,
             )
-        timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
+        timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
         return json_response(
             await self._context.internal_topics.coordinator(kind, request.match_info["key"], timeout_ms=timeout_ms)
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response, path_partition, read_json
+from raftlog.broker.http import caller_timeout_ms, check_query, json_response, path_partition, read_json
 from raftlog.broker.internal_topics import require_ordinary
-from raftlog.broker.routes.leading import redirect_to_leader
-from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS
+from raftlog.broker.routes.leader_redirect import redirect_to_leader
+from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Offset
 from raftlog.partition.record_deletion import delete_records
@@ -27,7 +27,7 @@ class DeletionRoutes:
         app.router.add_post(paths.DELETE_RECORDS, self.delete_records)
 
     async def delete_records(self, request: web.Request) -> web.StreamResponse:
-        """Move a partition's log start; answer once no in-sync replica has a record below. Others redirect."""
+        """Raise a partition's log start offset; answer once every in-sync replica has. Other brokers redirect."""
         check_query(request)
         topic, partition = path_partition(request)
         require_ordinary(topic)
@@ -35,13 +35,13 @@ class DeletionRoutes:
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         replica = self._context.leader(topic, partition)
-        start = await delete_records(replica, before, timeout_ms=deadline_ms(request, ADMIN_TIMEOUT_MS))
+        start = await delete_records(replica, before, timeout_ms=caller_timeout_ms(request, ADMIN_TIMEOUT_MS))
         return json_response(DeleteRecordsResponse(topic=topic, partition=partition, log_start_offset=start))
 
 
-def _before(asked: int | str) -> Offset | None:
-    if asked == HIGH_WATERMARK:
+def _before(offset: int | str) -> Offset | None:
+    if offset == HIGH_WATERMARK:
         return None
-    if isinstance(asked, str) or asked < 0:
-        raise InvalidRequestError(f"before_offset: expected an offset or {HIGH_WATERMARK!r}, received {asked!r:.80}")
-    return asked
+    if isinstance(offset, str) or offset < 0:
+        raise InvalidRequestError(f"before_offset: expected an offset or {HIGH_WATERMARK!r}, received {offset!r:.80}")
+    return offset

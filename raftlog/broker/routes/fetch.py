@@ -11,8 +11,8 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import (
     ParkedFetches,
+    caller_timeout_ms,
     check_query,
-    deadline_ms,
     json_response,
     path_partition,
     query_number,
@@ -20,7 +20,7 @@ from raftlog.broker.http import (
 from raftlog.broker.offsets import describe_offsets, offset_at
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.render import form_of, next_offset, render
-from raftlog.broker.routes.leading import redirect_to_leader
+from raftlog.broker.routes.leader_redirect import redirect_to_leader
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Isolation, Offset
 from raftlog.partition.readable import ReadResult, in_memory
@@ -34,9 +34,9 @@ from raftlog.wire.codec import Buffer, decode_plain, encode_frame
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse
 
 MAX_GET_BYTES = 1 << 20
-"""One answer of `GET .../records`, which is unpacked and rendered in memory. It is no error to ask for more."""
+"""The most batch bytes of one `GET .../records`, which is rendered in memory. A larger value is not an error."""
 _MAX_VALUES = 25 * MAX_REQUEST_PARTITIONS
-"""In the body of one fetch: a partition has nine fields at most."""
+"""The most JSON values in the body of a fetch: a partition has at most nine fields."""
 
 
 class FetchRoutes:
@@ -55,7 +55,7 @@ class FetchRoutes:
         app.router.add_get(paths.OFFSETS, self.offsets)
 
     async def records(self, request: web.Request) -> web.StreamResponse:
-        """Read one partition from an offset; another broker redirects to the leader, unless any replica will do."""
+        """Read one partition from an offset; another broker redirects to the leader, unless `replica=any`."""
         check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation", "replica")
         topic, partition = path_partition(request)
         form = form_of(request.headers.get("Accept", ""))
@@ -75,7 +75,7 @@ class FetchRoutes:
             partitions=(part,),
             max_wait_ms=min(
                 query_number(request, "max_wait_ms", 0, at_most=config.fetch_max_wait_ms),
-                deadline_ms(request, config.fetch_max_wait_ms),
+                caller_timeout_ms(request, config.fetch_max_wait_ms),
             ),
             min_bytes=query_number(request, "min_bytes", 1),
             max_bytes=max_bytes,
@@ -100,19 +100,19 @@ class FetchRoutes:
         following = next_offset(data, offset)
         more = following < (read.last_stable_offset if isolation == "read_committed" else read.high_watermark)
         work = partial(render, form, read, topic=topic, partition=partition, offset=offset, more=more)
-        # A small batch may unpack to a large one: whatever has records to render is done aside.
+        # A small batch may decompress to a large one: records are rendered in a worker thread.
         body = work() if form == media.BATCHES or not data else await aside(work)
         return web.Response(body=body, headers={"Content-Type": form, **_marks(read, following, more=more)})
 
     async def fetch(self, request: RawRequest) -> RawReply:
-        """Read several partitions that this broker leads, or follows; the answer is a frame of raw batches."""
+        """Read several partitions that this broker leads or follows; the response is a frame of raw batches."""
         check_query(request)
         small = len(request.body) <= INLINE_BYTES
-        asked = self._decode(request.body) if small else await aside(self._decode, request.body)
-        wait_ms = min(asked.max_wait_ms, deadline_ms(request, asked.max_wait_ms))
+        fetch = self._decode(request.body) if small else await aside(self._decode, request.body)
+        wait_ms = min(fetch.max_wait_ms, caller_timeout_ms(request, fetch.max_wait_ms))
         prefer = self._context.replicas.preferred
-        with self._parked.waiting(wait_ms, len(asked.partitions)):
-            pairs = await serve_fetch(self._context.replica, replace(asked, max_wait_ms=wait_ms), prefer=prefer)
+        with self._parked.waiting(wait_ms, len(fetch.partitions)):
+            pairs = await serve_fetch(self._context.replica, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
         frame = encode_frame(head) if small else await aside(encode_frame, head)
@@ -120,7 +120,7 @@ class FetchRoutes:
         return RawReply(parts=parts, content_type=media.FRAME)
 
     async def offsets(self, request: web.Request) -> web.StreamResponse:
-        """Translate earliest, latest or a time (ms since 1970) into an offset."""
+        """Return the offset of earliest, latest or a time (ms since 1970)."""
         check_query(request, "at", "isolation")
         isolation = _isolation(request)
         topic, partition = path_partition(request)
@@ -138,21 +138,21 @@ class FetchRoutes:
     def _decode(self, body: Buffer) -> FetchRequest:
         plain = decode_plain(body, max_values=_MAX_VALUES)
         named = plain.get("partitions") if isinstance(plain, dict) else None
-        if isinstance(named, list) and len(named) > MAX_REQUEST_PARTITIONS:  # Before objects are made of them.
+        if isinstance(named, list) and len(named) > MAX_REQUEST_PARTITIONS:  # Before objects are created for them.
             raise InvalidRequestError(f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(named)}")
-        asked = from_plain(FetchRequest, plain)
-        self._check_limits(asked)
-        return asked
+        fetch = from_plain(FetchRequest, plain)
+        self._check_limits(fetch)
+        return fetch
 
-    def _check_limits(self, asked: FetchRequest) -> None:
+    def _check_limits(self, fetch: FetchRequest) -> None:
         config = self._context.config.broker
-        if len({(part.topic, part.partition) for part in asked.partitions}) < len(asked.partitions):
+        if len({(part.topic, part.partition) for part in fetch.partitions}) < len(fetch.partitions):
             raise InvalidRequestError("partitions: expected each partition once, received one of them several times")
         limits = [
-            ("max_wait_ms", asked.max_wait_ms, 0, config.fetch_max_wait_ms),
-            ("max_bytes", asked.max_bytes, 1, config.fetch_max_bytes),
-            ("min_bytes", asked.min_bytes, 0, config.fetch_max_bytes),
-            *((f"partitions[{n}].max_bytes", part.max_bytes, 1, 2**63 - 1) for n, part in enumerate(asked.partitions)),
+            ("max_wait_ms", fetch.max_wait_ms, 0, config.fetch_max_wait_ms),
+            ("max_bytes", fetch.max_bytes, 1, config.fetch_max_bytes),
+            ("min_bytes", fetch.min_bytes, 0, config.fetch_max_bytes),
+            *((f"partitions[{n}].max_bytes", part.max_bytes, 1, 2**63 - 1) for n, part in enumerate(fetch.partitions)),
         ]
         for name, number, least, most in limits:
             if not least <= number <= most:

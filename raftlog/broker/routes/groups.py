@@ -1,4 +1,4 @@
-"""Consumer groups: heartbeats, offsets, listings. Only a group's coordinator answers; others redirect there."""
+"""Consumer groups: heartbeats, offsets, listings. Only a group's coordinator answers; other brokers redirect."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
-from raftlog.broker.routes.reading import ADMIN_TIMEOUT_MS
+from raftlog.broker.http import caller_timeout_ms, check_query, json_response, read_json
+from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
 from raftlog.errors import ErrorCode, InvalidRequestError, StaleRouteError
 from raftlog.model import BrokerRegistration
 from raftlog.wire import paths
@@ -51,7 +51,7 @@ class GroupRoutes:
             raise InvalidRequestError(f"{SCOPE}: expected cluster or broker, received {scope!r:.80}")
         listed = self._groups.listed()
         if scope == "cluster":
-            timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
+            timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
             mine = self._context.config.node_id
             others = [b for b in self._context.image.brokers.values() if b.broker_id != mine and not b.fenced]
             for more in await asyncio.gather(*(self._listed_by(broker, timeout_ms) for broker in others)):
@@ -75,7 +75,7 @@ class GroupRoutes:
         return json_response({"group": group_id, "deleted": True})
 
     async def heartbeat(self, request: web.Request) -> web.Response:
-        """Join, stay, or leave; answered when there is news for the member, or its `max_wait_ms` has passed."""
+        """Join, stay or leave; the response waits for a change for the member, at most `max_wait_ms`."""
         check_query(request)
         command = await read_json(request, GroupHeartbeatRequest)
         if (answer := await self._elsewhere(request)) is not None:
@@ -98,12 +98,12 @@ class GroupRoutes:
         return json_response(await self._groups.commit(group_id, command, timeout_ms=self._timeout_ms(request)))
 
     async def offsets(self, request: web.Request) -> web.Response:
-        """Answer all offsets that a group has committed."""
+        """Return all committed offsets of a group."""
         check_query(request)
         return await self._fetch(request, OffsetFetchRequest())
 
     async def fetch_offsets(self, request: web.Request) -> web.Response:
-        """Answer some offsets of a group, fenced by the member's epoch if it says so."""
+        """Return some committed offsets of a group; the member's epoch is checked if it is given."""
         check_query(request)
         return await self._fetch(request, await read_json(request, OffsetFetchRequest))
 
@@ -138,7 +138,7 @@ class GroupRoutes:
         return answer.groups
 
     def _timeout_ms(self, request: web.Request) -> int:
-        return deadline_ms(request, self._context.config.broker.request_timeout_ms)
+        return caller_timeout_ms(request, self._context.config.broker.request_timeout_ms)
 
 
 def _redirect(request: web.Request, coordinator: CoordinatorInfo, broker_id: int) -> web.Response:

@@ -1,4 +1,4 @@
-"""What replicas take up on a broker's disks (as Kafka's DescribeLogDirs, KIP-113 and KIP-827)."""
+"""Disk usage of a broker's replicas (as Kafka's DescribeLogDirs, KIP-113 and KIP-827)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DISK_TIMEOUT_S = 2.0
 
 
 class LogDirRoutes:
-    """Handlers that look at this broker's folders."""
+    """Handlers that describe this broker's folders."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -32,9 +32,9 @@ class LogDirRoutes:
     async def log_dirs(self, request: web.Request) -> web.Response:
         """List this broker's folders, and its replicas in each; other brokers redirect to it."""
         check_query(request)
-        asked = request.match_info["broker"]
+        named = request.match_info["broker"]
         own = self._context.config.node_id
-        if parse_integer(asked) != own:
+        if parse_integer(named) != own:
             return redirect_to_broker(self._context, request)
         found = tuple([await self._log_dir(folder) for folder in _folders(self._context.config)])
         return json_response(LogDirsResponse(broker_id=own, log_dirs=found, offline=self._offline()))
@@ -71,17 +71,17 @@ class LogDirRoutes:
 
 
 def redirect_to_broker(context: BrokerContext, request: web.Request) -> web.Response:
-    """Send a caller to the broker whose id is in the path: nobody else knows its folders.
+    """Return a redirect to the broker whose id is in the path: only it knows its folders.
 
     Raises:
-        NotFoundError: there is no such broker.
+        NotFoundError: the broker does not exist.
     """
-    asked = request.match_info["broker"]
-    broker_id, brokers = parse_integer(asked), context.image.brokers
+    named = request.match_info["broker"]
+    broker_id, brokers = parse_integer(named), context.image.brokers
     broker = brokers.get(-1 if broker_id is None else broker_id)
     if broker is None:
         known = ", ".join(map(str, sorted(brokers)))
-        raise NotFoundError(f"there is no broker {asked!r:.80}; there are {known}", code=ErrorCode.NOT_FOUND)
+        raise NotFoundError(f"there is no broker {named!r:.80}; there are {known}", code=ErrorCode.NOT_FOUND)
     url = f"http://{broker.public}"
     error = StaleRouteError(
         f"only broker {broker_id} at {url} knows its folders", details={"broker": broker_id, "url": url}
@@ -95,7 +95,7 @@ def _folders(config: NodeConfig) -> list[Path]:
 
 
 async def _space(folder: Path) -> tuple[int, int]:
-    """Return the bytes of a folder's disk, and how many are free for us; -1 when the disk does not say."""
+    """Return the total and the available bytes of a folder's file system; -1 if they are unknown."""
     try:
         async with asyncio.timeout(_DISK_TIMEOUT_S):
             disk = await asyncio.to_thread(os.statvfs, folder)

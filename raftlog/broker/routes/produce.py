@@ -10,11 +10,11 @@ from dataclasses import replace
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import Asked, check_query, deadline_ms, path_partition, query_number, read_json
+from raftlog.broker.http import RequestQuery, caller_timeout_ms, check_query, path_partition, query_number, read_json
 from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
-from raftlog.broker.routes.leading import leader_elsewhere
+from raftlog.broker.routes.leader_redirect import leader_elsewhere
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
@@ -36,9 +36,9 @@ from raftlog.wire.transactions import TransactionPartition
 
 FORWARD_RETRY_MS = 50
 MAX_JSON_RECORDS = 20_000
-"""In one request of JSON; raw batches hold any number."""
+"""The most records of one JSON request; raw batches have no limit."""
 FEW_RECORDS = 200
-"""As many are turned into batches in less than a thread's turn."""
+"""Up to this many records are encoded in the event loop: a worker thread would take longer to start."""
 _ACKS: dict[str, Acks] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0}
 
 
@@ -80,18 +80,18 @@ class ProduceRoutes:
             raise InvalidRequestError(
                 f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(head.partitions)}"
             )
-        batches = split_parts(body, [asked.length for asked in head.partitions])
-        timeout_ms = min(head.timeout_ms, deadline_ms(request, self._context.config.broker.request_timeout_ms))
+        batches = split_parts(body, [entry.length for entry in head.partitions])
+        timeout_ms = min(head.timeout_ms, caller_timeout_ms(request, self._context.config.broker.request_timeout_ms))
         appends = [
-            self._result_of(asked, batch, _ACKS[head.acks], timeout_ms, head.transactional_id)
-            for asked, batch in zip(head.partitions, batches, strict=True)
+            self._result_of(entry, batch, _ACKS[head.acks], timeout_ms, head.transactional_id)
+            for entry, batch in zip(head.partitions, batches, strict=True)
         ]
-        # One needs no task of its own.
+        # A single batch needs no task.
         results = [await appends[0]] if len(appends) == 1 else await asyncio.gather(*appends)
         return RawReply.json(ProduceResponse(partitions=tuple(results)))
 
     async def records(self, request: web.Request) -> web.Response:
-        """Append JSON records, whichever broker leads; answer each record's partition and offset."""
+        """Append JSON records, forwarding them to the leaders; return each record's partition and offset."""
         check_query(request, "acks", "timeout_ms")
         topic = request.match_info["topic"]
         acks, timeout_ms = self._acks(request), self._timeout_ms(request)
@@ -129,11 +129,11 @@ class ProduceRoutes:
     def _choose(self, topic: str, command: JsonProduceRequest, partitions: int) -> list[tuple[int, NewRecord]]:
         now_us, unkeyed = self._context.clock.wall_us(), random.randrange(partitions)  # noqa: S311  (spreads load, hides nothing)
         chosen = []
-        for number, asked in enumerate(command.records):
-            record = record_from_json(asked, number=number, now_us=now_us)
-            if asked.partition is not None:
-                self._context.partition(topic, asked.partition)
-                partition = asked.partition
+        for number, entry in enumerate(command.records):
+            record = record_from_json(entry, number=number, now_us=now_us)
+            if entry.partition is not None:
+                self._context.partition(topic, entry.partition)
+                partition = entry.partition
             else:
                 partition = unkeyed if record.key is None else partition_for_key(record.key, partitions)
             chosen.append((partition, record))
@@ -142,7 +142,7 @@ class ProduceRoutes:
     async def _forward(
         self, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
     ) -> ProduceResult:
-        """Append at the leader, wherever it is; again when that certainly appended nothing and may help."""
+        """Append at the leader; retry if nothing was certainly appended and a retry may succeed."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         while True:
             left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
@@ -159,9 +159,9 @@ class ProduceRoutes:
     ) -> ProduceResult:
         if self._context.leads(topic, partition):
             return await self._append(topic, partition, batch, acks, timeout_ms)
-        asked = ProducePartition(topic=topic, partition=partition, length=len(batch))
+        entry = ProducePartition(topic=topic, partition=partition, length=len(batch))
         text = next(text for text, value in _ACKS.items() if value == acks)
-        head = ProduceRequest(acks=text, timeout_ms=timeout_ms, partitions=(asked,))  # type: ignore[arg-type]
+        head = ProduceRequest(acks=text, timeout_ms=timeout_ms, partitions=(entry,))  # type: ignore[arg-type]
         response = await self._context.session.call(
             ProduceResponse,
             "POST",
@@ -177,20 +177,20 @@ class ProduceRoutes:
         return result
 
     async def _result_of(
-        self, asked: ProducePartition, batch: memoryview, acks: Acks, timeout_ms: int, transactional_id: str
+        self, entry: ProducePartition, batch: memoryview, acks: Acks, timeout_ms: int, transactional_id: str
     ) -> ProduceResult:
         try:
             return await self._append(
-                asked.topic,
-                asked.partition,
+                entry.topic,
+                entry.partition,
                 batch,
                 acks,
                 timeout_ms,
-                topic_id=asked.topic_id,
+                topic_id=entry.topic_id,
                 transactional_id=transactional_id,
             )
         except RaftlogError as error:
-            return ProduceResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error))
+            return ProduceResult(topic=entry.topic, partition=entry.partition, error=WireError.of(error))
 
     async def _append(
         self,
@@ -225,7 +225,7 @@ class ProduceRoutes:
         )
         return replace(result, base_offset=-1, last_offset=-1) if acks == 0 else result
 
-    def _acks(self, request: Asked) -> Acks:
+    def _acks(self, request: RequestQuery) -> Acks:
         text = request.query.get("acks", "all")
         if text not in _ACKS:
             raise InvalidRequestError(
@@ -233,9 +233,9 @@ class ProduceRoutes:
             )
         return _ACKS[text]
 
-    def _timeout_ms(self, request: Asked) -> int:
+    def _timeout_ms(self, request: RequestQuery) -> int:
         limit = self._context.config.broker.request_timeout_ms
-        return query_number(request, "timeout_ms", deadline_ms(request, limit), at_least=1, at_most=limit)
+        return query_number(request, "timeout_ms", caller_timeout_ms(request, limit), at_least=1, at_most=limit)
 
 
 def _answer_of(partitions: list[int], results: dict[int, ProduceResult]) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Checking this broker's logs now, instead of when they are due (`partition/scrubber.py`)."""
+"""On-demand checks of this broker's logs (`partition/scrubber.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from raftlog.wire.admin import ScrubBody, ScrubResponse
 
 
 class ScrubRoutes:
-    """Handlers that look at, and start, this broker's scrubber."""
+    """Handlers that start this broker's scrubber and report its progress."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -24,12 +24,12 @@ class ScrubRoutes:
         app.router.add_post(paths.SCRUB, self.start)
 
     async def progress(self, request: web.Request) -> web.Response:
-        """Say how far the scrubber is; other brokers redirect to this one."""
+        """Return the scrubber's progress; other brokers redirect to this one."""
         check_query(request)
         return json_response(self._describe()) if self._is_own(request) else redirect_to_broker(self._context, request)
 
     async def start(self, request: web.Request) -> web.Response:
-        """Have logs checked now; what is under way already begins anew only where it is asked for the first time."""
+        """Start a check of logs now; a requested check that is in progress does not start again."""
         check_query(request)
         if not self._is_own(request):
             return redirect_to_broker(self._context, request)

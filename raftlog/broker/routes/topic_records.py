@@ -11,8 +11,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query
-from raftlog.broker.topic_reads.asked import NAMES, Asked, Place, parse, positions_text
-from raftlog.broker.topic_reads.codings import CODINGS, EVENT_STREAM, Compressed, Events
+from raftlog.broker.topic_reads.query import NAMES, Place, TopicQuery, parse, positions_text
 from raftlog.broker.topic_reads.ranges import (
     DIVISIBLE,
     Layouts,
@@ -22,7 +21,8 @@ from raftlog.broker.topic_reads.ranges import (
     pieces_between,
 )
 from raftlog.broker.topic_reads.source import TopicSource
-from raftlog.broker.topic_reads.stream import Part, Spans, TopicStream
+from raftlog.broker.topic_reads.stream import Spans, StreamPart, TopicStream
+from raftlog.broker.topic_reads.stream_encoders import CODINGS, EVENT_STREAM, Compressed, Events
 from raftlog.errors import InvalidRequestError, NotFoundError, OffsetOutOfRangeError
 from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import Offset
@@ -49,11 +49,11 @@ _WILDCARDS = {
     "text/html": media.JSON,
 }
 _FOLLOWED = ("ndjson", "events", "arrow", "csv")
-"""Forms that have no end to wait for."""
+"""Formats that can be streamed without an end."""
 _MOST_NAMED = 100
-"""Partitions that a header, or an event's id, names."""
+"""The most partitions in a header or an event's id."""
 _MOST_FOLLOWED = 1_000
-"""Partitions: each of them is looked at whenever one has news."""
+"""The most partitions to follow: each is visited whenever one has new records."""
 _ASKED_AT_ONCE = 64
 
 
@@ -76,24 +76,24 @@ class TopicRecordsRoutes:
         _require_once(request)
         name, address = request.match_info["topic"], request.remote or ""
         form = self._form(request)
-        asked = parse(request.query, last_event_id=request.headers.get("Last-Event-ID") if form == "events" else None)
-        if asked.follow and form not in _FOLLOWED:
+        query = parse(request.query, last_event_id=request.headers.get("Last-Event-ID") if form == "events" else None)
+        if query.follow and form not in _FOLLOWED:
             raise InvalidRequestError(f"follow: {form} has an end, expected a format of {', '.join(_FOLLOWED)}")
         topic = self._context.topic(name)
-        partitions = self._partitions(asked, len(topic.partitions))
-        if asked.follow and len(partitions) > _MOST_FOLLOWED:
+        partitions = self._partitions(query, len(topic.partitions))
+        if query.follow and len(partitions) > _MOST_FOLLOWED:
             raise InvalidRequestError(
                 f"partitions: expected at most {_MOST_FOLLOWED} with follow=true, received {len(partitions)}; name some"
             )
         self.limits.enter(address)
         try:
-            source = TopicSource(self._context, name, topic.topic_id, asked.isolation)
-            spans = await _spans(source, asked, partitions)
-            answer = _Answer(request, form, asked, spans)
+            source = TopicSource(self._context, name, topic.topic_id, query.isolation)
+            spans = await _spans(source, query, partitions)
+            answer = _Answer(request, form, query, spans)
             heartbeat = b": nothing yet\n\n" if form == "events" else b"" if form == "arrow" else b"\n"
 
             def read() -> TopicStream:
-                return TopicStream(source, answer.encoder, asked, topic=name, spans=spans, heartbeat=heartbeat)
+                return TopicStream(source, answer.encoder, query, topic=name, spans=spans, heartbeat=heartbeat)
 
             headers = answer.headers
             if form in DIVISIBLE and self._is_never_compacted(topic):
@@ -104,12 +104,12 @@ class TopicRecordsRoutes:
                     headers |= {"Accept-Ranges": "bytes", "ETag": answer.etag(topic.topic_id, spans)}
             pieces = read().pieces()
             first = [await anext(pieces)]
-            if not asked.follow:
-                first.append(await anext(pieces, b""))  # While an error can still be answered as one.
+            if not query.follow:
+                first.append(await anext(pieces, b""))  # Before the status is sent, so that an error can set it.
         except BaseException:
             self.limits.leave(address)
             raise
-        return self._streamed(request, first, pieces, headers, endless=asked.follow)
+        return self._streamed(request, first, pieces, headers, endless=query.follow)
 
     def _is_never_compacted(self, topic: TopicImage) -> bool:
         return self._context.config.topic.with_overrides(topic.configs).cleanup_policy == "delete"
@@ -132,20 +132,20 @@ class TopicRecordsRoutes:
     async def _part(
         self, request: web.Request, read: Callable[[], TopicStream], answer: _Answer, topic_id: str
     ) -> _Part | None:
-        """Return what a `Range` or HEAD asks for; None: everything, in one answer."""
-        asked = request.headers.get("Range")
-        if (asked is None and request.method != "HEAD") or not answer.is_divisible:
+        """Return the part for a `Range` header or HEAD; None: the whole response."""
+        range_header = request.headers.get("Range")
+        if (range_header is None and request.method != "HEAD") or not answer.is_divisible:
             return None
         name = answer.name(topic_id)
-        layout = await self._layouts.newest(name, read()) if begins_a_read(asked) else self._layouts.known(name)
+        layout = await self._layouts.newest(name, read()) if begins_a_read(range_header) else self._layouts.known(name)
         if layout is None:
             return None
         etag = answer.etag(topic_id, layout.spans, [] if answer.is_fixed else [part for _, part in layout.parts])
         headers = {"Accept-Ranges": "bytes", "ETag": etag}
         if request.headers.get("If-Range", etag) != etag:
-            asked = None
+            range_header = None
         try:
-            span = None if asked is None else parse_range(asked, layout.size)
+            span = None if range_header is None else parse_range(range_header, layout.size)
         except RangeNotSatisfiableError as error:
             headers |= {"Content-Type": media.JSON, "Content-Range": f"bytes */{layout.size}"}
             return _Part(_once(encode_json({"error": error.to_wire()})), headers, status=416)
@@ -164,9 +164,9 @@ class TopicRecordsRoutes:
         return named
 
     @staticmethod
-    def _partitions(asked: Asked, count: int) -> tuple[int, ...]:
-        wanted = tuple(range(count)) if asked.partitions is None else asked.partitions
-        for name, place in (("partitions", wanted), ("from", asked.begin), ("until", asked.end)):
+    def _partitions(query: TopicQuery, count: int) -> tuple[int, ...]:
+        wanted = tuple(range(count)) if query.partitions is None else query.partitions
+        for name, place in (("partitions", wanted), ("from", query.begin), ("until", query.end)):
             named = place if isinstance(place, tuple | Mapping) else ()
             if wrong := [number for number in named if number >= count]:
                 raise NotFoundError(f"{name}: the topic has partitions 0 to {count - 1}, received {wrong[0]}")
@@ -181,15 +181,15 @@ class _Part:
 
 
 class _Answer:
-    """The form of one answer.
+    """The format of one response.
 
     Raises:
-        InvalidRequestError: it cannot have that form.
+        InvalidRequestError: the format does not fit the query.
     """
 
-    def __init__(self, request: web.Request, form: str, asked: Asked, spans: Spans) -> None:
+    def __init__(self, request: web.Request, form: str, query: TopicQuery, spans: Spans) -> None:
         self._form = form
-        self._asked = asked
+        self._query = query
         self._spans = spans
         self._begins = {partition: begin for partition, (begin, _) in spans.items()}
         if form == "events" and len(spans) > _MOST_NAMED:
@@ -197,7 +197,7 @@ class _Answer:
                 f"partitions: expected at most {_MOST_NAMED} for server-sent events, whose ids name them all; "
                 f"received {len(spans)}"
             )
-        compressible = form not in ("parquet", "events") and not asked.follow
+        compressible = form not in ("parquet", "events") and not query.follow
         accepted = request.headers.get("Accept-Encoding", "")
         self._coding = content_coding(accepted, CODINGS) if compressible else None
 
@@ -212,41 +212,41 @@ class _Answer:
             headers["Content-Encoding"] = self._coding
         if len(self._spans) <= _MOST_NAMED:
             headers[media.FROM] = positions_text(self._begins)
-            if not self._asked.follow:
+            if not self._query.follow:
                 headers[media.UNTIL] = positions_text({number: end or 0 for number, (_, end) in self._spans.items()})
         return headers
 
     @property
     def is_divisible(self) -> bool:
-        """Whether any part of the answer can be made alone."""
-        whole = self._asked.max_records is None and not self._asked.follow
+        """Whether any part of the response can be rendered alone."""
+        whole = self._query.max_records is None and not self._query.follow
         return self._form in DIVISIBLE and self._coding is None and whole
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the same URL gives the same bytes again, and any part of them."""
-        asked = self._asked
+        """Whether the same URL always returns the same bytes."""
+        query = self._query
         named = [
-            isinstance(place, Mapping) and self._spans.keys() <= place.keys() for place in (asked.begin, asked.end)
+            isinstance(place, Mapping) and self._spans.keys() <= place.keys() for place in (query.begin, query.end)
         ]
         return self.is_divisible and all(named)
 
     def name(self, topic_id: str) -> str:
-        """Return what names the answer, whatever its end is now."""
+        """Return a name of the response that does not depend on its current end."""
         from raftlog.record.formats.parquet_file import RENDERING  # noqa: PLC0415  (5 MB, for who reads so)
 
-        asked = self._asked
-        places = [sorted(at.items()) if isinstance(at, Mapping) else at for at in (asked.begin, asked.end)]
+        query = self._query
+        places = [sorted(at.items()) if isinstance(at, Mapping) else at for at in (query.begin, query.end)]
         text = repr(
-            (RENDERING, topic_id, self._form, list(self._spans), asked.columns, asked.key, asked.isolation, places)
+            (RENDERING, topic_id, self._form, list(self._spans), query.columns, query.key, query.isolation, places)
         )
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def etag(self, topic_id: str, spans: Spans, parts: Sequence[Part] = ()) -> str:
-        """Return what names these very bytes.
+    def etag(self, topic_id: str, spans: Spans, parts: Sequence[StreamPart] = ()) -> str:
+        """Return the ETag of the response's bytes.
 
         Args:
-            parts: how the answer is cut, unless that follows from what was asked for.
+            parts: how the response is divided, unless the query determines that.
         """
         text = repr((self.name(topic_id), list(spans.items()), list(parts)))
         return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
@@ -254,21 +254,21 @@ class _Answer:
     def encoder(self) -> Encoder:
         """Return a new encoder."""
         if self._form == "events":
-            return Events(self._begins, self._asked.columns)
-        plain = encoder(self._form, self._asked.columns)
+            return Events(self._begins, self._query.columns)
+        plain = encoder(self._form, self._query.columns)
         return plain if self._coding is None else Compressed(plain, self._coding)
 
 
 def _require_once(request: web.Request) -> None:
-    """Refuse names that come twice, as libraries write lists: all values but one would be ignored in silence.
+    """Raise for repeated query names, as some libraries write lists: all values but one would be ignored.
 
     Raises:
-        InvalidRequestError: says how to write a list.
+        InvalidRequestError: a name is repeated; the message shows how to write a list.
     """
     for name in request.query:
         if len(values := request.query.getall(name)) > 1:
             raise InvalidRequestError(
-                f"query: {name} stands there more than once ({', '.join(values):.80}); give it once, a list with commas"
+                f"query: {name} is repeated ({', '.join(values):.80}); give it once, with commas between the values"
             )
 
 
@@ -276,12 +276,12 @@ async def _once(body: bytes) -> AsyncGenerator[Buffer, None]:
     yield body
 
 
-async def _spans(source: TopicSource, asked: Asked, partitions: tuple[int, ...]) -> Spans:
-    """Return from where to where each partition is read; ends are those of this moment."""
+async def _spans(source: TopicSource, query: TopicQuery, partitions: tuple[int, ...]) -> Spans:
+    """Return the offset range of each partition; ends are resolved now."""
 
     async def span(partition: int) -> tuple[Offset, Offset | None]:
-        begin = await _offset(source, partition, asked.begin, "earliest")
-        end = None if asked.follow else await _offset(source, partition, asked.end, "latest")
+        begin = await _offset(source, partition, query.begin, "earliest")
+        end = None if query.follow else await _offset(source, partition, query.end, "latest")
         return begin, end if end is None else max(begin, end)
 
     spans = dict[int, tuple[Offset, Offset | None]]()
@@ -297,10 +297,10 @@ async def _spans(source: TopicSource, asked: Asked, partitions: tuple[int, ...])
 
 
 async def _offset(source: TopicSource, partition: int, place: Place, missing: str) -> Offset:
-    """Return the offset of a place.
+    """Resolve a place to an offset.
 
     Raises:
-        OffsetOutOfRangeError: it names one that the partition does not hold.
+        OffsetOutOfRangeError: the offset is not in the partition's log.
     """
     if isinstance(place, Mapping):
         if partition not in place:

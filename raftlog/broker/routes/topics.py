@@ -11,7 +11,7 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, read_json
 from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.reassignments import moving
-from raftlog.broker.routes.reading import CONSISTENCY, administer, read_image
+from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
 from raftlog.broker.views import topic_info
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import TopicImage
@@ -32,13 +32,13 @@ KNOWN_EVERYWHERE_S = 1.0
 
 
 class TopicRoutes:
-    """Handlers that pass a request on to the active controller, and answer from the image that holds its outcome."""
+    """Handlers that forward requests to the active controller, and answer from the image with the outcome."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._listed: Mapping[TopicId, TopicImage] | None = None
         self._listing = b""
-        """The answer that lists the topics of `_listed`, rendered once for all who ask."""
+        """The rendered listing of the topics of `_listed`, shared by all requests."""
 
     def add_to(self, app: web.Application) -> None:
         """Register every path."""
@@ -66,7 +66,7 @@ class TopicRoutes:
         return json_response(topic_info(self._context.topic(request.match_info["topic"])))
 
     async def create_topic(self, request: web.Request) -> web.Response:
-        """Create a topic; answer once every broker that is alive knows it, or a second has passed."""
+        """Create a topic; answer once every live broker has its metadata, or after a second."""
         check_query(request)
         command = await read_json(request, CreateTopicRequest)
         require_ordinary(command.topic)
@@ -75,20 +75,20 @@ class TopicRoutes:
             return json_response(answer.result)
         created = self._changed(answer)
         others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
-        await asyncio.gather(*(self._until_known_by(b.public, answer.metadata_offset) for b in others if not b.fenced))
+        await asyncio.gather(*(self._wait_for_broker(b.public, answer.metadata_offset) for b in others if not b.fenced))
         return json_response(created, status=201)
 
     async def alter_topic(self, request: web.Request) -> web.Response:
-        """Change some of a topic's settings, or add partitions; answer the topic as it is then."""
+        """Change some of a topic's settings, or add partitions; return the changed topic."""
         check_query(request)
         body = await read_json(request, AlterTopicBody)
         if body.partitions is not None:
-            require_ordinary(request.match_info["topic"])  # Keys would be coordinated elsewhere than their records are.
+            require_ordinary(request.match_info["topic"])  # Keys would move to coordinators without their records.
         command = AlterTopicRequest(topic=request.match_info["topic"], configs=body.configs, partitions=body.partitions)
         return json_response(self._changed(await administer(self._context, paths.ALTER_TOPIC, command, request)))
 
     async def delete_topic(self, request: web.Request) -> web.Response:
-        """Delete a topic; answer once this broker knows it."""
+        """Delete a topic; answer once this broker has applied it."""
         check_query(request)
         command = DeleteTopicRequest(topic=request.match_info["topic"])
         require_ordinary(command.topic)
@@ -96,42 +96,42 @@ class TopicRoutes:
         return json_response({"topic": command.topic, "deleted": True})
 
     async def reassignments(self, request: web.Request) -> web.Response:
-        """List the reassignments that are under way."""
+        """List the reassignments in progress."""
         check_query(request, CONSISTENCY)
         image = await read_image(self._context, request)
         ask_leaders = request.query.get(CONSISTENCY) != "local"
         return json_response(ReassignmentsResponse(partitions=await moving(self._context, image, ask_leaders)))
 
     async def reassign(self, request: web.Request) -> web.Response:
-        """Begin, redirect or cancel reassignments; answer those of these partitions that are under way then."""
+        """Start, change or cancel reassignments; return those of these partitions that are in progress afterwards."""
         check_query(request)
         command = await read_json(request, ReassignmentRequest)
         await administer(self._context, paths.REASSIGN, command, request)
-        named = {(asked.topic, asked.partition) for asked in command.partitions}
+        named = {(entry.topic, entry.partition) for entry in command.partitions}
         under_way = await moving(self._context, self._context.image, ask_leaders=False)
         return json_response(
             ReassignmentsResponse(partitions=tuple(r for r in under_way if (r.topic, r.partition) in named))
         )
 
     async def elect_leaders(self, request: web.Request) -> web.Response:
-        """Elect preferred leaders, or anybody for partitions without a leader; answer what came of it."""
+        """Elect preferred leaders, or (unclean) any replica for partitions without a leader; return the outcomes."""
         check_query(request)
         command = await read_json(request, ElectLeadersRequest)
         return json_response((await administer(self._context, paths.ELECT_LEADERS, command, request)).result)
 
     def _changed(self, answer: AdminResponse) -> TopicInfo:
-        """Return the topic that a change made or altered: by its id, because its name may be another's by now.
+        """Return a created or altered topic by its id, since another topic may have its name by now.
 
         Raises:
-            UnknownOutcomeError: it has been deleted since. "There is no such topic" would say that nothing was done.
+            UnknownOutcomeError: the topic was deleted since. NotFoundError would mean that nothing was done.
         """
         topic = self._context.image.topics.get(answer.result)
         if topic is None:
             raise UnknownOutcomeError(f"done at offset {answer.metadata_offset}, and the topic was deleted since")
         return topic_info(topic)
 
-    async def _until_known_by(self, address: Address, offset: Offset) -> None:
-        """Wait until another broker has read the metadata log up to `offset`; give up after a second."""
+    async def _wait_for_broker(self, address: Address, offset: Offset) -> None:
+        """Wait until another broker has applied the metadata log up to `offset`, at most a second."""
         deadline = asyncio.get_running_loop().time() + KNOWN_EVERYWHERE_S
         path = f"{paths.CONTROLLER}?{CONSISTENCY}=local"
         while asyncio.get_running_loop().time() < deadline:
@@ -140,7 +140,7 @@ class TopicRoutes:
                     ControllerInfo, "GET", address, path, timeout_ms=int(KNOWN_EVERYWHERE_S * 1000)
                 )
             except RaftlogError:
-                return  # It is in no state to be asked; whoever asks it next is told so.
+                return  # It cannot answer now; the next request to it gets the error.
             if info.metadata_offset >= offset:
                 return
             await asyncio.sleep(0.005)

@@ -1,11 +1,11 @@
-"""Transactions: for producers, for leaders of partitions, and for whoever wants to see them."""
+"""Transactions: requests of producers, partition leaders and administrators."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, deadline_ms, json_response, read_json
+from raftlog.broker.http import caller_timeout_ms, check_query, json_response, read_json
 from raftlog.wire import paths
 from raftlog.wire.transactions import (
     EndSetBody,
@@ -21,7 +21,7 @@ TIMEOUT_MS = 15_000
 
 
 class TransactionRoutes:
-    """Handlers of the coordinator, which say NOT_COORDINATOR where it is another broker."""
+    """Handlers of the coordinator. Another broker answers NOT_COORDINATOR."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -42,24 +42,24 @@ class TransactionRoutes:
         app.router.add_post(paths.WRITE_MARKERS, self.write_markers)
 
     async def init(self, request: web.Request) -> web.Response:
-        """Give a producer a new epoch, and fence the one before it."""
+        """Return a new producer epoch, which fences the previous producer."""
         check_query(request)
         body = await read_json(request, InitTransactionsBody)
-        name, limit_ms = request.match_info["transactional_id"], deadline_ms(request, TIMEOUT_MS)
+        name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.init(name, body.timeout_ms, deadline_ms=limit_ms))
 
     async def end(self, request: web.Request) -> web.Response:
-        """Commit or abort; answered once that is certain. Markers follow."""
+        """Commit or abort; answer once the decision is replicated. Markers follow."""
         check_query(request)
         body = await read_json(request, EndTransactionBody)
-        name, limit_ms = request.match_info["transactional_id"], deadline_ms(request, TIMEOUT_MS)
+        name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.end(name, body, deadline_ms=limit_ms))
 
     async def offsets(self, request: web.Request) -> web.Response:
-        """Keep offsets of a group, which this broker coordinates, that count if the transaction does."""
+        """Store pending offsets of a group of this broker, which the transaction's end commits or drops."""
         check_query(request)
         body = await read_json(request, TransactionOffsetsBody)
-        name, limit_ms = request.match_info["transactional_id"], deadline_ms(request, TIMEOUT_MS)
+        name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.groups.commit_in_transaction(name, body, timeout_ms=limit_ms))
 
     async def listed(self, request: web.Request) -> web.Response:
@@ -68,31 +68,31 @@ class TransactionRoutes:
         return json_response(TransactionsResponse(transactions=tuple(self._context.transactions.listed())))
 
     async def describe(self, request: web.Request) -> web.Response:
-        """Show one transactional id."""
+        """Describe one transactional id."""
         check_query(request)
-        name, limit_ms = request.match_info["transactional_id"], deadline_ms(request, TIMEOUT_MS)
+        name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.describe(name, deadline_ms=limit_ms))
 
     async def describe_set(self, request: web.Request) -> web.Response:
-        """Show what was committed last for a set of transactional ids."""
+        """Describe the last commit of a set of transactional ids."""
         check_query(request)
-        name, limit_ms = request.match_info["set_id"], deadline_ms(request, TIMEOUT_MS)
+        name, limit_ms = request.match_info["set_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.describe_set(name, deadline_ms=limit_ms))
 
     async def end_set(self, request: web.Request) -> web.Response:
-        """Commit the listed transactions of a set, and abort its others, as one; markers follow."""
+        """Commit the listed transactions of a set and abort its others, in one decision; markers follow."""
         check_query(request)
         body = await read_json(request, EndSetBody)
-        name, limit_ms = request.match_info["set_id"], deadline_ms(request, TIMEOUT_MS)
+        name, limit_ms = request.match_info["set_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.end_set(name, body, deadline_ms=limit_ms))
 
     async def join(self, request: web.Request) -> web.Response:
-        """Have a leader's partition take part in a transaction."""
-        asked = await read_json(request, JoinTransactionRequest)
-        await self._context.transactions.join(asked, deadline_ms=deadline_ms(request, TIMEOUT_MS))
+        """Register a leader's partition with a transaction."""
+        body = await read_json(request, JoinTransactionRequest)
+        await self._context.transactions.join(body, deadline_ms=caller_timeout_ms(request, TIMEOUT_MS))
         return json_response({})
 
     async def write_markers(self, request: web.Request) -> web.Response:
-        """Write a transaction's end to partitions that this broker leads."""
-        asked = await read_json(request, WriteMarkersRequest)
-        return json_response(await self._context.transactions.write_markers(asked))
+        """Write a transaction's markers to partitions that this broker leads."""
+        body = await read_json(request, WriteMarkersRequest)
+        return json_response(await self._context.transactions.write_markers(body))

@@ -1,1 +1,1 @@
-"""Reading whole topics by URL: what is asked, where the records come from, and the stream that is answered."""
+"""Reads of whole topics by URL: the query, the source of the records, and the response stream."""

@@ -1,8 +1,8 @@
-"""Parts of an answer: where each piece lies in it, so that one can be made again without the others.
+"""Byte ranges of a response: the position of each piece, so that one piece can be rendered without the others.
 
-Lazy readers ask for a file's size or for its end, then for what they need, and name no version of it. So a URL whose
-end is open must not give them other bytes when records have come meanwhile: its file only grows. What was laid out once
-stays where it is, what is new comes behind it, and only the footer is another.
+Lazy readers request a file's size or end, then the parts that they need, without a version. So the bytes behind a URL
+with an open end must not change when records arrive: the file only grows. Existing pieces keep their positions, new
+pieces follow, and only the footer changes.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from raftlog.broker.topic_reads.stream import Part, Spans, TopicStream
+from raftlog.broker.topic_reads.stream import Spans, StreamPart, TopicStream
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
 from raftlog.wire.codec import Buffer
 
 DIVISIBLE = ("parquet", "ndjson", "csv")
-"""Forms whose pieces do not depend on each other."""
+"""Formats whose pieces are independent of each other."""
 MAX_REMEMBERED_BYTES = 16 << 20
-"""Footers and places of all files that are remembered."""
+"""The most bytes of cached layouts (footers and positions)."""
 LAY_OUT_S = 30.0
-"""A file that takes longer is given as a whole only: its readers do not wait for so long."""
+"""A file whose layout takes longer is returned only as a whole."""
 RESPITE_S = 60.0
-"""So long after a file was laid out anew, none of its parts are given: a reader may still go by what was before."""
+"""After a layout was discarded, parts are refused for this long: a reader may still use the old layout."""
 _PART_BYTES = 200
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where everything lies in one file."""
+    """The positions of all pieces of one file."""
 
     spans: Spans
     head: bytes
-    parts: tuple[tuple[int, Part], ...]
-    """Each piece: its first byte, and what it holds; without the bytes."""
+    parts: tuple[tuple[int, StreamPart], ...]
+    """(first byte, content) of each piece."""
     footer: bytes
     size: int
 
@@ -47,27 +47,27 @@ class Layout:
 
 
 class Layouts:
-    """Files that were laid out, by a name that does not depend on their end; the one used longest ago goes first."""
+    """A cache of layouts, by a name that does not depend on a file's end; the least recently used is evicted."""
 
     def __init__(self, max_bytes: int = MAX_REMEMBERED_BYTES) -> None:
         self._max_bytes = max_bytes
         self._known: OrderedDict[str, Layout] = OrderedDict()
         self._forgotten: dict[str, float] = {}
-        """When, by the loop's clock."""
+        """The loop time at which each layout was discarded."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def known(self, name: str) -> Layout | None:
-        """Return what readers of a file go by."""
+        """Return the cached layout of a file."""
         if (layout := self._known.get(name)) is not None:
             self._known.move_to_end(name)
         return layout
 
     async def newest(self, name: str, stream: TopicStream) -> Layout | None:
-        """Lay a file out as far as `stream` goes now.
+        """Extend a file's layout to the current end of `stream`.
 
-        None: it takes too long, or the file's beginning has changed: parts of it must wait.
+        None: it takes too long, or the file's beginning has changed, so that parts of it are refused for now.
         """
-        # One after another: what two lay out at once would not continue each other.
+        # One at a time: two concurrent layouts would not continue each other.
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             before = self.known(name)
@@ -111,7 +111,7 @@ def _continues(before: Spans, now: Spans) -> bool:
 
 async def _lay_out(stream: TopicStream, before: Layout | None) -> Layout:
     head = stream.begin()
-    at, parts = len(head), list[tuple[int, Part]]()
+    at, parts = len(head), list[tuple[int, StreamPart]]()
     async for part, data in stream.parts_after([part for _, part in before.parts] if before else []):
         if data:
             parts.append((at, part))
@@ -124,7 +124,7 @@ async def pieces_between(layout: Layout, stream: TopicStream, first: int, last: 
     """Return bytes `first` to `last`, inclusive.
 
     Raises:
-        RaftlogError: what was laid out cannot be read any more.
+        RaftlogError: a piece of the layout can no longer be read.
     """
 
     def cut(start: int, data: Buffer) -> Buffer:
@@ -137,17 +137,17 @@ async def pieces_between(layout: Layout, stream: TopicStream, first: int, last: 
             data = await stream.part_again(part)
             if len(data) != end - start:
                 raise RaftlogError(
-                    f"partition {part.partition}: offsets {part.begin} to {part.end} are not what they were; read anew"
+                    f"partition {part.partition}: offsets {part.begin} to {part.end} have changed; read again"
                 )
             yield cut(start, data)
     yield cut(layout.size - len(layout.footer), layout.footer)
 
 
 def parse_range(text: str, size: int) -> tuple[int, int] | None:
-    """Return the first and last byte of a `Range` header (RFC 9110, 14.2); None: it is none that must be heeded.
+    """Return the first and last byte of a `Range` header (RFC 9110, 14.2); None: a header to ignore.
 
     Raises:
-        RangeNotSatisfiableError: nothing of it is in the answer.
+        RangeNotSatisfiableError: the range is outside the response.
     """
     match = _RANGE.fullmatch(text.strip())
     if match is None or match[1] == match[2] == "":
@@ -161,15 +161,15 @@ def parse_range(text: str, size: int) -> tuple[int, int] | None:
     first, last = max(0, first), min(last, size - 1)
     if first > last:
         raise RangeNotSatisfiableError(
-            f"Range: the answer has {size} bytes, received {text!r:.80}", code=ErrorCode.OFFSET_OUT_OF_RANGE
+            f"Range: the response has {size} bytes, received {text!r:.80}", code=ErrorCode.OFFSET_OUT_OF_RANGE
         )
     return first, last
 
 
 def begins_a_read(text: str | None) -> bool:
-    """Tell whether a `Range` header (None: there is none) is of a reader who knows nothing of the file yet."""
+    """Return whether a `Range` header (None: no header) starts a read: the reader has no part of the file yet."""
     return text is None or text.strip().startswith(("bytes=-", "bytes=0-"))
 
 
 class RangeNotSatisfiableError(InvalidRequestError):
-    """Nothing that was asked for is in the answer."""
+    """The requested range is outside the response (HTTP 416)."""

@@ -1,4 +1,4 @@
-"""From stored batches to the rows that a reader asked for. Runs in threads; the protocol is elsewhere. Pure."""
+"""Decodes stored batches to the rows of a read. Runs in worker threads. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from raftlog.record.structure import unpacked_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which rows of a chunk."""
+class RowSelection:
+    """The rows to select from a chunk."""
 
     begin: Offset
     end: Offset | None
@@ -26,7 +26,7 @@ class Wanted:
 
 
 def ends_of(batches: Buffer) -> Iterator[tuple[int, Offset]]:
-    """Return how many bytes each batch unpacks to, and the offset after it.
+    """Yield each batch's decompressed bytes and the offset after it.
 
     Raises:
         CorruptBatchError: a header or a structure is wrong.
@@ -36,13 +36,13 @@ def ends_of(batches: Buffer) -> Iterator[tuple[int, Offset]]:
 
 
 def rows_below(rows: pa.Table, offset: Offset) -> int:
-    """Return how many rows, which are in order, have smaller offsets."""
+    """Return how many rows have smaller offsets; rows are sorted by offset."""
     offsets = rows.column("offset")
     return bisect_left(range(len(offsets)), offset, key=lambda row: offsets[row].as_py())
 
 
-def rows_of(batches: Buffer, aborted: Iterable[AbortedTransaction], wanted: Wanted) -> pa.Table:
-    """Return the wanted rows, by `READ_SCHEMA`, of whole batches; those of aborted transactions are left out.
+def rows_of(batches: Buffer, aborted: Iterable[AbortedTransaction], wanted: RowSelection) -> pa.Table:
+    """Return the selected rows of whole batches, by `READ_SCHEMA`, without those of aborted transactions.
 
     Raises:
         CorruptBatchError: a checksum or a structure is wrong.

@@ -1,4 +1,4 @@
-"""Where the records of a whole topic come from: this broker's replicas, and the leaders of the others."""
+"""The source of a topic's records: this broker's replicas, and the leaders of the other partitions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CHUNK_BYTES = 2 << 20
-"""Batches that are fetched at once; a single larger one comes whole. A part of an answer holds as much, or more."""
+"""Bytes fetched at once; a single larger batch comes whole. A part of a response has at least as many."""
 PATIENCE_S = 30.0
-"""How long a partition may have no leader, or a damaged place be under repair, before a read fails."""
+"""How long a partition may have no leader, or a damaged batch under repair, before a read fails."""
 _RETRY_S = 0.1
 _CALL_TIMEOUT_MS = 10_000
 Data = Served | tuple[FetchResult, memoryview]
@@ -31,28 +31,28 @@ Data = Served | tuple[FetchResult, memoryview]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a read of a partition brought, decoded, and where to go on."""
+    """The decoded rows of one read of a partition, and the next offset."""
 
     rows: pa.Table
     next_offset: Offset
     cuts: tuple[Offset, ...]
-    """Where parts of the answer end."""
+    """Offsets at which parts of the response end."""
     filled: int
-    """Bytes of batches behind the last cut."""
+    """Bytes of batches after the last cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where one partition is read next."""
+    """The next offset to read of one partition."""
 
     partition: int
     offset: Offset
 
 
 class TopicSource:
-    """Reads one topic's partitions, wherever they are led.
+    """Reads one topic's partitions, from this broker or their leaders.
 
-    A topic that was deleted and recreated is another topic: reading it fails.
+    A read fails if the topic was deleted and recreated.
     """
 
     def __init__(self, context: BrokerContext, topic: str, topic_id: TopicId, isolation: Isolation) -> None:
@@ -62,21 +62,21 @@ class TopicSource:
         self._isolation: Isolation = isolation
 
     async def offsets(self, partition: int, at: str) -> OffsetResponse:
-        """Translate earliest, latest or a time (ms since 1970) into an offset; with the marks of that moment.
+        """Return the offset of earliest, latest or a time (ms since 1970), and the current log start and end.
 
         Raises:
-            RaftlogError: the partition cannot be asked within `PATIENCE_S`.
+            RaftlogError: no leader answered within `PATIENCE_S`.
         """
         return await self._patiently(lambda: self._offsets_once(partition, at))
 
     async def read(self, at: Position, *, check_crcs: bool = False) -> Data:
-        """Return batches from a position on, below what readers were told is the end; the first may begin before it.
+        """Return batches from a position on, below the end that readers see; the first may begin before the position.
 
         Args:
-            check_crcs: one has arrived damaged: the broker looks whether its disk is to blame.
+            check_crcs: the broker must verify checksums, after a damaged batch arrived.
 
         Raises:
-            OffsetOutOfRangeError: retention or a deletion has taken what was to be read.
+            OffsetOutOfRangeError: retention or a deletion removed the records.
             RaftlogError: the partition cannot be read within `PATIENCE_S`.
         """
 
@@ -86,8 +86,8 @@ class TopicSource:
                 raise found[0].error.to_error()
             if not len(found[1]):
                 raise RetriableError(
-                    f"{self._topic}-{at.partition}: its leader knows of nothing at offset {at.offset}, which was below "
-                    f"the end before: a new leader learns its high watermark first",
+                    f"{self._topic}-{at.partition}: its leader returned nothing at offset {at.offset}, which was below "
+                    f"the end before; a new leader may not have its high watermark yet",
                     code=ErrorCode.OFFSET_NOT_AVAILABLE,
                 )
             return found
@@ -97,7 +97,7 @@ class TopicSource:
     async def fetch(
         self, positions: Sequence[Position], *, max_wait_ms: int, check_crcs: bool = False
     ) -> Sequence[Data]:
-        """Fetch several partitions that one broker leads, long-polled; each result has an error of its own.
+        """Fetch several partitions that one broker leads, by long poll; each result has its own error.
 
         Raises:
             RaftlogError: the leader cannot be reached, or there is none.
@@ -135,7 +135,7 @@ class TopicSource:
         return list(zip(response.partitions, parts, strict=True))
 
     def by_leader(self, positions: Sequence[Position]) -> list[list[Position]]:
-        """Group positions by the broker that leads their partitions; those without a leader are left out."""
+        """Group positions by their partitions' leaders; skip partitions without a leader."""
         groups: dict[int, list[Position]] = {}
         for at in positions:
             state = self._context.partition(self._topic, at.partition, self._topic_id)
@@ -161,7 +161,7 @@ class TopicSource:
         )
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again while that may help: leaders change, and damage is repaired."""
+        """Retry while that may help: leaders change, and damage is repaired."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_S
         while True:
@@ -173,8 +173,8 @@ class TopicSource:
             await asyncio.sleep(_RETRY_S)
 
     def may_pass(self, error: RaftlogError) -> bool:
-        """Tell whether reading again may help; not when the topic is deleted, or records are."""
+        """Return whether a retry may help; it does not after a deletion of the topic or of records."""
         if error.code is ErrorCode.UNKNOWN_TOPIC_ID:
             here = self._context.image.topic(self._topic)
-            return here is not None and here.topic_id == self._topic_id  # Its leader has not heard of it yet.
+            return here is not None and here.topic_id == self._topic_id  # Its leader's metadata lacks the new topic.
         return error.retriable or isinstance(error, StaleRouteError | UnknownOutcomeError)

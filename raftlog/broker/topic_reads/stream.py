@@ -1,4 +1,4 @@
-"""The bytes of one read of a topic, piece by piece. Threads decode the next chunk while they render the one before."""
+"""Streams the bytes of one topic read. Worker threads decode the next chunk while they render the previous one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from raftlog.broker.topic_reads.asked import Asked
-from raftlog.broker.topic_reads.rows import Wanted, ends_of, rows_below, rows_of
+from raftlog.broker.topic_reads.query import TopicQuery
+from raftlog.broker.topic_reads.rows import RowSelection, ends_of, rows_below, rows_of
 from raftlog.broker.topic_reads.source import CHUNK_BYTES, Data, Loaded, Position, TopicSource
 from raftlog.broker.topic_reads.tail import Tail
 from raftlog.errors import CorruptBatchError, RaftlogError
@@ -23,16 +23,16 @@ from raftlog.serving.workers import for_stream
 from raftlog.wire.codec import Buffer
 
 Spans = Mapping[int, tuple[Offset, Offset | None]]
-"""From where to where each partition is read; an end of None is never reached."""
+"""(start, end) of each partition; an end of None: follow."""
 _MOST_UNPACKED_BYTES = 8 * CHUNK_BYTES
-"""What the batches of one read unpack to; a single larger one is decoded whole."""
+"""The most decompressed bytes of one read; a single larger batch is decoded whole."""
 _MOST_AHEAD_BYTES = 4 * CHUNK_BYTES
-"""A chunk that decodes to more is rendered before the next one is read: two of them may not fit into memory."""
+"""A chunk that decodes to more is rendered before the next one is read, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one piece of an answer holds: offsets of one partition, the end exclusive."""
+class StreamPart:
+    """The content of one piece of a response: an offset range of one partition, the end exclusive."""
 
     partition: int
     begin: Offset
@@ -44,15 +44,15 @@ class TopicStream:
 
     Args:
         make: returns a new encoder.
-        spans: what is read, in this order.
-        heartbeat: what is sent while there is nothing to tell.
+        spans: the ranges to read, in this order.
+        heartbeat: the bytes sent while no records arrive.
     """
 
     def __init__(
         self,
         source: TopicSource,
         make: Callable[[], Encoder],
-        asked: Asked,
+        query: TopicQuery,
         *,
         topic: str,
         spans: Spans,
@@ -61,20 +61,20 @@ class TopicStream:
         self._source = source
         self._make = make
         self._encoder = make()
-        self._asked = asked
+        self._query = query
         self._topic = topic
         self.spans = spans
         self._heartbeat = heartbeat
-        self._left = asked.max_records
+        self._left = query.max_records
 
     async def pieces(self) -> AsyncGenerator[Buffer, None]:
-        """Render everything that was asked for.
+        """Render the whole read.
 
         Raises:
-            RaftlogError: it cannot be read any further: what was rendered is not all.
+            RaftlogError: the read failed; the bytes so far are incomplete.
         """
         yield self.begin()
-        if self._asked.follow:
+        if self._query.follow:
             async with aclosing(self._follow()) as news:
                 async for piece in news:
                     yield piece
@@ -85,20 +85,20 @@ class TopicStream:
         yield await self.end()
 
     def begin(self) -> bytes:
-        """Return what comes before all records."""
+        """Return the bytes before the records."""
         return self._encoder.begin()
 
     async def end(self) -> bytes:
-        """Return what comes after all records."""
+        """Return the bytes after the records."""
         return await for_stream(self._encoder.end)
 
-    async def parts(self) -> AsyncGenerator[tuple[Part, Buffer], None]:
-        """Read one partition after the other, up to its end: the same range gives the same bytes."""
+    async def parts(self) -> AsyncGenerator[tuple[StreamPart, Buffer], None]:
+        """Read one partition after another up to its end: the same range returns the same bytes."""
         async with aclosing(self._parts(self.spans)) as parts:
             async for part, data in parts:
                 yield part, data
 
-    async def _parts(self, spans: Spans) -> AsyncGenerator[tuple[Part, Buffer], None]:
+    async def _parts(self, spans: Spans) -> AsyncGenerator[tuple[StreamPart, Buffer], None]:
         for partition, (begin, end) in spans.items():
             assert end is not None
             if begin >= end:
@@ -109,22 +109,24 @@ class TopicStream:
                     if self._left == 0:
                         return
 
-    async def _cut(self, partition: int, begin: Offset, end: Offset) -> AsyncGenerator[tuple[Part, pa.Table], None]:
-        """Cut a partition where its batches say so, however many of them one read brought: every leader's are alike."""
+    async def _cut(
+        self, partition: int, begin: Offset, end: Offset
+    ) -> AsyncGenerator[tuple[StreamPart, pa.Table], None]:
+        """Divide a partition into parts at batch boundaries that do not depend on the size of single reads."""
         start, waiting = begin, list[pa.Table]()
         async with aclosing(self._chunks(partition, begin, end)) as chunks:
             async for loaded in chunks:
                 rows = loaded.rows
                 for cut in loaded.cuts:
                     count = rows_below(rows, cut)
-                    yield Part(partition, start, cut), pa.concat_tables([*waiting, rows.slice(0, count)])
+                    yield StreamPart(partition, start, cut), pa.concat_tables([*waiting, rows.slice(0, count)])
                     start, waiting, rows = cut, [], rows.slice(count)
                 waiting.append(rows)
         if start < end:
-            yield Part(partition, start, end), pa.concat_tables(waiting)
+            yield StreamPart(partition, start, end), pa.concat_tables(waiting)
 
-    async def parts_after(self, parts: Sequence[Part]) -> AsyncGenerator[tuple[Part, Buffer], None]:
-        """Read some parts first, as they were cut; then what is behind them."""
+    async def parts_after(self, parts: Sequence[StreamPart]) -> AsyncGenerator[tuple[StreamPart, Buffer], None]:
+        """Yield the given parts as they were divided before, then the records after them."""
         at = {partition: begin for partition, (begin, _) in self.spans.items()}
         for part in parts:
             yield part, await for_stream(self._write, part.partition, await self._tables(part))
@@ -134,11 +136,11 @@ class TopicStream:
             async for part, data in following:
                 yield part, data
 
-    async def part_again(self, part: Part) -> Buffer:
-        """Return the bytes of a part once more, of an encoder whose parts do not depend on each other."""
+    async def part_again(self, part: StreamPart) -> Buffer:
+        """Render a part again; its encoder's parts must be independent."""
         return await for_stream(self._encode_alone, part.partition, await self._tables(part))
 
-    async def _tables(self, part: Part) -> list[pa.Table]:
+    async def _tables(self, part: StreamPart) -> list[pa.Table]:
         async with aclosing(self._chunks(part.partition, part.begin, part.end)) as chunks:
             return [loaded.rows async for loaded in chunks]
 
@@ -151,7 +153,7 @@ class TopicStream:
         return alone.write(self._topic, partition, pa.concat_tables(tables).combine_chunks())
 
     async def _chunks(self, partition: int, begin: Offset, end: Offset) -> AsyncGenerator[Loaded, None]:
-        """Read a partition in order, one chunk ahead of who renders them, unless the chunk is a large one."""
+        """Read a partition in order, one chunk ahead of the rendering, unless the chunk is large."""
 
         def load(at: Offset, filled: int) -> asyncio.Task[Loaded]:
             return asyncio.ensure_future(self._load_at(Position(partition, at), end, filled))
@@ -175,11 +177,11 @@ class TopicStream:
         return await self._load(at, await self._source.read(at), end, filled)
 
     async def _load(self, at: Position, data: Data, end: Offset | None = None, filled: int = 0) -> Loaded:
-        wanted = Wanted(begin=at.offset, end=end, key=self._asked.key)
+        wanted = RowSelection(begin=at.offset, end=end, key=self._query.key)
         try:
             return await for_stream(_load, data, wanted, filled)
         except CorruptBatchError:
-            # The broker that sent it did not read it: asked again, it looks whether its disk is to blame.
+            # The broker sent it without verification. Requested again, it verifies the batch on its disk.
             return await for_stream(_load, await self._source.read(at, check_crcs=True), wanted, filled)
 
     def _encode(self, partition: int, rows: pa.Table) -> Buffer:
@@ -189,7 +191,7 @@ class TopicStream:
         return self._encoder.write(self._topic, partition, rows) if rows.num_rows else b""
 
     async def _follow(self) -> AsyncGenerator[Buffer, None]:
-        """Tell records as they come, of whichever partition."""
+        """Yield new records of any partition as they arrive."""
         starts = {partition: begin for partition, (begin, _) in self.spans.items()}
         async with aclosing(Tail(self._source, starts, self._load).news()) as news:
             async for told in news:
@@ -201,7 +203,7 @@ class TopicStream:
                     return
 
 
-def _load(data: Data, wanted: Wanted, filled: int) -> Loaded:
+def _load(data: Data, wanted: RowSelection, filled: int) -> Loaded:
     result, found = data
     batches = first_that_unpack_to(_MOST_UNPACKED_BYTES, in_memory(found) if isinstance(found, FileRange) else found)
     rows, next_offset, cuts = rows_of(batches, result.aborted, wanted), wanted.begin, list[Offset]()

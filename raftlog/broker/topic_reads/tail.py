@@ -1,4 +1,4 @@
-"""Following a topic: each leader is asked for news of its partitions, and nothing is fetched before it is wanted."""
+"""Follows a topic: long-polls each leader for new records, one response ahead at most."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from raftlog.errors import RaftlogError
 from raftlog.model import Offset
 
 HEARTBEAT_S = 10.0
-"""While there is nothing to tell, a reader hears something at least so often; a connection that is gone is noticed."""
+"""The interval of heartbeats while no records arrive; they also detect a lost connection."""
 FOLLOW_WAIT_MS = 5_000
 _REST_S = 0.1
 _Answer = tuple[list[Position], list[Loaded]]
 
 
 class Tail:
-    """Everything that is written to some partitions from now on.
+    """New records of some partitions.
 
     Args:
-        starts: where each partition is read first.
-        load: decodes what was fetched.
+        starts: the first offset of each partition.
+        load: decodes fetched batches.
     """
 
     def __init__(
@@ -34,30 +34,30 @@ class Tail:
         self._at = dict(starts)
         self._load = load
         self._asking: dict[asyncio.Task[_Answer], None] = {}
-        self._asked: set[int] = set()
-        """Partitions that some leader is being asked about."""
+        self._in_flight: set[int] = set()
+        """Partitions with a fetch in flight."""
 
     async def news(self) -> AsyncGenerator[tuple[Position, Loaded] | None, None]:
-        """Return what comes, with the position from which it was asked for; None now and then while nothing does.
+        """Yield new records with the position of their fetch; None every `HEARTBEAT_S` without records.
 
         Raises:
-            RaftlogError: a partition cannot be read any more, and asking again does not help.
+            RaftlogError: a partition can no longer be read, and a retry does not help.
         """
         loop = asyncio.get_running_loop()
         told_at = loop.time()
         try:
             while True:
                 self._ask()
-                everybody = len(self._asked) == len(self._at)
+                everybody = len(self._in_flight) == len(self._at)
                 for task in await self._any_answer(HEARTBEAT_S if everybody else _REST_S):
                     group, told = task.result()
-                    self._asked -= {position.partition for position in group}
+                    self._in_flight -= {position.partition for position in group}
                     for position, loaded in zip(group, told, strict=False):
                         self._at[position.partition] = loaded.next_offset
                         if loaded.next_offset > position.offset:
                             yield position, loaded
                             told_at = loop.time()
-                if loop.time() - told_at >= HEARTBEAT_S:  # Leaders answer more often, with nothing.
+                if loop.time() - told_at >= HEARTBEAT_S:  # Leaders send empty responses more often.
                     yield None
                     told_at = loop.time()
         finally:
@@ -66,10 +66,12 @@ class Tail:
             await asyncio.gather(*self._asking, return_exceptions=True)
 
     def _ask(self) -> None:
-        idle = [Position(partition, offset) for partition, offset in self._at.items() if partition not in self._asked]
+        idle = [
+            Position(partition, offset) for partition, offset in self._at.items() if partition not in self._in_flight
+        ]
         for group in self._source.by_leader(idle):
             self._asking[asyncio.ensure_future(self._ask_leader(group))] = None
-            self._asked |= {position.partition for position in group}
+            self._in_flight |= {position.partition for position in group}
 
     async def _any_answer(self, within_s: float) -> set[asyncio.Task[_Answer]]:
         if not self._asking:
@@ -81,7 +83,7 @@ class Tail:
         return answered
 
     async def _ask_leader(self, group: list[Position]) -> _Answer:
-        """Long-poll partitions of one leader; what comes before a passing error is returned."""
+        """Long-poll partitions of one leader; return the records that arrived before a retriable error."""
         told: list[Loaded] = []
         try:
             for position, data in zip(group, await self._source.fetch(group, max_wait_ms=FOLLOW_WAIT_MS), strict=True):

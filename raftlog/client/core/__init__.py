@@ -1,1 +1,1 @@
-"""The client's decisions, without IO: accumulator, sequences, partitioner, routing, backoff."""
+"""The client's protocol logic, without IO and clocks: accumulator, sequences, retries, group membership."""

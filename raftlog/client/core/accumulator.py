@@ -1,4 +1,4 @@
-"""Gathers records into batches, one queue for each partition. No IO, no clock; see `partition_queue` for the rules."""
+"""Collects records into batches, in one queue for each partition. No IO, no clock. `partition_queue` has the rules."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Accumulator(Generic[H]):
     """All batches of one producer.
 
     Args:
-        max_in_flight: how many batches of one partition may be on their way at once, 1 to 5.
-        transactional: a coordinator decides on identities.
+        max_in_flight: how many batches of one partition may be in flight at once, 1 to 5.
+        transactional: the transaction coordinator assigns producer ids and epochs.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class Accumulator(Generic[H]):
         self._open: dict[TopicPartition, PartitionQueue[H]] = {}
         self._identity: ProducerIdentity | None = None
         self.flushing = False
-        """Send without lingering."""
+        """Whether batches are sent without lingering."""
         self.size = 0
         """Bytes of all records that have no outcome yet."""
         self.used = False
-        """Whether anything was sent under the present identity."""
+        """Whether a batch was sent under the current identity."""
 
     def add(self, partition: TopicPartition, record: NewRecord, handle: H, sent_ms: int, size: int = 0) -> None:
-        """Queue a record that was given to the producer at `sent_ms`: from then on its time runs.
+        """Queue a record. Its delivery timeout runs from `sent_ms`.
 
         Args:
-            size: its `record_bytes`, where they are known.
+            size: the record's `record_bytes`; 0: computed here.
         """
         if not size:
             size = record_bytes(record)
@@ -64,12 +64,12 @@ class Accumulator(Generic[H]):
         self.size += size
 
     def join(self, partition: TopicPartition, record: NewRecord, sent_ms: int, size: int, new: Callable[[], D]) -> D:
-        """Queue a record of `size` bytes as `add` does; it shares a handle with those before it in its batch."""
+        """Queue a record of `size` bytes as `add` does, under the handle that its batch's records share."""
         self.size += size
         return self._queue(partition).join(record, size, sent_ms, new)
 
     def queue(self, partition: TopicPartition) -> PartitionQueue[H]:
-        """Return the queue of a partition that something was queued for."""
+        """Return the queue of a partition that had a record before."""
         return self._queues[partition]
 
     def add_run(
@@ -83,12 +83,12 @@ class Accumulator(Generic[H]):
         handle: H,
         sent_ms: int,
     ) -> None:
-        """Queue records that go together and have one handle, of `size` bytes in all."""
+        """Queue records that share a handle and take `size` bytes in all, in one batch."""
         self._queue(partition).add_run(values, key, timestamp, size, handle, sent_ms)
         self.size += size
 
     def begin(self, identity: ProducerIdentity) -> None:
-        """Send under an identity from now on; partitions that have one keep it, unless it is a transaction's."""
+        """Use an identity from now on. Without transactions, partitions that have one keep it."""
         self._identity, self.used = identity, False
         for queue in self._queues.values():
             if self._transactional or queue.identity is None:
@@ -96,7 +96,7 @@ class Accumulator(Generic[H]):
 
     @property
     def wants_identity(self) -> bool:
-        """Whether something to send has no producer id yet, or none any more."""
+        """Whether a partition with queued batches has no producer id."""
         return any(queue.identity is None for queue in self._open.values())
 
     def due(self, now_ms: int) -> list[TopicPartition]:
@@ -105,37 +105,37 @@ class Accumulator(Generic[H]):
         return [partition for partition, due in times if due is not None and due <= now_ms]
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """Return when another batch than those of now may be sent; None if none will by itself."""
+        """Return the next time after `now_ms` at which a batch becomes due; None: only an event makes one due."""
         times = (queue.due_ms(now_ms, flushing=self.flushing) for queue in self._open.values())
         return min((due for due in times if due is not None and due > now_ms), default=None)
 
     def take(
         self, partition: TopicPartition, topic_id: TopicId, now_ms: int
     ) -> tuple[list[PendingBatch[H]], list[Failed[H]]]:
-        """Return what goes to the partition's leader now, in order, and what fails instead; see `PartitionQueue`."""
+        """Return the batches to send to the partition's leader now, in order, and those that fail instead."""
         taken, failed = self._queues[partition].take(topic_id, now_ms, flushing=self.flushing)
         self.used = self.used or bool(taken)
         return taken, self._settle(partition, failed)
 
     def on_acknowledged(self, partition: TopicPartition, batch: PendingBatch[H], now_ms: int) -> list[Failed[H]]:
-        """Learn that a batch is in the log; return those that fail now."""
+        """Note that a batch was acknowledged; return the batches that fail now."""
         self.size -= batch.size
         return self._settle(partition, self._queues[partition].on_acknowledged(batch, now_ms))
 
     def on_refused(
         self, partition: TopicPartition, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float
     ) -> list[Failed[H]]:
-        """Learn that an attempt has failed; return the batches that fail for good."""
+        """Note that an attempt failed; return the batches that fail finally."""
         return self._settle(partition, self._queues[partition].on_refused(batch, error, now_ms, jitter=jitter))
 
     def on_unroutable(
         self, partition: TopicPartition, error: RaftlogError, now_ms: int, *, jitter: float
     ) -> list[Failed[H]]:
-        """Learn that what is due could not be sent, since its leader, or a producer id, cannot be had."""
+        """Note that no leader or no producer id is available for due batches; return the batches that fail finally."""
         return self._settle(partition, self._queues[partition].on_unroutable(error, now_ms, jitter=jitter))
 
     def expire(self, now_ms: int) -> list[Failed[H]]:
-        """Give up what is too old and not on its way."""
+        """Return the batches whose delivery timeout passed; batches in flight stay."""
         return [
             item
             for partition, queue in list(self._open.items())
@@ -143,7 +143,7 @@ class Accumulator(Generic[H]):
         ]
 
     def take_waiting(self) -> list[PendingBatch[H]]:
-        """Take out every batch that is not on its way."""
+        """Remove and return every batch that is not in flight."""
         taken = []
         for partition, queue in list(self._open.items()):
             waiting = queue.take_waiting()
@@ -153,7 +153,7 @@ class Accumulator(Generic[H]):
         return taken
 
     def take_all(self) -> list[PendingBatch[H]]:
-        """Take out every batch; one that is on its way may be in the log."""
+        """Remove and return every batch; the outcome of those in flight is unknown."""
         for queue in self._open.values():
             for batch in queue.batches:
                 batch.may_be_appended = batch.may_be_appended or batch.in_flight
@@ -161,7 +161,7 @@ class Accumulator(Generic[H]):
         return self.take_waiting()
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """Return every partition that has something to send."""
+        """Return every partition with queued batches."""
         return list(self._open)
 
     @property
@@ -170,11 +170,11 @@ class Accumulator(Generic[H]):
 
     @property
     def epoch_bumps(self) -> int:
-        """How often partitions had to go on in a new epoch."""
+        """How often partitions continued in a new producer epoch."""
         return sum(queue.epoch_bumps for queue in self._queues.values())
 
     def _queue(self, partition: TopicPartition) -> PartitionQueue[H]:
-        """Return the queue of a partition that gets something to send."""
+        """Return the queue of a partition that gets a record; create it if needed."""
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = self._new_queue()

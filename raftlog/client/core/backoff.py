@@ -11,7 +11,7 @@ def backoff_ms(attempt: int, *, jitter: float) -> int:
 
     Args:
         attempt: how many have failed, from 1.
-        jitter: a random number in [0, 1), so that clients which failed together do not come back together.
+        jitter: a random number in [0, 1), so that clients that failed together do not retry together.
     """
     exponential = min(MAX_MS, FIRST_MS * 2 ** min(attempt - 1, 16))
     return int(exponential * (0.8 + 0.4 * jitter))

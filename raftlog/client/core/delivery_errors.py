@@ -1,4 +1,4 @@
-"""What a failed attempt says about a batch, and what its records' senders are told."""
+"""What an error of a produce attempt implies for its batch, and the errors that callers get."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOST_SEQUENCE = _LOST_IDENTITY | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Error
 
 
 class Attempted(Protocol):
-    """What is known of a batch's attempts."""
+    """The attempts of a batch so far."""
 
     attempts: int
     may_be_appended: bool
@@ -31,47 +31,47 @@ class Attempted(Protocol):
 
 
 def is_ambiguous(error: RaftlogError) -> bool:
-    """Tell whether the attempt may have appended the batch, or may still do so."""
+    """Return whether the attempt may have appended the batch, or may still append it."""
     appended = bool(error.details.get("appended"))
     return appended or isinstance(error, UnknownOutcomeError) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def is_lost_sequence(error: RaftlogError) -> bool:
-    """Tell whether the leader expects another sequence or epoch: it, or this side, does not know of some batch."""
+    """Return whether the leader expects another sequence or epoch than the batch has."""
     return error.code in _LOST_SEQUENCE
 
 
 def is_lost_identity(error: RaftlogError) -> bool:
-    """Tell whether no epoch of the producer's id that this side could begin is taken: somebody else uses it."""
+    """Return whether the leader refuses any next epoch of this producer id: another process uses the id."""
     return error.code in _LOST_IDENTITY
 
 
 def is_certainly_not_appended(error: RaftlogError) -> bool:
-    """Tell whether no attempt has appended the batch, whatever the outcomes before: its place has other records."""
+    """Return whether no attempt appended the batch, whatever earlier outcomes: its sequence has other records."""
     return error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
 def is_too_large(error: RaftlogError) -> bool:
-    """Tell whether the batch may do in parts."""
+    """Return whether the batch may be split and sent again."""
     return error.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def refused(batch: Attempted, error: RaftlogError) -> RaftlogError:
-    """Return the error of a batch that the leader will not take."""
+    """Return the final error of a batch that the leader refused."""
     if batch.may_be_appended:
         return UnknownOutcomeError(f"the batch may be in the log, an attempt had no known outcome: {error.message}")
     return error
 
 
 def cause(before: RaftlogError | None, error: RaftlogError) -> RaftlogError:
-    """Return why a batch is not acknowledged: what a broker has said explains more than that none has answered."""
+    """Return the cause to report for a batch: a broker's error explains more than a missing answer."""
     if before is None or isinstance(before, _SILENCE) or not isinstance(error, _SILENCE):
         return error
     return error if error.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else before
 
 
 def timed_out(batch: Attempted, delivery_timeout_ms: int) -> RaftlogError:
-    """Return the error of a batch whose time is up."""
+    """Return the error of a batch whose delivery timeout passed."""
     why = f"not acknowledged within {delivery_timeout_ms} ms ({batch.attempts} attempts)"
     reason = f"{why}; the cause: {batch.cause.code}: {batch.cause.message}" if batch.cause else why
     if batch.may_be_appended:
@@ -87,21 +87,21 @@ def closed(batch: Attempted) -> RaftlogError:
 
 
 def recreated(batch: Attempted, topic_id: TopicId) -> RaftlogError:
-    """Return the error of a batch whose topic is another one now."""
-    ids = f"the batch was sent to id {batch.topic_id}, now it is {topic_id}"
+    """Return the error of a batch whose topic was recreated."""
+    ids = f"the batch was sent to topic id {batch.topic_id}, now it is {topic_id}"
     why = f"the topic was deleted and recreated meanwhile: {ids}"
     if batch.may_be_appended:
-        return UnknownOutcomeError(f"{why}; it may have been in the old one, and is not in the new one")
-    return NotFoundError(f"{why}; it is in neither", code=ErrorCode.UNKNOWN_TOPIC_ID)
+        return UnknownOutcomeError(f"{why}; it may have been in the old topic, and is not in the new one")
+    return NotFoundError(f"{why}; it is in neither topic", code=ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def follows_a_hole(batch: Attempted, *, transactional: bool) -> RaftlogError:
-    """Return the error of a batch that was sent behind one that was given up, and cannot be sent anew."""
+    """Return the error of a batch that followed a failed one in the sequence and cannot be sent again."""
     if batch.may_be_appended:
-        return UnknownOutcomeError("a batch before it was given up; this one may be in the log")
+        return UnknownOutcomeError("an earlier batch failed; this one may be in the log")
     if transactional:
-        return TransactionAbortedError("a batch before it was given up, so the transaction can only be aborted")
+        return TransactionAbortedError("an earlier batch failed, so the transaction can only be aborted")
     return InvalidRequestError(
-        "it is not in the log, but one that was sent after it is: it would be out of order",
+        "the batch is not in the log, but a later one is: a retry would be out of order",
         code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     )

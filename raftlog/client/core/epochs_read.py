@@ -1,6 +1,6 @@
-"""In which leader epochs records were written that were read: who commits an offset says which record came before it.
+"""The leader epochs of the records that a consumer read. A commit stores the epoch of the record before its offset.
 
-Whoever goes on from there later is told if that record was cut away by an unclean election (KIP-320). No IO.
+A consumer that continues there detects by it that an unclean election truncated that record (KIP-320). No IO.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Self
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 
 KEPT = 64
-"""Of a partition: leaders change rarely, and offsets that are committed are mostly the latest."""
+"""Epochs kept for each partition: leaders change rarely, and committed offsets are mostly recent."""
 
 
 @dataclass(slots=True)
 class EpochsRead:
-    """The epochs of the records that were read last, by partition."""
+    """The leader epochs of the latest records that were read, by partition."""
 
     _starts: dict[TopicPartition, list[tuple[Offset, LeaderEpoch]]] = field(default_factory=dict)
-    """From which offset on records are of which epoch."""
+    """(first offset, leader epoch) pairs, ascending."""
     _ends: dict[TopicPartition, Offset] = field(default_factory=dict)
 
     def begin(self, partition: TopicPartition, offset: Offset, epoch: LeaderEpoch) -> None:
@@ -72,5 +72,5 @@ class EpochsRead:
         return starts[at - 1][1]
 
     def copy(self) -> Self:
-        """Return what is known now."""
+        """Return a copy of the current state."""
         return type(self)({key: list(starts) for key, starts in self._starts.items()}, dict(self._ends))

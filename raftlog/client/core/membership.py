@@ -1,9 +1,9 @@
-"""What a member of a consumer group knows of its membership, and what it says next (KIP-848). No IO.
+"""A group member's state and its next heartbeat (KIP-848). No IO.
 
     joining -> member -> (left | lost) -> joining ...        failed: for good
 
-`target` is what the coordinator wants it to read, `owned` what it reads. Its consumer brings them together when the
-application asks for records: it gives up first, says so, and takes what it is given.
+`target` is the assignment from the coordinator, `owned` the partitions that the member reads. The consumer reconciles
+them when the application asks for records: it revokes first, reports that in a heartbeat, then takes new partitions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS = 50, 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What a member joins with."""
+class MemberOptions:
+    """The options with which a member joins."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
@@ -68,72 +68,72 @@ class Membership:
     """One member."""
 
     member_id: str
-    wishes: Wishes
+    options: MemberOptions
     phase: Phase = "joining"
     epoch: int = JOIN_EPOCH
     owned: frozenset[TopicPartition] = frozenset()
     target: frozenset[TopicPartition] = frozenset()
     interval_ms: int = FIRST_INTERVAL_MS
     error: RaftlogError | None = None
-    """Why it is lost, or has failed."""
+    """Why the membership is lost or failed."""
     sent: int = 0
-    """How many heartbeats."""
+    """How many heartbeats were sent."""
 
     @property
     def reconciling(self) -> bool:
-        """Whether it must give up or take partitions."""
+        """Whether the member must revoke or take partitions."""
         return self.phase == "member" and self.owned != self.target
 
     def request(self) -> GroupHeartbeatRequest:
-        """Return the next heartbeat. It may wait for news, unless the member has something to do first."""
+        """Return the next heartbeat. The coordinator may hold it until a change, unless the member is reconciling."""
         joining: dict[str, Any] = {}
         self.sent += 1
         if self.phase == "joining":
             joining = {
-                "topics": self.wishes.topics,
-                "pattern": self.wishes.pattern,
-                "assignor": self.wishes.assignor,
-                "rack": self.wishes.rack,
-                "client_id": self.wishes.client_id,
-                "session_timeout_ms": self.wishes.session_timeout_ms,
-                "rebalance_timeout_ms": self.wishes.rebalance_timeout_ms,
+                "topics": self.options.topics,
+                "pattern": self.options.pattern,
+                "assignor": self.options.assignor,
+                "rack": self.options.rack,
+                "client_id": self.options.client_id,
+                "session_timeout_ms": self.options.session_timeout_ms,
+                "rebalance_timeout_ms": self.options.rebalance_timeout_ms,
             }
         return GroupHeartbeatRequest(
             member_id=self.member_id,
             member_epoch=self.epoch if self.phase == "member" else JOIN_EPOCH,
-            instance_id=self.wishes.instance_id,
-            # What it was told to take, too: it may begin to read that while this is under way.
+            instance_id=self.options.instance_id,
+            # The target as well: the member may start to read it while this heartbeat is in flight.
             owned=by_topic(self.owned | self.target),
             max_wait_ms=self.interval_ms if self.phase == "member" and not self.reconciling else 0,
             number=self.sent,
             **joining,
         )
 
-    def sign_of_life(self) -> GroupHeartbeatRequest | None:
-        """Return a heartbeat that changes nothing, or None: there is no membership to keep."""
+    def keepalive_request(self) -> GroupHeartbeatRequest | None:
+        """Return a heartbeat that only keeps the session alive; None: this is not a member."""
         if self.phase != "member":
             return None
         return GroupHeartbeatRequest(
-            member_id=self.member_id, member_epoch=self.epoch, instance_id=self.wishes.instance_id
+            member_id=self.member_id, member_epoch=self.epoch, instance_id=self.options.instance_id
         )
 
-    def farewell(self, *, for_good: bool) -> GroupHeartbeatRequest:
+    def leave_request(self, *, for_good: bool) -> GroupHeartbeatRequest:
         """Return the last heartbeat.
 
         Args:
-            for_good: a static member's partitions go to others at once, rather than wait for it.
+            for_good: a static member's partitions go to other members at once.
         """
-        stays = self.wishes.instance_id is not None and not for_good
+        stays = self.options.instance_id is not None and not for_good
         return GroupHeartbeatRequest(
             member_id=self.member_id,
             member_epoch=LEAVE_STATIC_EPOCH if stays else LEAVE_EPOCH,
-            instance_id=self.wishes.instance_id,
+            instance_id=self.options.instance_id,
         )
 
     def on_response(self, response: GroupHeartbeatResponse) -> bool:
-        """Learn what the coordinator says; return whether it is news."""
+        """Apply a heartbeat response; return whether epoch, target or phase changed."""
         if self.phase not in ("joining", "member"):
-            return False  # Too late: it has left meanwhile.
+            return False  # A late response: the member has left meanwhile.
         target = flat(response.assignment)
         news = self.phase == "joining" or response.member_epoch != self.epoch or target != self.target
         self.phase, self.epoch, self.target = "member", response.member_epoch, target
@@ -141,26 +141,26 @@ class Membership:
         return news
 
     def on_refusal(self, error: RaftlogError) -> None:
-        """Learn that the coordinator does not know it (any more), or does not want it."""
+        """Apply an error response: the coordinator fenced the member, or refuses it."""
         if error.code in FENCED:
             self.lose(error)
         else:
             self.phase, self.error, self.target = "failed", error, frozenset()
 
     def lose(self, error: RaftlogError) -> None:
-        """End the membership: others may read its partitions already."""
+        """End the membership: other members may read its partitions already."""
         if self.phase != "failed":
             self.phase, self.error, self.target, self.epoch = "lost", error, frozenset(), JOIN_EPOCH
 
     def rejoin(self) -> None:
-        """Begin anew, owning nothing: the application knows what it has lost."""
+        """Join again, owning nothing. Called after the application was notified of the loss."""
         assert self.phase == "lost"
         self.phase, self.error, self.owned = "joining", None, frozenset()
 
     def released(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that some partitions are not read any more."""
+        """Remove partitions from `owned`."""
         self.owned -= frozenset(partitions)
 
     def acquired(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that some partitions are read from now on."""
+        """Add partitions to `owned`."""
         self.owned |= frozenset(partitions)

@@ -1,19 +1,19 @@
-"""One partition's batches: which may be sent now, and what an answer means for them. No IO, no clock.
+"""One partition's batches: which may be sent now, and how responses change them. No IO, no clock.
 
-Several batches are on their way at once, and still each record is stored once and in order, because the leader accepts
-only the next sequence of a producer and knows its last five batches again. What that needs from this side:
+Several batches are in flight at once, and still each record is stored once and in order: the leader accepts only a
+producer's next sequence, and recognises its last five batches. The producer keeps these rules:
 
-- A batch goes only if fewer than `max_in_flight` from the first without an outcome come before it. So whatever is sent
-  again is among those that the leader remembers, however many answers were lost.
-- A leader that does not know the producer accepts any sequence. So the first batch goes alone until it is acknowledged:
-  at the beginning of an epoch, after a pause, and after any failure. All later ones follow in their order.
-- Only the first batch can fail. A later one that is refused waits until it is the first: its refusal may have been for
-  want of one before it.
-- A batch that is given up leaves a hole in the sequence, which is never papered over. When no answer is awaited any
-  more, what follows goes on in a new epoch (KIP-360), which also shuts out late copies of the old one. Only batches of
-  which every attempt was refused are sent anew; the outcome of the others is unknown.
-- Where somebody else has written in a later epoch, what follows goes on under a new id, likewise: that epoch shuts out
-  late copies. Where somebody else's batch has a batch's numbers, that batch is certainly not in the log.
+- A batch is sent only if it is among the first `max_in_flight` batches without an outcome. So every retried batch is
+  one that the leader still recognises, however many responses were lost.
+- A leader without state of the producer accepts any sequence. So the first batch is sent alone until it is
+  acknowledged: at the start of an epoch, after a pause, and after any failure. Later batches follow in order.
+- Only the first batch can fail. A later batch that is refused waits until it is the first: the leader may have refused
+  it because an earlier one was missing.
+- A failed batch leaves a gap in the sequence. Once no response is outstanding, later batches continue in a new producer
+  epoch (KIP-360), which also fences late copies of the old one. Only batches whose every attempt was refused are sent
+  again; the outcome of the others is unknown.
+- If another process wrote in a later epoch, later batches continue under a new producer id: that epoch fences late
+  copies. If another process's batch has a batch's sequence, that batch is certainly not in the log.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from raftlog.model import MAX_PRODUCER_EPOCH, MAX_SEQUENCE, ProducerEpoch, Produ
 from raftlog.record.model import NewRecord, RecordColumns
 
 MAX_IN_FLIGHT = 5
-"""As many batches as a leader remembers of a producer."""
+"""The number of batches that a leader remembers of a producer."""
 QUIET_MS = 1_000
-"""After so long without an acknowledgement the leader may have forgotten the producer, or be another one."""
+"""After this long without an acknowledgement, the leader may have changed or dropped the producer's state."""
 RECORD_OVERHEAD_BYTES = 32
-"""What a record adds to a batch beside its key, value and headers; an estimate."""
+"""An estimate of a record's bytes in a batch besides key, value and headers."""
 NO_SEQUENCE = -1
 H = TypeVar("H")
-"""The handle by which the caller is told the outcome of a record."""
+"""The handle through which the caller gets a record's outcome."""
 
 
 class Divisible(ABC):
-    """A handle of several records in a row."""
+    """A handle of several consecutive records."""
 
     __slots__ = ("count",)
     count: int
 
     @abstractmethod
     def divided(self, at: int) -> tuple[Any, Any]:
-        """Return the handles of the first `at` of them, and of the others."""
+        """Split it: return the handles of the first `at` records and of the rest."""
 
 
 def columns_bytes(records: RecordColumns) -> int:
@@ -72,7 +72,7 @@ D = TypeVar("D", bound=Divisible)
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """Under which a partition's batches go."""
+    """The producer id and epoch of a partition's batches."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch = 0
@@ -80,32 +80,32 @@ class ProducerIdentity:
 
 @dataclass(slots=True, eq=False)
 class PendingBatch(Generic[H]):
-    """Records that go out together."""
+    """A batch without an outcome."""
 
     created_ms: int
-    """When the first of them was given to the producer."""
+    """When the application sent the oldest record."""
     records: RecordColumns = field(default_factory=RecordColumns)
     handles: list[H] = field(default_factory=list)
-    """In the order of the records; of one or of several, see `Divisible`."""
+    """In the order of the records. A handle covers one record, or several (`Divisible`)."""
     shared: Any = None
-    """The handle that single records have in common; more join it as long as it is the last one."""
+    """The handle that single records share. Further records join it while it is the last handle."""
     size: int = 0
     closed: bool = False
-    """Takes no more records: full, or sent once."""
+    """Whether it accepts no more records: it is full, or was sent."""
     identity: ProducerIdentity | None = None
     sequence: int = NO_SEQUENCE
     topic_id: TopicId = ""
-    """Of the topic that it was first sent to."""
+    """The id of the topic that it was first sent to."""
     encoded: bytes | bytearray = b""
-    """Empty until it is sent for the first time under its identity and sequence."""
+    """The encoded batch; empty until it is first sent under its identity and sequence."""
     attempts: int = 0
     in_flight: bool = False
-    went_first: bool = False
-    """The last attempt began when every batch before it had its outcome."""
+    sent_as_first: bool = False
+    """Whether every earlier batch had its outcome when the last attempt began."""
     may_be_appended: bool = False
-    """Some attempt ended without a known outcome."""
+    """Whether an attempt has an unknown outcome."""
     cause: RaftlogError | None = None
-    """Why the last attempt has failed of which a broker said so; else why the last one has."""
+    """The last error that a broker returned; without one, the last error."""
     acknowledged: bool = False
 
 
@@ -113,10 +113,10 @@ Failed: TypeAlias = tuple[PendingBatch[H], RaftlogError]
 
 
 class PartitionQueue(Generic[H]):
-    """The batches of one partition, oldest first, and its place in the producer's sequence.
+    """The batches of one partition, oldest first, and its next sequence.
 
     Args:
-        transactional: epochs are the coordinator's: after a hole in the sequence everything fails.
+        transactional: the coordinator assigns epochs: after a gap in the sequence every batch fails.
     """
 
     def __init__(
@@ -130,30 +130,30 @@ class PartitionQueue(Generic[H]):
         self.identity: ProducerIdentity | None = None
         self.batches: deque[PendingBatch[H]] = deque()
         self.epoch_bumps = 0
-        """How often it had to go on in a new epoch."""
+        """How often the partition continued in a new producer epoch."""
         self._next_sequence = 0
         self._topic_id: TopicId = ""
-        self._alone = True
-        """Only the first batch may go."""
+        self._one_at_a_time = True
+        """Whether only the first batch may be sent."""
         self._draining = False
-        """There is a hole in the sequence: nothing goes until every answer has come."""
-        self._disowned = False
-        """The producer's next epoch would be refused, too: what follows goes under another id."""
+        """Whether the sequence has a gap: no batch is sent until every response has arrived."""
+        self._needs_new_id = False
+        """Whether the next epoch would be refused, too: later batches need another producer id."""
         self._not_before_ms = 0
         self._acknowledged_ms = 0
 
     def begin(self, identity: ProducerIdentity) -> None:
-        """Send under an identity from now on, from sequence 0."""
-        self.identity, self._next_sequence, self._alone, self._draining = identity, 0, True, False
+        """Use an identity from now on, from sequence 0."""
+        self.identity, self._next_sequence, self._one_at_a_time, self._draining = identity, 0, True, False
 
     def add(self, record: NewRecord, size: int, handle: H, sent_ms: int) -> None:
-        """Queue a record of `size` bytes, given to the producer at `sent_ms`."""
+        """Queue a record of `size` bytes that the application sent at `sent_ms`."""
         batch = self._open_batch(size, sent_ms)
         batch.records.append(record)
         batch.handles.append(handle)
 
     def join(self, record: NewRecord, size: int, sent_ms: int, new_handle: Callable[[], D]) -> D:
-        """Queue a record that shares the handle of those before it in its batch; return it, with this one counted."""
+        """Queue a record under its batch's shared handle; return the handle, which counts the record."""
         batch = self._open_batch(size, sent_ms)
         batch.records.append(record)
         handle: D = batch.shared
@@ -164,7 +164,7 @@ class PartitionQueue(Generic[H]):
         return handle
 
     def open_batch(self, size: int) -> PendingBatch[H] | None:
-        """Return the newest batch, if another record of `size` bytes may share its handle and leaves it open."""
+        """Return the newest batch if a record of `size` bytes can join its shared handle without filling it."""
         batch = self.batches[-1] if self.batches else None
         if batch is None or batch.closed or batch.shared is None or batch.size + size >= self._batch_bytes:
             return None
@@ -173,13 +173,13 @@ class PartitionQueue(Generic[H]):
     def add_run(
         self, values: Sequence[bytes | None], key: bytes | None, timestamp: int, size: int, handle: H, sent_ms: int
     ) -> None:
-        """Queue records that go together and have one handle, of `size` bytes in all."""
+        """Queue records that share a handle and take `size` bytes in all, in one batch."""
         batch = self._open_batch(size, sent_ms)
         batch.records.extend(values, key, timestamp)
         batch.handles.append(handle)
 
     def _open_batch(self, size: int, sent_ms: int) -> PendingBatch[H]:
-        """Return the batch that takes so many bytes more, and count them."""
+        """Return a batch with space for `size` more bytes, and add them to its size."""
         batch = self.batches[-1] if self.batches else None
         if batch is None or batch.closed or batch.size + size > self._batch_bytes:
             if batch is not None:
@@ -187,24 +187,24 @@ class PartitionQueue(Generic[H]):
             batch = PendingBatch(created_ms=sent_ms)
             self.batches.append(batch)
         elif sent_ms < batch.created_ms:
-            batch.created_ms = sent_ms  # Who waited for room or metadata comes late.
+            batch.created_ms = sent_ms  # The record waited for buffer space or metadata.
         batch.size += size
         batch.closed = batch.size >= self._batch_bytes
         return batch
 
     def due_ms(self, now_ms: int, *, flushing: bool) -> int | None:
-        """Return when a batch may go; None if first something else must happen."""
-        for batch in self._within_reach(now_ms):
+        """Return when the next batch is due; None: only an event makes one due."""
+        for batch in self._window(now_ms):
             if not batch.in_flight and not batch.acknowledged:
                 lingers = not (batch.closed or flushing)
                 return max(self._not_before_ms, batch.created_ms + (self._linger_ms if lingers else 0))
         return None
 
     def take(self, topic_id: TopicId, now_ms: int, *, flushing: bool) -> tuple[list[PendingBatch[H]], list[Failed[H]]]:
-        """Return the batches that go to the leader now, in this order, and those that fail.
+        """Return the batches to send to the leader now, in this order, and those that fail.
 
         Args:
-            topic_id: of the topic as it is known now; a batch that was sent to another one before has lost it.
+            topic_id: the topic's current id. A batch that was sent to another id fails.
         """
         if not self.batches or self._draining:
             return [], []
@@ -213,7 +213,7 @@ class PartitionQueue(Generic[H]):
             return [], self._give_up(first, delivery_errors.recreated(first, topic_id))
         taken = []
         quiet = self._is_quiet(now_ms)
-        for batch in list(self._within_reach(now_ms)):
+        for batch in list(self._window(now_ms)):
             if batch.in_flight or batch.acknowledged:
                 continue
             if not (batch.closed or flushing or now_ms >= batch.created_ms + self._linger_ms):
@@ -221,21 +221,21 @@ class PartitionQueue(Generic[H]):
             if not self._assign(batch, topic_id):
                 break
             taken.append(batch)
-        self._alone = self._alone or (quiet and bool(taken))
+        self._one_at_a_time = self._one_at_a_time or (quiet and bool(taken))
         return taken, []
 
     def on_acknowledged(self, batch: PendingBatch[H], now_ms: int) -> list[Failed[H]]:
-        """Learn that a batch is in the log; return those that fail now."""
+        """Note that a batch was acknowledged; return the batches that fail now."""
         batch.in_flight, batch.acknowledged, batch.encoded = False, True, b""
         self._acknowledged_ms = now_ms
         while self.batches and self.batches[0].acknowledged:
             self.batches.popleft()
-            self._alone = False
+            self._one_at_a_time = False
         return self._after_draining()
 
     def on_refused(self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
-        """Learn that an attempt has failed; return the batches that fail for good."""
-        batch.in_flight, self._alone = False, True
+        """Note that an attempt failed; return the batches that fail finally."""
+        batch.in_flight, self._one_at_a_time = False, True
         batch.may_be_appended = not delivery_errors.is_certainly_not_appended(error) and (
             batch.may_be_appended or delivery_errors.is_ambiguous(error)
         )
@@ -243,10 +243,10 @@ class PartitionQueue(Generic[H]):
         if self._draining:
             return self._after_draining()
         lost = delivery_errors.is_lost_sequence(error)
-        return self._judge(batch, error, now_ms, jitter=jitter, lost=lost)
+        return self._decide_retry(batch, error, now_ms, jitter=jitter, lost=lost)
 
     def on_unroutable(self, error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
-        """Learn that what is due could not be sent: its leader, or a producer id, cannot be had."""
+        """Note that no leader or no producer id is available for due batches; return the batches that fail finally."""
         if self.batches and self.batches[0].in_flight:
             self._not_before_ms = now_ms + backoff_ms(1, jitter=jitter)
         failed: list[Failed[H]] = []
@@ -254,13 +254,13 @@ class PartitionQueue(Generic[H]):
             first = self.batches[0]
             first.attempts += 1
             first.cause = delivery_errors.cause(first.cause, error)
-            failed += self._judge(first, error, now_ms, jitter=jitter, lost=False)
+            failed += self._decide_retry(first, error, now_ms, jitter=jitter, lost=False)
             if self.batches and self.batches[0] is first:
-                break  # It waits, and so do the others.
+                break  # It waits, and so do the later ones.
         return failed
 
     def expire(self, now_ms: int) -> list[Failed[H]]:
-        """Give up what is too old and not on its way."""
+        """Return the batches whose delivery timeout passed; batches in flight stay."""
         failed: list[Failed[H]] = []
         while self.batches and not self._draining and not self.batches[0].in_flight:
             first = self.batches[0]
@@ -270,28 +270,28 @@ class PartitionQueue(Generic[H]):
         return failed
 
     def take_waiting(self) -> list[PendingBatch[H]]:
-        """Take out every batch that is not on its way."""
+        """Remove and return every batch that is not in flight."""
         waiting = [batch for batch in self.batches if not batch.in_flight and not batch.acknowledged]
         self.batches = deque(batch for batch in self.batches if batch.in_flight)
         return waiting
 
-    def _judge(
+    def _decide_retry(
         self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float, lost: bool
     ) -> list[Failed[H]]:
-        """Decide whether a batch whose attempt has failed goes again, in parts, in a new epoch, or not at all.
+        """Decide whether a batch whose attempt failed is sent again, split, sent in a new epoch, or fails.
 
         Args:
             lost: the leader expects another sequence or epoch.
         """
-        if batch is not self.batches[0] or (lost and not batch.went_first):
-            return []  # Its turn comes when it is the first.
+        if batch is not self.batches[0] or (lost and not batch.sent_as_first):
+            return []  # Decided when it is the first.
         if delivery_errors.is_too_large(error) and len(batch.records) > 1 and not batch.may_be_appended:
             self._split(batch)
             return []
         in_time = now_ms - batch.created_ms < self._delivery_timeout_ms
-        if lost and in_time and self._may_begin_anew(batch):
+        if lost and in_time and self._may_bump_epoch(batch):
             self._draining = True
-            self._disowned = self._disowned or delivery_errors.is_lost_identity(error)
+            self._needs_new_id = self._needs_new_id or delivery_errors.is_lost_identity(error)
         elif not isinstance(error, RetriableError):
             return self._give_up(batch, delivery_errors.refused(batch, error))
         elif not in_time:
@@ -299,8 +299,8 @@ class PartitionQueue(Generic[H]):
         self._not_before_ms = now_ms + backoff_ms(max(1, batch.attempts), jitter=jitter)
         return self._after_draining()
 
-    def _within_reach(self, now_ms: int) -> Iterator[PendingBatch[H]]:
-        reach = 1 if self._alone or self._is_quiet(now_ms) else self._max_in_flight
+    def _window(self, now_ms: int) -> Iterator[PendingBatch[H]]:
+        reach = 1 if self._one_at_a_time or self._is_quiet(now_ms) else self._max_in_flight
         return islice(self.batches, 0 if self._draining else reach)
 
     def _is_quiet(self, now_ms: int) -> bool:
@@ -308,7 +308,7 @@ class PartitionQueue(Generic[H]):
         return quiet and not any(batch.in_flight for batch in islice(self.batches, self._max_in_flight))
 
     def _assign(self, batch: PendingBatch[H], topic_id: TopicId) -> bool:
-        """Give a batch that goes now its place; False if it must wait after all."""
+        """Assign identity and sequence to a batch that is sent now; False: it must wait."""
         is_first = batch is self.batches[0]
         if batch.topic_id not in ("", topic_id):
             return False
@@ -321,12 +321,12 @@ class PartitionQueue(Generic[H]):
                 return False
             batch.identity, batch.sequence, self._topic_id = self.identity, self._next_sequence, topic_id
             self._next_sequence = _after(batch.sequence, len(batch.records))
-        batch.topic_id, batch.closed, batch.in_flight, batch.went_first = topic_id, True, True, is_first
+        batch.topic_id, batch.closed, batch.in_flight, batch.sent_as_first = topic_id, True, True, is_first
         batch.attempts += 1
         return True
 
-    def _may_begin_anew(self, first: PendingBatch[H]) -> bool:
-        """Tell whether nothing of the first batch and what follows can be in the log, or come there out of order."""
+    def _may_bump_epoch(self, first: PendingBatch[H]) -> bool:
+        """Return whether the first batch may be sent again in a new epoch: no duplicates, and order is kept."""
         later = any(batch.acknowledged for batch in self.batches)
         return not (self._transactional or first.may_be_appended or later)
 
@@ -338,7 +338,7 @@ class PartitionQueue(Generic[H]):
         return [(first, error), *self._after_draining()]
 
     def _after_draining(self) -> list[Failed[H]]:
-        """Once no answer is awaited, begin a new epoch; what must not be sent in it fails."""
+        """Start a new epoch once no response is outstanding; batches that must not be sent in it fail."""
         if not self._draining or any(batch.in_flight for batch in self.batches):
             return []
         self._draining = False
@@ -358,17 +358,17 @@ class PartitionQueue(Generic[H]):
         return failed
 
     def _new_epoch(self) -> None:
-        self._alone = True
+        self._one_at_a_time = True
         if self._transactional or self.identity is None:
             return
         self.epoch_bumps += 1
         producer_id, epoch = self.identity.producer_id, self.identity.producer_epoch
-        another = self._disowned or epoch == MAX_PRODUCER_EPOCH
-        self.identity, self._disowned = None if another else ProducerIdentity(producer_id, epoch + 1), False
+        another = self._needs_new_id or epoch == MAX_PRODUCER_EPOCH
+        self.identity, self._needs_new_id = None if another else ProducerIdentity(producer_id, epoch + 1), False
         self._next_sequence = 0
 
     def _split(self, batch: PendingBatch[H]) -> None:
-        """Replace the first batch by its halves, which take its place in the sequence (KIP-126)."""
+        """Replace the first batch by its halves, which keep its sequence range (KIP-126)."""
         half, count = len(batch.records) // 2, len(batch.records)
         head, tail = _divide(batch.handles, half)
         self.batches.popleft()
@@ -392,7 +392,7 @@ class PartitionQueue(Generic[H]):
 
 
 def _divide(handles: Sequence[H], at: int) -> tuple[list[H], list[H]]:
-    """Divide handles into those of the first `at` records and the others."""
+    """Split handles into those of the first `at` records and the rest."""
     left = at
     for place, handle in enumerate(handles):
         count = handle.count if isinstance(handle, Divisible) else 1

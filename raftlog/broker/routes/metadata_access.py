@@ -1,4 +1,4 @@
-"""How handlers read metadata: linearizably, unless the caller is content with what this broker knows."""
+"""Metadata reads (linearizable or local) and administrative requests, for handlers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import deadline_ms
+from raftlog.broker.http import caller_timeout_ms
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Offset
@@ -19,52 +19,53 @@ ADMIN_TIMEOUT_MS = 15_000
 
 
 async def read_image(context: BrokerContext, request: web.Request) -> MetadataImage:
-    """Return an image that holds everything that was acknowledged before the request came.
+    """Return an image with every change that was acknowledged before the request arrived (linearizable).
 
-    With `?consistency=local` it is what this broker knows: never wrong, maybe old, and there without a quorum too.
+    With `?consistency=local`, return this broker's image: it may be old, but needs no quorum.
 
     Raises:
-        RetriableError: QUORUM_NOT_AVAILABLE; or this broker does not hear of the newest metadata in time.
+        RetriableError: QUORUM_NOT_AVAILABLE; or this broker did not receive the newest metadata before the deadline.
         InvalidRequestError: another consistency.
     """
     wanted = request.query.get(CONSISTENCY, "linearizable")
     if wanted == "linearizable":
-        timeout_ms = deadline_ms(request, READ_TIMEOUT_MS)
-        await until_known(context, await context.channel.read(timeout_ms=timeout_ms), timeout_ms=timeout_ms)
+        timeout_ms = caller_timeout_ms(request, READ_TIMEOUT_MS)
+        await wait_for_metadata(context, await context.channel.read(timeout_ms=timeout_ms), timeout_ms=timeout_ms)
     elif wanted != "local":
         raise InvalidRequestError(f"{CONSISTENCY}: expected linearizable or local, received {wanted!r:.80}")
     return context.image
 
 
 async def administer(context: BrokerContext, path: str, command: object, request: web.Request) -> AdminResponse:
-    """Have the active controller do something; return its answer once this broker has applied it.
+    """Send a command to the active controller; return its answer once this broker has applied the change.
 
     Raises:
-        OverloadedError: the same client asks for too much at once; nothing was done.
+        OverloadedError: the client has too many administrative requests; nothing was done.
         RetriableError: QUORUM_NOT_AVAILABLE, nothing was done.
-        UnknownOutcomeError: it may be done later.
+        UnknownOutcomeError: the change may take effect later.
     """
-    timeout_ms = deadline_ms(request, ADMIN_TIMEOUT_MS)
+    timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     try:
-        async with asyncio.timeout_at(deadline) as waiting, context.admin_gate.turn(request.remote or ""):
-            waiting.reschedule(None)  # From here on the outcome would be unknown: each step has its own limit.
+        async with asyncio.timeout_at(deadline) as waiting, context.admin_limits.slot(request.remote or ""):
+            waiting.reschedule(None)  # A timeout from here on would be an unknown outcome: each step has its own.
             left_ms = max(1, int((deadline - loop.time()) * 1000))
             answer = await context.channel.administer(path, command, timeout_ms=left_ms)
     except TimeoutError:
         raise OverloadedError(f"other changes of this client took {timeout_ms} ms; nothing was done") from None
-    await until_known(context, answer.metadata_offset, timeout_ms=timeout_ms)
+    await wait_for_metadata(context, answer.metadata_offset, timeout_ms=timeout_ms)
     return answer
 
 
-async def until_known(context: BrokerContext, offset: Offset, *, timeout_ms: int) -> None:
+async def wait_for_metadata(context: BrokerContext, offset: Offset, *, timeout_ms: int) -> None:
     """Wait until this broker has applied the metadata log up to `offset`.
 
     Raises:
-        RetriableError: it has not, in time.
+        RetriableError: it did not within `timeout_ms`.
     """
     if not await context.listener.until(offset, timeout_ms=timeout_ms):
         raise RetriableError(
-            f"done, but this broker has not heard of it within {timeout_ms} ms", code=ErrorCode.REQUEST_TIMED_OUT
+            f"the change is done, but this broker did not receive it within {timeout_ms} ms",
+            code=ErrorCode.REQUEST_TIMED_OUT,
         )

@@ -1,4 +1,4 @@
-"""Where to begin reading: an end of the log, or a time."""
+"""Start positions: an end of the log or a time, and the offset that it resolves to (Kafka: ListOffsets)."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ timedelta is so long ago."""
 async def offset_at(
     connection: Connection, partition: TopicPartition, at: Start, isolation: Isolation = "read_uncommitted"
 ) -> Offset:
-    """Ask a partition's leader for the first offset at or after `at`; where readers stop if there is none."""
+    """Return the first offset at or after `at`, from the leader; the end that readers see if there is none."""
     return (await ask_offset(connection, partition, at, isolation)).offset
 
 
 async def ask_offset(
     connection: Connection, partition: TopicPartition, at: Start, isolation: Isolation = "read_uncommitted"
 ) -> OffsetResponse:
-    """Ask a partition's leader for an offset, and for both ends of the log."""
+    """Return a partition's offset at `at` and the log's start, from the leader."""
     path = paths.fill(paths.OFFSETS, topic=partition.topic, partition=partition.partition)
     query = {"at": at_text(at), "isolation": isolation}
     return await connection.at_leader(OffsetResponse, "GET", *partition, path, query=query)
 
 
 def at_text(at: Start) -> str:
-    """Return a start as the query of `paths.OFFSETS` has it: an end, or the millisecond that the time lies in.
+    """Return a start as the query parameter of `paths.OFFSETS`: an end of the log, or a time in milliseconds.
 
     Raises:
-        ConfigError: it is none.
-        InvalidRequestError: INVALID_TIMESTAMP, a number that can hardly be meant as microseconds.
+        ConfigError: `at` has another type or value.
+        InvalidRequestError: INVALID_TIMESTAMP, a number that is probably in another unit.
     """
     if isinstance(at, str) and at in ("earliest", "latest"):
         return at

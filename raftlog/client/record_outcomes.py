@@ -1,4 +1,4 @@
-"""How a producer's callers are told what became of their records: one by one, or many at once."""
+"""The outcomes of a producer's records, and the handles that deliver them to callers: for one record or many."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class RecordMetadata(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Records that are in a row in the log."""
+    """Records with consecutive offsets in the log."""
 
     partition: TopicPartition
     base_offset: Offset
     timestamps: Sequence[int]
 
     def rows(self) -> Iterator[RecordMetadata]:
-        """Make the metadata of all of them, in C as far as it goes."""
+        """Return the metadata of all of them; the loop runs in C."""
         count = len(self.timestamps)
         offsets = repeat(-1) if self.base_offset < 0 else range(self.base_offset, self.base_offset + count)
         fields = zip(
@@ -50,7 +50,7 @@ class Placed(NamedTuple):
 
 
 class Acknowledged(Sequence[RecordMetadata]):
-    """Where records are, in the order they were given; each one's metadata is made when it is asked for."""
+    """The metadata of acknowledged records, in the order of the call; each item is created when it is read."""
 
     def __init__(self, placed: Sequence[Placed]) -> None:
         self._placed = placed
@@ -79,28 +79,28 @@ class Acknowledged(Sequence[RecordMetadata]):
 
 
 class Run:
-    """Records that were given together and go to one partition in a row."""
+    """The outcome of records that one call queued for one partition."""
 
     def __init__(self, count: int) -> None:
         self.error: RaftlogError | None = None
-        """Of the first that has failed."""
+        """The error of the first record that failed."""
         self._placed: dict[int, Placed] = {}
         self._missing = count
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def outcome(self) -> list[Placed]:
-        """Wait until each has an outcome; return where those are that did not fail, in order."""
+        """Wait until each record has an outcome; return the acknowledged ones in order."""
         if self._missing:
             await self._settled
         return [self._placed[first] for first in sorted(self._placed)]
 
     def acknowledged_from(self, first: int, placed: Placed) -> None:
-        """Learn where some are, from number `first` on."""
+        """Note that records from number `first` on are acknowledged."""
         self._placed[first] = placed
         self._settle(len(placed.timestamps))
 
     def failed_from(self, first: int, count: int, error: RaftlogError) -> None:  # noqa: ARG002  (all count alike)
-        """Learn that so many have failed."""
+        """Note that `count` records failed."""
         self.error = self.error or error
         self._settle(count)
 
@@ -110,59 +110,61 @@ class Run:
             self._settled.set_result(None)
 
 
-class Many(Divisible):
-    """A handle of several records in a row, which are told at once what became of them."""
+class MultiHandle(Divisible):
+    """A handle of several consecutive records, which get their outcome together."""
 
     __slots__ = ()
 
     @abstractmethod
     def acknowledged(self, placed: Placed) -> None:
-        """Learn where all of them are."""
+        """Set the outcome: acknowledged."""
 
     @abstractmethod
     def failed(self, error: RaftlogError) -> None:
-        """Learn that all of them have failed, or that nobody knows."""
+        """Set the outcome: failed, or unknown."""
 
 
-class Told(Protocol):
-    """Who asks for the outcomes of many records, and learns them in parts."""
+class OutcomeListener(Protocol):
+    """Receives the outcomes of many records, in parts."""
 
     def acknowledged_from(self, first: int, placed: Placed) -> None: ...
     def failed_from(self, first: int, count: int, error: RaftlogError) -> None: ...
 
 
-class Part(Many):
+class PartialHandle(MultiHandle):
     """The handle of `count` records, from number `first` on."""
 
-    __slots__ = ("_first", "_told")
+    __slots__ = ("_first", "_listener")
 
-    def __init__(self, told: Told, first: int, count: int) -> None:
-        self._told = told
+    def __init__(self, listener: OutcomeListener, first: int, count: int) -> None:
+        self._listener = listener
         self._first = first
         self.count = count
 
-    def divided(self, at: int) -> tuple[Part, Part]:
-        return Part(self._told, self._first, at), Part(self._told, self._first + at, self.count - at)
+    def divided(self, at: int) -> tuple[PartialHandle, PartialHandle]:
+        return PartialHandle(self._listener, self._first, at), PartialHandle(
+            self._listener, self._first + at, self.count - at
+        )
 
     def acknowledged(self, placed: Placed) -> None:
-        self._told.acknowledged_from(self._first, placed)
+        self._listener.acknowledged_from(self._first, placed)
 
     def failed(self, error: RaftlogError) -> None:
-        self._told.failed_from(self._first, self.count, error)
+        self._listener.failed_from(self._first, self.count, error)
 
 
-Handle: TypeAlias = "asyncio.Future[RecordMetadata] | Many"
-"""Of one record, or of several."""
+Handle: TypeAlias = "asyncio.Future[RecordMetadata] | MultiHandle"
+"""The handle of one record, or of several."""
 
 
 def acknowledge(
     handles: Sequence[Handle], timestamps: Sequence[int], partition: TopicPartition, base_offset: Offset
 ) -> None:
-    """Tell that a batch is in the log; `base_offset` is -1 if nobody says where."""
+    """Complete the handles of an acknowledged batch; `base_offset` is -1 with acks=0."""
     batch = Placed(partition, base_offset, timestamps)
     at = 0
     for handle in handles:
-        if isinstance(handle, Many):
+        if isinstance(handle, MultiHandle):
             first = batch.metadata(at)
             handle.acknowledged(Placed(partition, first.offset, timestamps[at : at + handle.count]))
             at += handle.count
@@ -173,10 +175,10 @@ def acknowledge(
 
 
 def fail(handles: Sequence[Handle], error: RaftlogError) -> None:
-    """Tell that records have failed, or that nobody knows."""
+    """Complete handles with an error: the records failed, or their outcome is unknown."""
     for handle in handles:
-        if isinstance(handle, Many):
+        if isinstance(handle, MultiHandle):
             handle.failed(error)
         elif not handle.done():
             handle.set_exception(error)
-            handle.exception()  # Marks it as seen: a delivery may be dropped.
+            handle.exception()  # Marks it as retrieved: the application may drop the future.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raftlog.client import chunk as decoding
-from raftlog.client.chunk import Chunk
+from raftlog.client import completed_fetch as decoding
+from raftlog.client.completed_fetch import CompletedFetch
 from raftlog.errors import CorruptBatchError
 from raftlog.model import AbortedTransaction, TopicPartition
 from raftlog.record import AbortedBatches, NewRecord, build_batch, iter_batches, stamp
@@ -19,12 +19,12 @@ def batch(base_offset: int, count: int, *, epoch: int = 0, **producer: int) -> b
     return bytes(built)
 
 
-def chunk(*batches: bytes, position: int = 0, aborted: AbortedBatches | None = None) -> Chunk:
+def chunk(*batches: bytes, position: int = 0, aborted: AbortedBatches | None = None) -> CompletedFetch:
     data = b"".join(batches)
-    return Chunk(P0, list(iter_batches(data)), position, aborted or AbortedBatches())
+    return CompletedFetch(P0, list(iter_batches(data)), position, aborted or AbortedBatches())
 
 
-def offsets(found: Chunk, count: int) -> list[int]:
+def offsets(found: CompletedFetch, count: int) -> list[int]:
     records = found.take(count)
     assert [record.value for record in records] == [b"%d" % record.offset for record in records]
     return [record.offset for record in records]

@@ -1,12 +1,12 @@
-"""Which event loop a client belongs to."""
+"""Binds a client to the event loop in which it is first used."""
 
 from __future__ import annotations
 
 import asyncio
 
 
-class OwnLoop:
-    """The loop in which a client was first used: its connections, futures and tasks are of no use in another one."""
+class LoopAffinity:
+    """The event loop of one client. Its connections, futures and tasks do not work in another one."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -16,13 +16,13 @@ class OwnLoop:
         """Return the running loop.
 
         Raises:
-            RuntimeError: none is running, or another one than the first time.
+            RuntimeError: no event loop is running, or another one than at first use.
         """
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             raise RuntimeError(
-                f"a {self._what} needs a running event loop: use it in a coroutine, or take raftlog.blocking"
+                f"a {self._what} needs a running event loop: use it in a coroutine, or use raftlog.blocking"
             ) from None
         if self._loop is not loop:
             if self._loop is not None:

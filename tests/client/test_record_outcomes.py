@@ -8,8 +8,17 @@ import functools
 
 import pytest
 
-from raftlog.client.deliveries import Acknowledged, Handle, Part, Placed, RecordMetadata, Run, acknowledge, fail
-from raftlog.client.delivery import Delivery, Stretch
+from raftlog.client.delivery import Delivery, SharedHandle
+from raftlog.client.record_outcomes import (
+    Acknowledged,
+    Handle,
+    PartialHandle,
+    Placed,
+    RecordMetadata,
+    Run,
+    acknowledge,
+    fail,
+)
 from raftlog.errors import RetriableError
 from raftlog.model import TopicPartition
 
@@ -23,7 +32,7 @@ def metadata(offset: int, timestamp: int, partition: int = 0) -> RecordMetadata:
 async def test_a_batch_of_single_records_and_of_runs():
     loop = asyncio.get_running_loop()
     first, last, run = loop.create_future(), loop.create_future(), Run(3)
-    handles: list[Handle] = [first, Part(run, 0, 3), last]
+    handles: list[Handle] = [first, PartialHandle(run, 0, 3), last]
     acknowledge(handles, [1, 2, 3, 4, 5], P0, 70)
 
     assert (first.result(), last.result()) == (metadata(70, 1), metadata(74, 5))
@@ -33,7 +42,7 @@ async def test_a_batch_of_single_records_and_of_runs():
 async def test_nobody_says_where_records_are_with_acks_0():
     delivery, run = asyncio.get_running_loop().create_future(), Run(2)
     acknowledge([delivery], [1], P0, -1)
-    acknowledge([Part(run, 0, 2)], [1, 2], P0, -1)
+    acknowledge([PartialHandle(run, 0, 2)], [1, 2], P0, -1)
 
     assert delivery.result() == metadata(-1, 1)
     assert list(Acknowledged(await run.outcome())) == [metadata(-1, 1), metadata(-1, 2)]
@@ -41,7 +50,7 @@ async def test_nobody_says_where_records_are_with_acks_0():
 
 async def test_a_run_ends_once_each_part_has_an_outcome_in_whatever_order():
     run = Run(4)
-    whole = Part(run, 0, 4)
+    whole = PartialHandle(run, 0, 4)
     front, back = whole.divided(1)
     waiting = asyncio.create_task(run.outcome())
     acknowledge([back], [2, 3, 4], P0, 11)
@@ -56,7 +65,7 @@ async def test_a_run_ends_once_each_part_has_an_outcome_in_whatever_order():
 async def test_a_failure_that_nobody_looks_at_is_no_warning():
     error = RetriableError("down")
     dropped, cancelled, run = asyncio.get_running_loop().create_future(), Run(1), Run(2)
-    fail([dropped, Part(run, 0, 2), Part(cancelled, 0, 1)], error)
+    fail([dropped, PartialHandle(run, 0, 2), PartialHandle(cancelled, 0, 1)], error)
     assert await run.outcome() == []
     assert (run.error, cancelled.error) == (error, error)
     del dropped  # Warnings are errors here.
@@ -71,7 +80,7 @@ async def test_a_caller_who_went_away_is_not_told():
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    acknowledge([gone, Part(run, 0, 1)], [1, 2], P0, 5)
+    acknowledge([gone, PartialHandle(run, 0, 1)], [1, 2], P0, 5)
     assert list(Acknowledged(await run.outcome())) == [metadata(6, 2)]
 
 
@@ -89,17 +98,17 @@ def test_many_records_are_a_sequence():
     assert list(Acknowledged([])) == []
 
 
-def stretch_of(count: int) -> tuple[Stretch, list[Delivery]]:
-    stretch = Stretch(asyncio.get_running_loop())
+def handle_of(count: int) -> tuple[SharedHandle, list[Delivery]]:
+    handle = SharedHandle(asyncio.get_running_loop())
     deliveries = []
     for number in range(count):
-        stretch.count += 1
-        deliveries.append(Delivery(stretch, number))
-    return stretch, deliveries
+        handle.count += 1
+        deliveries.append(Delivery(handle, number))
+    return handle, deliveries
 
 
 async def test_a_delivery_is_a_future_as_far_as_asyncio_can_tell():
-    stretch, (first, second, third, fourth) = stretch_of(4)
+    handle, (first, second, third, fourth) = handle_of(4)
     assert asyncio.isfuture(first)
     assert not first.done()
     for ask in (first.result, first.exception):
@@ -111,7 +120,7 @@ async def test_a_delivery_is_a_future_as_far_as_asyncio_can_tell():
     waited = asyncio.create_task(asyncio.wait([first, third]))  # type: ignore[type-var]
     completed = asyncio.as_completed([second, fourth])
     await asyncio.sleep(0)
-    acknowledge([stretch], [1, 2, 3, 4], P0, 70)
+    acknowledge([handle], [1, 2, 3, 4], P0, 70)
 
     assert await gathered == [metadata(70, 1), metadata(71, 2)]
     assert (await awaited, await shielded) == (metadata(72, 3), metadata(73, 4))
@@ -123,7 +132,7 @@ async def test_a_delivery_is_a_future_as_far_as_asyncio_can_tell():
 
 async def test_a_delivery_calls_back_with_itself_in_its_context_and_not_at_once():
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="")
-    stretch, (first, second) = stretch_of(2)
+    handle, (first, second) = handle_of(2)
     seen: list[object] = []
 
     def call(name: str, delivery: Delivery) -> None:
@@ -137,7 +146,7 @@ async def test_a_delivery_calls_back_with_itself_in_its_context_and_not_at_once(
     variable.set("now")
     assert (first.remove_done_callback(taken_back), first.remove_done_callback(taken_back)) == (1, 0)
     assert second.remove_done_callback(taken_back) == 1
-    acknowledge([stretch], [1, 2], P0, 0)
+    acknowledge([handle], [1, 2], P0, 0)
     first.add_done_callback(functools.partial(call, "late"))
     second.add_done_callback(functools.partial(call, "elsewhere"), context=contextvars.Context())
     assert seen == []
@@ -147,7 +156,7 @@ async def test_a_delivery_calls_back_with_itself_in_its_context_and_not_at_once(
 
 
 async def test_who_is_cancelled_while_waiting_leaves_the_delivery_and_who_cancels_it_is_told_nothing():
-    stretch, (awaited, cancelled, dropped) = stretch_of(3)
+    handle, (awaited, cancelled, dropped) = handle_of(3)
     waiting = asyncio.create_task(asyncio.wait_for(asyncio.shield(awaited), 10))
     alone = asyncio.create_task(_value_of(awaited))
     told: list[Delivery] = []
@@ -158,7 +167,7 @@ async def test_who_is_cancelled_while_waiting_leaves_the_delivery_and_who_cancel
     for ask in (cancelled.result, cancelled.exception):
         with pytest.raises(asyncio.CancelledError):
             ask()
-    acknowledge([stretch], [1, 2, 3], P0, 5)
+    acknowledge([handle], [1, 2, 3], P0, 5)
     del dropped
 
     assert await waiting == metadata(5, 1)
@@ -175,9 +184,9 @@ async def _value_of(delivery: Delivery) -> RecordMetadata:
 @pytest.mark.parametrize("who", ["all", "one"])
 async def test_gathering_deliveries_ends_when_it_is_cancelled(who: str):
     """As Ctrl-C and time limits do. What asyncio asks of a future for that has a private name."""
-    stretch = Stretch(asyncio.get_running_loop())
-    stretch.count = 3
-    deliveries = [Delivery(stretch, at) for at in range(3)]
+    handle = SharedHandle(asyncio.get_running_loop())
+    handle.count = 3
+    deliveries = [Delivery(handle, at) for at in range(3)]
     gathering = asyncio.gather(*deliveries)
     (gathering if who == "all" else deliveries[1]).cancel()
     ended, _ = await asyncio.wait({gathering}, timeout=5)
@@ -189,8 +198,8 @@ async def test_gathering_deliveries_ends_when_it_is_cancelled(who: str):
 
 async def test_a_stretch_that_is_divided_has_the_outcomes_of_its_parts():
     error = RetriableError("down")
-    stretch, deliveries = stretch_of(5)
-    front, back = stretch.divided(2)
+    handle, deliveries = handle_of(5)
+    front, back = handle.divided(2)
     waiting = asyncio.gather(*deliveries, return_exceptions=True)
     fail([front], error)
     middle, last = back.divided(1)

@@ -1,4 +1,4 @@
-"""What a fetch has brought of one partition, decoded as it is read."""
+"""One partition's batches from a fetch response, decoded while the application reads (Kafka: `CompletedFetch`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from raftlog.record.structure import unpacked_bytes
 
 MOST_UNPACKED_BYTES = 64 << 20
-"""What is unpacked at once. A batch that is larger still is unpacked alone."""
+"""The most decompressed bytes of one call. A single larger batch is decompressed alone."""
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from raftlog.record import AbortedBatches, BatchHeader, Record
 
 
-class Chunk:
+class CompletedFetch:
     """Whole batches of one partition; the first may begin below `position`.
 
-    Each batch's payload checksum is checked before anything of it is returned. Only as many records are made as are
-    asked for: they cost many times what the bytes do, in memory and in the garbage collector's time.
+    A batch's payload checksum is verified before a record of it is returned. Record objects are created only for
+    the records that a caller requests: they cost many times the bytes, in memory and garbage collection.
 
     Args:
         batches: at least one.
-        aborted: what a reader of committed records leaves out.
-        was_checked: the broker found every payload sound before it sent it.
+        aborted: the batches that a `read_committed` reader skips.
+        was_checked: the broker verified every payload before it sent it.
     """
 
     def __init__(
@@ -44,30 +44,30 @@ class Chunk:
         self.was_checked = was_checked
         self.size = sum(header.batch_length for header, _ in batches)
         self.position = position
-        """Of the next record."""
+        """The offset of the next record."""
         self.ends_answer = False
-        """Whether its leader is to be asked again once the reader comes to it."""
+        """Whether this is the last part of a response: when the reader reaches it, the next fetch starts."""
         self.leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
-        """Of the last batch that was read from; -1: of none yet."""
+        """The leader epoch of the last batch that was read from; -1: none yet."""
         self._last = batches[-1][0]
         self._batches = record.readable_batches(batches, aborted, from_offset=position)
         self._next: tuple[BatchHeader, memoryview] | None = next(self._batches, None)
-        """The first batch that was not opened."""
+        """The first batch that is not decoded yet."""
         self._rows: pa.RecordBatch | None = None
-        """What is left of the one that was."""
+        """The unread records of the batch that is decoded."""
         self._epoch_of_rows: LeaderEpoch = NO_LEADER_EPOCH
         self._row_bytes = 0.0
-        """What a record of that batch takes, on average."""
+        """The average decompressed size of that batch's records, in bytes."""
 
     @property
     def is_read(self) -> bool:
-        """Whether nothing is left."""
+        """Whether every record was read."""
         return self.position == self._last.next_offset
 
     def take(self, count: int) -> list[Record]:
         """Remove and return the first `count` records; fewer before a damaged batch, or one of another leader epoch.
 
-        Fewer, too, where they take more than `MOST_UNPACKED_BYTES`.
+        It also stops once they exceed `MOST_UNPACKED_BYTES`.
 
         Raises:
             CorruptBatchError: the first batch's checksum is wrong.
@@ -79,7 +79,7 @@ class Chunk:
                 rows = self._open()
             except CorruptBatchError:
                 if records:
-                    return records  # The next call tells.
+                    return records  # The next call raises.
                 raise
             if rows is None or (records and self._epoch_of_rows != self.leader_epoch):
                 break
@@ -93,12 +93,12 @@ class Chunk:
         return records
 
     def arrow(self) -> pa.Table | None:
-        """Remove and return the records from `position` on, if there are any, by `READ_SCHEMA`.
+        """Remove and return the records from `position` on, by `READ_SCHEMA`; None if there are none.
 
-        All of them, or as many as unpack to `MOST_UNPACKED_BYTES`: `is_read` says which.
+        It stops at `MOST_UNPACKED_BYTES`; `is_read` is False then.
 
         Raises:
-            CorruptBatchError: a checksum is wrong; the position is still that of the first record.
+            CorruptBatchError: a checksum is wrong; the position does not move.
         """
         rows = record.to_table(self._verified(), from_offset=self.position, before=self._rows)
         self._rows = None
@@ -122,7 +122,7 @@ class Chunk:
             self._next = next(self._batches, None)
 
     def _open(self) -> pa.RecordBatch | None:
-        """Return what is left of the batch that is being read, or the next one that has records; None at the end."""
+        """Return the unread records of the current batch, or of the next one with records; None at the end."""
         while self._rows is None and self._next is not None:
             header, batch = self._next
             record.verify_payload_crc(header, batch)

@@ -11,10 +11,10 @@ import pytest
 
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES, PendingBatch, ProducerIdentity
-from raftlog.client.deliveries import Handle, Part, Run
-from raftlog.client.delivery import Stretch
-from raftlog.client.lane import Lane
+from raftlog.client.delivery import SharedHandle
+from raftlog.client.fast_path import FastPath
 from raftlog.client.partitioning import Partitioning
+from raftlog.client.record_outcomes import Handle, PartialHandle, Run
 from raftlog.model import TopicPartition
 from raftlog.record import NewRecord
 
@@ -24,28 +24,32 @@ BATCH_BYTES, BUFFER_BYTES, PARTITIONS = 1_000, 20_000, 3
 class Queues:
     """A producer's queues, without what sends from them."""
 
-    def __init__(self, *, lanes: bool) -> None:
+    def __init__(self, *, fast_paths: bool) -> None:
         self.accumulator: Accumulator[Handle] = Accumulator(batch_bytes=BATCH_BYTES, linger_ms=5)
         self.accumulator.begin(ProducerIdentity(7))
         self.routing: Any = SimpleNamespace(size=0)
         self.partitioning = Partitioning(BATCH_BYTES)
-        self.lane: Lane | None = None
+        self.fast_path: FastPath | None = None
         self.short = 0
         """How many records took the short way."""
-        self._lanes = lanes
+        self._fast_paths = fast_paths
 
-    def add(self, value: bytes, timestamp: int = 0) -> Stretch:
-        if self.lane is not None and self._lanes and (stretch := self.lane.take(value, timestamp)) is not None:
+    def add(self, value: bytes, timestamp: int = 0) -> SharedHandle:
+        if (
+            self.fast_path is not None
+            and self._fast_paths
+            and (handle := self.fast_path.take(value, timestamp)) is not None
+        ):
             self.short += 1
-            return stretch
+            return handle
         size = RECORD_OVERHEAD_BYTES + len(value)
         partition = self.partitioning.choose("t", PARTITIONS, None, None, value, size)
-        stretch = self.accumulator.join(partition, NewRecord(value, timestamp=timestamp), 0, size, self._new)
+        handle = self.accumulator.join(partition, NewRecord(value, timestamp=timestamp), 0, size, self._new)
         sticky = self.partitioning.sticky("t")
         assert sticky is not None
         assert sticky.partition == partition
-        self.lane = Lane(sticky, self.accumulator, self.routing, BUFFER_BYTES)
-        return stretch
+        self.fast_path = FastPath(sticky, self.accumulator, self.routing, BUFFER_BYTES)
+        return handle
 
     @property
     def partition(self) -> TopicPartition:
@@ -59,8 +63,8 @@ class Queues:
         return [_plain(p, batch) for p in partitions for batch in self.accumulator._queue(p).batches]
 
     @staticmethod
-    def _new() -> Stretch:
-        return Stretch(asyncio.get_running_loop())
+    def _new() -> SharedHandle:
+        return SharedHandle(asyncio.get_running_loop())
 
 
 def _plain(partition: TopicPartition, batch: PendingBatch[Handle]) -> tuple[object, ...]:
@@ -72,62 +76,62 @@ def _plain(partition: TopicPartition, batch: PendingBatch[Handle]) -> tuple[obje
 async def test_both_ways_fill_the_same_batches(seed: int):
     lengths = random.Random(seed).choices([0, 5, 40, 300, 900, 1_200], k=100)
     found = []
-    for lanes in (False, True):
+    for fast_paths in (False, True):
         random.seed(seed)  # Which partition comes next is drawn.
-        queues = Queues(lanes=lanes)
+        queues = Queues(fast_paths=fast_paths)
         for number, length in enumerate(lengths):
             queues.add(bytes([number]) * length, number)
-        assert queues.short > 5 if lanes else queues.short == 0
+        assert queues.short > 5 if fast_paths else queues.short == 0
         found.append((queues.accumulator.size, queues.batches()))
     assert found[0] == found[1]
     assert found[0][0] == sum(RECORD_OVERHEAD_BYTES + length for length in lengths)
 
 
 async def test_what_a_lane_does_not_take():
-    queues = Queues(lanes=True)
+    queues = Queues(fast_paths=True)
     first = queues.add(b"1")
-    assert queues.lane is not None
-    assert queues.lane.take(b"2", 0) is first
+    assert queues.fast_path is not None
+    assert queues.fast_path.take(b"2", 0) is first
     assert first.count == 2
-    assert queues.lane.take(b"x" * BATCH_BYTES, 0) is None  # It would fill the batch.
+    assert queues.fast_path.take(b"x" * BATCH_BYTES, 0) is None  # It would fill the batch.
     queues.routing.size = 1
-    assert queues.lane.take(b"3", 0) is None  # Others may have to come before.
+    assert queues.fast_path.take(b"3", 0) is None  # Others may have to come before.
     queues.routing.size = 0
     queues.accumulator.size = BUFFER_BYTES
-    assert queues.lane.take(b"3", 0) is None
+    assert queues.fast_path.take(b"3", 0) is None
     queues.accumulator.size = 100
-    await asyncio.to_thread(lambda: asyncio.run(_is_not_taken(queues.lane)))
+    await asyncio.to_thread(lambda: asyncio.run(_is_not_taken(queues.fast_path)))
     assert first.count == 2
 
 
-async def _is_not_taken(lane: Lane | None) -> None:
-    assert lane is not None
-    assert lane.take(b"of another loop", 0) is None
+async def _is_not_taken(fast_path: FastPath | None) -> None:
+    assert fast_path is not None
+    assert fast_path.take(b"of another loop", 0) is None
 
 
 async def test_records_that_were_given_together_end_what_is_shared():
-    queues = Queues(lanes=True)
+    queues = Queues(fast_paths=True)
     first = queues.add(b"1")
-    run = Part(Run(2), 0, 2)
+    run = PartialHandle(Run(2), 0, 2)
     queues.accumulator.add_run(queues.partition, [b"2", b"3"], key=None, timestamp=0, size=66, handle=run, sent_ms=0)
-    assert queues.lane is not None
-    assert queues.lane.take(b"4", 0) is None
+    assert queues.fast_path is not None
+    assert queues.fast_path.take(b"4", 0) is None
     second = queues.add(b"4")
     assert second is not first
-    assert queues.lane.take(b"5", 0) is second
+    assert queues.fast_path.take(b"5", 0) is second
     (batch,) = queues.accumulator.queue(queues.partition).batches
     assert [(handle, handle.count) for handle in batch.handles] == [(first, 1), (run, 2), (second, 2)]  # type: ignore[union-attr]
     assert batch.records.values == [b"1", b"2", b"3", b"4", b"5"]
 
 
 async def test_a_batch_that_was_sent_or_taken_out_takes_no_more():
-    queues = Queues(lanes=True)
+    queues = Queues(fast_paths=True)
     queues.add(b"1")
-    assert queues.lane is not None
+    assert queues.fast_path is not None
     queues.accumulator.flushing = True
     assert len(queues.accumulator.take(queues.partition, "id", 0)[0]) == 1
-    assert queues.lane.take(b"2", 0) is None
+    assert queues.fast_path.take(b"2", 0) is None
     queues.add(b"2")
-    assert queues.lane.take(b"3", 0) is not None
+    assert queues.fast_path.take(b"3", 0) is not None
     assert [batch.records.values for batch in queues.accumulator.take_waiting()] == [[b"2", b"3"]]
-    assert queues.lane.take(b"4", 0) is None
+    assert queues.fast_path.take(b"4", 0) is None

@@ -1,4 +1,4 @@
-"""A consumer without a group: it reads the partitions that it was told, from where it was told."""
+"""Manual partition assignment: a consumer without a group reads the topics and partitions of its options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from raftlog.client.connection import Connection
 from raftlog.client.reader import PartitionReader
-from raftlog.client.starts import Start
+from raftlog.client.start_offsets import Start
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError
 from raftlog.model import TopicPartition
 from raftlog.runtime import Tasks
@@ -15,11 +15,11 @@ from raftlog.runtime import Tasks
 RETRY_S = 0.2
 
 
-class OwnAssignment:
-    """The partitions of one consumer.
+class ManualAssignment:
+    """The partitions that one consumer assigns to itself.
 
     Args:
-        partitions: of each topic, only these; None means all, those that are added later too.
+        partitions: the partitions to read of each topic; None: all, also those that are added later.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class OwnAssignment:
         self._topics = topics
         self._partitions = partitions
         self._counts: dict[str, int] = {}
-        """How many partitions the topics had when they were looked at last."""
+        """The partition count of each topic at the last look."""
         self._looking: asyncio.Task[None] | None = None
         self._failure: RaftlogError | None = None
         self._tasks = Tasks("consumer's topics")
@@ -39,18 +39,18 @@ class OwnAssignment:
         await self._tasks.close()
 
     async def begin(self, start: Start) -> None:
-        """Start reading every wanted partition that is not read yet.
+        """Start reading every selected partition that is not read yet.
 
         Raises:
-            NotFoundError: there is no such topic or partition.
+            NotFoundError: a topic or a partition does not exist.
         """
         counts, wanted = await self._wanted()
         new = [partition for partition in wanted if partition not in self._reader.positions]
         self._reader.begin(await self._reader.offsets(new, start))
         self._counts = counts
 
-    def care(self) -> None:
-        """Have partitions that were added meanwhile taken, each from its first record; in the background.
+    def run_due_work(self) -> None:
+        """Start a background task that reads added partitions from their first record, if a topic may have grown.
 
         Raises:
             NotFoundError: a topic was deleted.
@@ -63,7 +63,7 @@ class OwnAssignment:
             self._looking = self._tasks.spawn(self._look(), name="look for partitions")
 
     def _may_have_grown(self, topic: str) -> bool:
-        info = self._connection.known(topic)
+        info = self._connection.cached_topic(topic)
         return self._connection.is_stale(topic) or info is None or len(info.partitions) != self._counts.get(topic)
 
     async def _look(self) -> None:
@@ -76,7 +76,7 @@ class OwnAssignment:
             self._reader.fetcher.interrupt()
 
     async def _wanted(self) -> tuple[dict[str, int], list[TopicPartition]]:
-        """Return how many partitions each topic has, and those to read."""
+        """Return each topic's partition count, and the partitions to read."""
         counts, wanted = {}, []
         for topic in self._topics:
             count = counts[topic] = len((await self._connection.topic(topic)).partitions)

@@ -1,4 +1,4 @@
-"""Sending a caller to the broker that leads a partition."""
+"""Redirects to the broker that leads a partition."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from raftlog.errors import StaleRouteError
 
 
 def redirect_to_leader(context: BrokerContext, request: web.Request, topic: str, partition: int) -> web.StreamResponse:
-    """Answer aiohttp's request as `leader_elsewhere` says."""
+    """Return `leader_elsewhere` as a response for aiohttp."""
     return leader_elsewhere(context, request.rel_url.raw_path_qs, topic, partition).to_response(request)
 
 
 def leader_elsewhere(context: BrokerContext, target: str, topic: str, partition: int) -> RawReply:
-    """Answer 307 with the leader's URL, and an error body for clients that do not follow redirects.
+    """Return a 307 with the leader's URL, and an error body for clients that do not follow redirects.
 
     Raises:
-        NotFoundError: there is no such topic or partition.
-        StaleRouteError: it has no leader now.
+        NotFoundError: the topic or the partition does not exist.
+        StaleRouteError: the partition has no leader now.
     """
     address = context.leader_address(topic, partition)
     leader = context.partition(topic, partition).leader

@@ -1,4 +1,8 @@
-"""The way in of a producer's records: each waits for room, gets a partition, and is queued there."""
+"""Appends a producer's records to the accumulator: waits for buffer space and chooses the partition.
+
+`add` and `add_nowait` queue one record, `add_runs` many. A record without cached metadata of its topic waits in
+`Routing`.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from raftlog.client.arguments import require_topic_name
+from raftlog.client.buffer_limit import BufferLimit
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
-from raftlog.client.deliveries import Handle, Part, RecordMetadata, Run, fail
-from raftlog.client.delivery import Delivery, Stretch
-from raftlog.client.lane import Lane
+from raftlog.client.delivery import Delivery, SharedHandle
+from raftlog.client.fast_path import FastPath
 from raftlog.client.metrics import ProducerCounters
 from raftlog.client.partitioning import Partitioner, Partitioning
 from raftlog.client.record_input import in_runs, new_record
-from raftlog.client.room import Room
+from raftlog.client.record_outcomes import Handle, PartialHandle, RecordMetadata, Run, fail
 from raftlog.client.routing import Routing, Unrouted
 from raftlog.client.sender import Sender
 from raftlog.errors import InvalidRequestError, NotFoundError, RaftlogError
@@ -23,16 +27,16 @@ from raftlog.model import TopicPartition
 from raftlog.record import NewRecord
 
 
-class Intake:
-    """Queues records, in the order they are given.
+class RecordAppender:
+    """Queues records in the order of the calls.
 
     Args:
-        batch_bytes: how large a batch may grow.
-        buffer_bytes: how much may be queued.
-        max_block_ms: how long a record may wait for room, or for its topic's metadata.
-        has_lanes: records without a key may take the short way, past `require_open`; until `close_lanes`.
-        require_open: raises if nothing may be sent now; asked after each wait.
-        on_failed: told of what fails here.
+        batch_bytes: the largest size of a batch.
+        buffer_bytes: how many bytes may be buffered.
+        max_block_ms: how long a record may wait for buffer space, or for its topic's metadata.
+        has_fast_paths: records without a key may take a `FastPath`, without `require_open`, until `close_fast_paths`.
+        require_open: raises if the producer may not send now; called after each wait.
+        on_failed: called with the error of each record that fails here.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class Intake:
         buffer_bytes: int,
         max_block_ms: int,
         partitioner: Partitioner | None,
-        has_lanes: bool,
+        has_fast_paths: bool,
         require_open: Callable[[], object],
         on_failed: Callable[[RaftlogError], None],
     ) -> None:
@@ -55,16 +59,16 @@ class Intake:
         self._counters = counters
         self._sender = sender
         self._batch_bytes = batch_bytes
-        self._has_lanes = has_lanes
+        self._has_fast_paths = has_fast_paths
         self._require_open = require_open
         self._on_failed = on_failed
         self._partitioning = Partitioning(batch_bytes, partitioner)
-        self.room = Room(buffer_bytes, lambda: self.size, sender, max_block_ms=max_block_ms)
+        self.buffer = BufferLimit(buffer_bytes, lambda: self.size, sender, max_block_ms=max_block_ms)
         self._routing: Routing[Handle] = Routing(
             connection, timeout_ms=max_block_ms, route=self._route_late, fail=self._refuse
         )
-        self.lanes: dict[str, Lane] = {}
-        """The short ways that are open, by topic."""
+        self.fast_paths: dict[str, FastPath] = {}
+        """The open fast paths, by topic."""
 
     @property
     def size(self) -> int:
@@ -74,9 +78,9 @@ class Intake:
     async def add(
         self, topic: str, partition: int | None, record: NewRecord, size: int
     ) -> asyncio.Future[RecordMetadata]:
-        """Queue a record of `size` bytes once there is room."""
+        """Queue a record of `size` bytes once the buffer has space."""
         sent_ms = _now_ms()
-        await self.room.wait(size, sent_ms)
+        await self.buffer.wait(size, sent_ms)
         chosen = self._place(topic, partition, record, size)
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         if isinstance(chosen, TopicPartition):
@@ -90,35 +94,35 @@ class Intake:
         """Queue a record of `size` bytes now.
 
         Raises:
-            OverloadedError: there is no room for it.
+            OverloadedError: the buffer has no space.
         """
         sent_ms = _now_ms()
         chosen = self._place(topic, partition, record, size)
         if isinstance(chosen, TopicPartition):
-            stretch = self._accumulator.join(chosen, record, sent_ms, size, _new_stretch)
+            handle = self._accumulator.join(chosen, record, sent_ms, size, _new_handle)
             self._sender.wake()
             if partition is None and record.key is None:
-                self._open_lane(topic)
+                self._open_fast_path(topic)
         else:
-            stretch = _new_stretch()
-            stretch.count = 1
-            self._set_aside(chosen, Unrouted(topic, partition, record, stretch, sent_ms, size))
-        return Delivery(stretch, stretch.count - 1)
+            handle = _new_handle()
+            handle.count = 1
+            self._set_aside(chosen, Unrouted(topic, partition, record, handle, sent_ms, size))
+        return Delivery(handle, handle.count - 1)
 
     async def add_each(
         self, topic: str, values: Sequence[bytes | None], key: bytes | None
     ) -> list[asyncio.Future[RecordMetadata]]:
-        """Queue values that go to any partition, one by one."""
+        """Queue values one at a time; each may go to another partition."""
         return [await self.add(topic, None, *new_record(value, key, None, None)) for value in values]
 
     async def add_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
-        """Queue values of a known topic, as many at once as a batch has; give way to other tasks after each."""
+        """Queue values of a topic with cached metadata, one batch at a time; yield to other tasks after each."""
         runs: list[Run] = []
-        for some, size in in_runs(values, key, min(self._batch_bytes, self.room.buffer_bytes)):
+        for some, size in in_runs(values, key, min(self._batch_bytes, self.buffer.buffer_bytes)):
             sent_ms = _now_ms()
-            await self.room.wait(size, sent_ms)
+            await self.buffer.wait(size, sent_ms)
             self._require_open()
-            self.room.require(size)
+            self.buffer.require(size)
             run = Run(len(some))
             self._accumulator.add_run(
                 self._partitioning.choose(topic, self._partition_count(topic), None, key, None, size),
@@ -126,7 +130,7 @@ class Intake:
                 key=key,
                 timestamp=time.time_ns() // 1_000,
                 size=size,
-                handle=Part(run, 0, len(some)),
+                handle=PartialHandle(run, 0, len(some)),
                 sent_ms=sent_ms,
             )
             self._sender.wake()
@@ -135,12 +139,12 @@ class Intake:
         return runs
 
     def knows(self, topic: str) -> bool:
-        """Tell whether records of a topic can be placed now: it is known, and none wait before them."""
-        return self._connection.known(topic) is not None and not self._routing.is_asking(topic)
+        """Return whether a topic's metadata is cached and no earlier record waits for it."""
+        return self._connection.cached_topic(topic) is not None and not self._routing.is_asking(topic)
 
     @property
     def asks_about_each(self) -> bool:
-        """Whether the caller's own partitioner chooses."""
+        """Whether the application's partitioner chooses the partition of each record."""
         return self._partitioning.is_custom
 
     async def flush(self) -> None:
@@ -151,28 +155,28 @@ class Intake:
         """Fail everything that waits for a topic's metadata."""
         self._routing.discard(error)
 
-    def close_lanes(self) -> None:
-        """Have every record go the whole way from now on."""
-        self._has_lanes = False
-        self.lanes.clear()
+    def close_fast_paths(self) -> None:
+        """Use no fast path from now on."""
+        self._has_fast_paths = False
+        self.fast_paths.clear()
 
     async def close(self) -> None:
-        """Ask for metadata no longer."""
+        """Stop requesting metadata."""
         await self._routing.close()
 
     def _place(
         self, topic: str, partition: int | None, record: NewRecord, size: int
     ) -> TopicPartition | InvalidRequestError | None:
-        """Return where a record of `size` bytes goes, or why it cannot; None: that is not known yet.
+        """Return the partition of a record of `size` bytes, or why it has none; None: metadata is missing.
 
         Raises:
-            OverloadedError: there is no room for it.
-            RuntimeError: nothing may be sent now.
-            TypeError: the partition is no number, or the topic no name.
+            OverloadedError: the buffer has no space.
+            RuntimeError: the producer may not send now.
+            TypeError: the partition is not an int, or the topic not a str.
             InvalidRequestError: the topic has an empty name.
         """
         self._require_open()
-        self.room.require(size)
+        self.buffer.require(size)
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
         if not self.knows(topic):
@@ -181,27 +185,27 @@ class Intake:
         count = self._partition_count(topic)
         if partition is not None and partition >= count:
             self._connection.forget_leader_of([topic])
-            return None  # It may have been added since the brokers were asked: `_route_late` says if it was not.
+            return None  # It may be newer than the metadata. `_route_late` raises if it does not exist.
         try:
             return self._partitioning.choose(topic, count, partition, record.key, record.value, size)
         except InvalidRequestError as error:
             return error
 
     def _set_aside(self, error: InvalidRequestError | None, record: Unrouted[Handle]) -> None:
-        """Fail a record that cannot be placed, or have it wait until its topic is known."""
+        """Fail a record that has no partition, or let it wait for its topic's metadata."""
         if error is None:
             self._routing.add(record)
         else:
             self._refuse(record.handle, error)
 
-    def _open_lane(self, topic: str) -> None:
-        """Let what comes next join the batch that a topic's records without a key go to now."""
+    def _open_fast_path(self, topic: str) -> None:
+        """Let the topic's next records without a key join its open batch directly."""
         sticky = self._partitioning.sticky(topic)
-        if sticky is not None and self._has_lanes:
-            self.lanes[topic] = Lane(sticky, self._accumulator, self._routing, self.room.buffer_bytes)
+        if sticky is not None and self._has_fast_paths:
+            self.fast_paths[topic] = FastPath(sticky, self._accumulator, self._routing, self.buffer.buffer_bytes)
 
     def _partition_count(self, topic: str) -> int:
-        info = self._connection.known(topic)
+        info = self._connection.cached_topic(topic)
         if info is None:
             raise NotFoundError(f"there is no topic {topic!r} any more")
         return len(info.partitions)
@@ -214,7 +218,7 @@ class Intake:
         self._sender.room_was_made()
 
     def _route_late(self, late: Unrouted[Handle]) -> None:
-        """Queue a record whose topic is known now."""
+        """Queue a record whose topic's metadata has arrived."""
         count, record = self._partition_count(late.topic), late.record
         try:
             chosen = self._partitioning.choose(late.topic, count, late.partition, record.key, record.value, late.size)
@@ -225,8 +229,8 @@ class Intake:
             self._sender.wake()
 
 
-def _new_stretch() -> Stretch:
-    return Stretch(asyncio.get_running_loop())
+def _new_handle() -> SharedHandle:
+    return SharedHandle(asyncio.get_running_loop())
 
 
 def _now_ms() -> int:

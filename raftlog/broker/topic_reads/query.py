@@ -1,4 +1,4 @@
-"""What `GET /v1/topics/{topic}/records` is asked for: its query, checked. Pure."""
+"""Parses and validates the query of `GET /v1/topics/{topic}/records`. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Place = Mark | int | Mapping[int, Offset]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TopicQuery:
     """One read of a topic."""
 
     partitions: tuple[int, ...] | None
@@ -34,22 +34,22 @@ class Asked:
     key: bytes | None
     isolation: Isolation
     follow: bool
-    """There is no end: records are told as they come."""
+    """Whether the read has no end: new records are streamed as they arrive."""
 
 
-def parse(query: Mapping[str, str], *, last_event_id: str | None = None) -> Asked:
-    """Read a query whose names are known to be among `NAMES`.
+def parse(query: Mapping[str, str], *, last_event_id: str | None = None) -> TopicQuery:
+    """Parse a query whose names are among `NAMES`.
 
     Args:
-        last_event_id: where a reader of server-sent events goes on, in the place of `from`.
+        last_event_id: where a reader of server-sent events continues, instead of `from`.
 
     Raises:
-        InvalidRequestError: a value that is wrong, or two that contradict each other; it says what is expected.
+        InvalidRequestError: a value is invalid, or two values contradict each other.
     """
     follow = _flag(query, "follow")
     if follow and "until" in query:
         raise InvalidRequestError("until: with follow=true there is no end, so until has no effect; leave one out")
-    return Asked(
+    return TopicQuery(
         partitions=_partitions(query.get("partitions")),
         begin=_place("from", query.get("from", "earliest") if last_event_id is None else last_event_id),
         end=_place("until", query.get("until", "latest")),

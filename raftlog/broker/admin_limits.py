@@ -1,4 +1,4 @@
-"""How much administration one client may ask of the controllers at once: others, and heartbeats, must get through."""
+"""Limits each client's concurrent administrative requests, so that other clients' and heartbeats get through."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class _Client:
     """Requests under way or waiting."""
 
 
-class AdminGate:
-    """Lets a few requests of each address through at once; more wait, and too many are refused."""
+class AdminLimits:
+    """Runs up to `AT_ONCE` requests of each address at once, queues `MAX_WAITING` more, and refuses the rest."""
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
 
     @asynccontextmanager
-    async def turn(self, address: str) -> AsyncIterator[None]:
-        """Pass the gate, in the order of coming.
+    async def slot(self, address: str) -> AsyncIterator[None]:
+        """Wait for a slot, in order of arrival, and occupy it for the block.
 
         Raises:
             OverloadedError: too many requests of that address wait already; nothing was done.
@@ -36,7 +36,7 @@ class AdminGate:
         client = self._clients.setdefault(address, _Client())
         if client.count >= AT_ONCE + MAX_WAITING:
             raise OverloadedError(
-                f"{client.count} changes that {address} has asked for wait here, at most {AT_ONCE} are made at once; "
+                f"{client.count} administrative requests of {address} wait here (at most {AT_ONCE} run at once); "
                 "nothing was done: send fewer at a time"
             )
         client.count += 1

@@ -1,4 +1,4 @@
-"""How much a producer may queue."""
+"""The limit on the bytes that a producer buffers (Kafka: `buffer.memory`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from raftlog.client.sender import Sender
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError
 
 
-class Room:
-    """The buffer of one producer.
+class BufferLimit:
+    """The buffer limit of one producer.
 
     Args:
-        queued_bytes: says how much is queued now.
-        max_block_ms: how long somebody may wait for room.
+        queued_bytes: returns the bytes that are buffered now.
+        max_block_ms: how long a caller may wait for space.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class Room:
         self._max_block_ms = max_block_ms
 
     def require(self, size: int) -> None:
-        """Refuse records of `size` bytes for which there is no room.
+        """Raise if the buffer has no space for `size` bytes.
 
         Raises:
-            OverloadedError: BUFFER_EXHAUSTED, there is none now.
-            InvalidRequestError: MESSAGE_TOO_LARGE, there never is.
+            OverloadedError: BUFFER_EXHAUSTED, the buffer is full now.
+            InvalidRequestError: MESSAGE_TOO_LARGE, `size` exceeds the whole buffer.
         """
         if not self._has(size):
             raise OverloadedError(
@@ -43,15 +43,15 @@ class Room:
             )
 
     async def wait(self, size: int, since_ms: int) -> None:
-        """Wait until so many bytes may be queued, or the time for it is up.
+        """Wait until the buffer has space for `size` bytes, or `max_block_ms` after `since_ms`.
 
         Raises:
-            InvalidRequestError: MESSAGE_TOO_LARGE, they never may.
+            InvalidRequestError: MESSAGE_TOO_LARGE, `size` exceeds the whole buffer.
         """
         while not self._has(size):
             left_ms = since_ms + self._max_block_ms - time.monotonic_ns() // 1_000_000
             if left_ms <= 0:
-                return  # It is refused.
+                return  # `require` raises.
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_ms / 1000):
                     await self._sender.wait_for_room()

@@ -1,4 +1,4 @@
-"""Compressing a stream as it is made (`Content-Encoding`), and server-sent events."""
+"""Stream encoders: compression (`Content-Encoding`), and server-sent events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from raftlog.broker.topic_reads.asked import positions_text
+from raftlog.broker.topic_reads.query import positions_text
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
 from raftlog.wire.codec import Buffer
@@ -16,7 +16,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 class _Taken:
-    """A file whose contents are taken away as they come."""
+    """A file object that buffers written bytes until `take`."""
 
     closed = False
 
@@ -28,10 +28,10 @@ class _Taken:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def take(self) -> bytes:
         written, self._written = self._written, []
@@ -39,7 +39,7 @@ class _Taken:
 
 
 class Compressed:
-    """An encoder whose bytes are compressed."""
+    """An encoder that compresses another encoder's bytes."""
 
     def __init__(self, inner: Encoder, coding: str) -> None:
         self.media_type = inner.media_type
@@ -65,10 +65,10 @@ class Compressed:
 
 
 class Events:
-    """Records as server-sent events, each with the positions from which a reader goes on after it (WHATWG HTML, 9.2).
+    """Encodes records as server-sent events; an event's id has the positions after it (WHATWG HTML, 9.2).
 
     Args:
-        positions: where each partition is read first.
+        positions: the first offset of each partition.
     """
 
     media_type = EVENT_STREAM

@@ -1,4 +1,4 @@
-"""The short way of a record that has nothing but a value: into the batch that its topic's records go to now."""
+"""The fast path of `send_nowait`: a record without a key and headers joins its topic's open batch."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES
-from raftlog.client.deliveries import Handle
-from raftlog.client.delivery import Stretch
-from raftlog.client.partitioning import Sticky
+from raftlog.client.delivery import SharedHandle
+from raftlog.client.partitioning import StickyPartition
+from raftlog.client.record_outcomes import Handle
 from raftlog.client.routing import Routing
 
 
-class Lane:
+class FastPath:
     """A topic's open batch, for records without a key.
 
-    Most records take it. Whatever it does not take goes the whole way, which checks and decides all that this assumes,
-    and leads to another lane. The sender need not be told: it waits for the batch already.
+    Most records take it. A record that it refuses goes through `RecordAppender`, which makes every check and opens a
+    new fast path. The sender is not woken: it already waits for the batch.
 
     Args:
-        sticky: where the topic's records go now.
+        sticky: the topic's current sticky partition.
     """
 
     __slots__ = ("_accumulator", "_buffer_bytes", "_queue", "_routing", "_sticky")
 
     def __init__(
-        self, sticky: Sticky, accumulator: Accumulator[Handle], routing: Routing[Any], buffer_bytes: int
+        self, sticky: StickyPartition, accumulator: Accumulator[Handle], routing: Routing[Any], buffer_bytes: int
     ) -> None:
         self._sticky = sticky
         self._accumulator = accumulator
@@ -34,8 +34,8 @@ class Lane:
         self._routing = routing
         self._buffer_bytes = buffer_bytes
 
-    def take(self, value: bytes, timestamp: int) -> Stretch | None:
-        """Queue a record; return the handle that counts it as its last. None: it must go the whole way."""
+    def take(self, value: bytes, timestamp: int) -> SharedHandle | None:
+        """Queue a record; return the handle, whose last record it is. None: `RecordAppender` must queue it."""
         accumulator, sticky = self._accumulator, self._sticky
         size = RECORD_OVERHEAD_BYTES + len(value)
         batch = self._queue.open_batch(size)
@@ -46,12 +46,12 @@ class Lane:
             or accumulator.size + size > self._buffer_bytes
         ):
             return None
-        stretch: Stretch = batch.shared
-        if stretch.loop is not _get_running_loop():
+        handle: SharedHandle = batch.shared
+        if handle.loop is not _get_running_loop():
             return None
         sticky.filled += size
         accumulator.size += size
         batch.size += size
         batch.records.append_value(value, timestamp)
-        stretch.count += 1
-        return stretch
+        handle.count += 1
+        return handle
