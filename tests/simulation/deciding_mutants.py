@@ -65,7 +65,7 @@ def proposals_of_one_request_are_judged_apart(patch: Any) -> None:
     """Two for one partition: the second is not compared with what the first has decided."""
     patch.edit(
         isr.decide_alter_partitions,
-        "decided.get((asked.topic_id, asked.partition)) or image.partition(",
+        "decided.get(key) or image.partition(",
         "image.partition(",
     )
 
@@ -100,7 +100,7 @@ def a_producer_id_is_given_twice(patch: Any) -> None:
 @told_by(CONTROLLER)
 def a_broker_that_came_back_is_fenced_for_the_one_before(patch: Any) -> None:
     """Its session ends, because nothing listened while it was away."""
-    patch.edit(Controller.suspect, " or now_known.broker_epoch != broker.broker_epoch", "")
+    patch.edit(Controller.probe, " or current.broker_epoch != broker.broker_epoch", "")
 
 
 @mutant
@@ -113,13 +113,13 @@ def brokers_skip_what_one_answer_did_not_hold(patch: Any) -> None:
 @told_by(DAMAGED)
 def a_damaged_leader_that_gives_way_keeps_its_epoch(patch: Any) -> None:
     """What a follower has said in this epoch that it holds counts after it has dropped it."""
-    patch.edit(damage._without, "replace(after, leader_epoch=state.leader_epoch + 1)", "after")
+    patch.edit(damage._without_replica, "replace(after, leader_epoch=state.leader_epoch + 1)", "after")
 
 
 @mutant
 @told_by("tests/metadata_quorum/test_offline_replicas.py")
 def the_last_replica_that_holds_everything_is_forgotten_when_damaged(patch: Any) -> None:
-    patch.edit(elections.take_offline, "last = eligible == {broker_id}", "last = False")
+    patch.edit(elections.mark_offline, "last = eligible == {broker_id}", "last = False")
 
 
 # Groups and transactions.

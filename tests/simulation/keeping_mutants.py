@@ -229,10 +229,10 @@ def a_journals_lengths_are_believed(patch: Any) -> None:
 @mutant
 @told_by(CHANGED_BITS)
 def a_controller_starts_on_a_damaged_snapshot(patch: Any) -> None:
-    patch(engine, "require_sound_snapshot", lambda _: 1)
+    patch(engine, "require_valid_snapshot", lambda _: 1)
 
 
 @mutant
 @told_by(CHANGED_BITS)
 def a_damaged_snapshot_is_sent(patch: Any) -> None:
-    patch(Snapshots, "_sound_content", lambda self: self._path.read_bytes())
+    patch(Snapshots, "_valid_content", lambda self: self._path.read_bytes())
