@@ -254,7 +254,7 @@ def rot_of_the_last_record_is_a_torn_tail(patch: Patch) -> None:
 @mutant
 def rot_of_a_length_makes_a_torn_tail(patch: Patch) -> None:
     """As it was while heads had no checksum."""
-    patch.setattr(frames, "_head_is_sound", lambda data, at: True)
+    patch.setattr(frames, "_head_is_valid", lambda data, at: True)
 
 
 @mutant
