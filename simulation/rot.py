@@ -163,7 +163,7 @@ class Rot:
         engine = world.engines[name]
 
         def look() -> None:
-            engine.mend()
+            engine.repair_files()
 
         world.act(name, look)
         if name not in world.engines or name in self._disk.failed or engine.last_applied <= 1:

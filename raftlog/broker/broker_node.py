@@ -150,7 +150,9 @@ class BrokerNode:
             replicas=self.replicas,
             clock=SystemClock(),
             max_parked=config.broker.max_inflight_requests // 4,
-            join_transaction=lambda join, timeout_ms: self.transactions.join_anywhere(join, deadline_ms=timeout_ms),
+            join_transaction=lambda join, timeout_ms: self.transactions.join_at_coordinator(
+                join, deadline_ms=timeout_ms
+            ),
         )
         producer_ids = ProducerIds(
             broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
@@ -350,7 +352,7 @@ class BrokerNode:
         throttle = image.dynamic_configs(self._config.node_id).get(REASSIGNMENT_THROTTLE, UNLIMITED)
         self.replicas.limit_reassignments(int(throttle))
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
-        self.transactions.runtime.follow()
+        self.transactions.runtime.update_shards()
         self._replicas_open = True
         self.groups.on_image(image)
         if self.lifecycle.fenced:

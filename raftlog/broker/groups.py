@@ -11,7 +11,7 @@ from functools import partial
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
 from raftlog.coordinator.group.coordinator import GroupCoordinator
-from raftlog.coordinator.group.membership import decide_heartbeat, is_news
+from raftlog.coordinator.group.membership import decide_heartbeat, has_changes
 from raftlog.coordinator.group.offsets import (
     decide_commit,
     decide_end_of_transaction,
@@ -124,7 +124,7 @@ class GroupService:
         """Apply newer metadata: coordinated partitions and subscribed topics may have changed."""
         topic = image.topic(CONSUMER_OFFSETS)
         self._topics, self._partitions = ImageTopics(image), len(topic.partitions) if topic else 0
-        self.runtime.follow()
+        self.runtime.update_shards()
         for pulse in self._updates.values():
             pulse.fire()
 
@@ -143,7 +143,7 @@ class GroupService:
                     event.clear()
                     decide = partial(self._decide_heartbeat, group_id, request, client_host)
                     response = await self.runtime.decide(group_id, decide, timeout_ms=timeout_ms)
-                    if is_news(request, response) or request.member_epoch <= 0:
+                    if has_changes(request, response) or request.member_epoch <= 0:
                         return response
                     if not await wait_until(event, deadline):
                         return response
@@ -256,7 +256,7 @@ class GroupService:
         Raises:
             RetriableError: COORDINATOR_LOAD_IN_PROGRESS, a shard is still loading.
         """
-        self.runtime.follow()
+        self.runtime.update_shards()
         if self.runtime.loading:
             raise RetriableError("this broker is still loading groups", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [group for state in self.runtime.active.values() for group in list_groups(state, self._broker_id)]

@@ -45,13 +45,13 @@ def _check_json(path: Path, fields: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def _check_quorum(folder: Path) -> Iterator[Finding]:
-    from raftlog.metadata_quorum.raft.frames import sound_records  # noqa: PLC0415  (only controllers need PySyncObj)
+    from raftlog.metadata_quorum.raft.frames import read_valid_records  # noqa: PLC0415  (only controllers need PySyncObj)
     from raftlog.metadata_quorum.raft.snapshots import check_snapshot  # noqa: PLC0415
 
     journal, snapshot = folder / "raft.journal", folder / "snapshot"
     if journal.exists():
         try:
-            sound = sound_records(journal)
+            sound = read_valid_records(journal)
             if sound.end < sound.size:
                 yield Finding(str(journal), "note", f"has a torn tail after byte {sound.end}; the next start cuts it")
         except (RaftlogError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The shell around the controller's decisions: state machine of the quorum, broker sessions, requests."""
+"""One controller: the quorum's state machine, broker sessions, and the requests that the active controller decides."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from raftlog.metadata_quorum.decision_writer import DecisionWriter
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_from_plain, image_to_plain
 from raftlog.metadata_quorum.publisher import Publisher
+from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.metadata_quorum.replay import replay_command
-from raftlog.metadata_quorum.seam import Quorum
 from raftlog.metadata_quorum.sessions import Sessions
 from raftlog.model import Address, BrokerEpoch, BrokerId, ControllerId, Offset
 from raftlog.runtime import Clock, Tasks, new_uuid_hex
@@ -47,16 +47,20 @@ from raftlog.wire.producer_ids import KEY_BYTES
 
 _log = logging.getLogger(__name__)
 SETTLED_MS = 10_000
-"""A controller that takes over after so long looks for brokers at once. In a cluster that starts they come after it."""
-SUSPICIOUS_SILENCE_MS = 800
-"""A broker that missed a heartbeat is looked at before its session expires."""
+"""A controller of this age probes all brokers when it takes over. In a cluster that starts, brokers start later."""
+PROBE_SILENCE_MS = 800
+"""After this long without a heartbeat the controller probes the broker's listener, before the session expires."""
 
 
 class Controller:
-    """One controller: a state machine of the quorum always, the active controller while it leads.
+    """A controller: it always applies the metadata log; while it leads the quorum it is also the active controller.
+
+    - Every controller replays the same entries into the same image.
+    - Only the active controller decides, and only in the controller epoch that it has begun (`DecisionWriter`).
+    - Sessions are soft state of the active controller: a new epoch gives each unfenced broker a full session.
 
     Args:
-        is_gone: probes a listener: True only if certainly nothing listens there any more.
+        is_down: probes a listener. True only if no process listens there.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class Controller:
         broker_defaults: BrokerConfig,
         clock: Clock,
         topic_defaults: TopicConfig | None = None,
-        is_gone: Callable[[Address], Awaitable[bool]] | None = None,
+        is_down: Callable[[Address], Awaitable[bool]] | None = None,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -80,10 +84,10 @@ class Controller:
         )
         self._clock = clock
         self._sessions = Sessions(timeout_ms=config.broker_session_timeout_ms)
-        self._is_gone = is_gone
+        self._is_down = is_down
         self._started_ms = clock.monotonic_ms()
-        self._unseen: set[BrokerId] = set()
-        """Brokers that are looked for at the next check: they may have died with the controller before this one."""
+        self._unprobed: set[BrokerId] = set()
+        """Brokers to probe at the next check: they may have died together with the previous active controller."""
         self._tasks = Tasks(f"controller {node_id}")
         self._writer = DecisionWriter(
             node_id=node_id,
@@ -95,7 +99,7 @@ class Controller:
         )
 
     def attach(self, quorum: Quorum) -> None:
-        """Say which quorum this is a state machine of, before it starts."""
+        """Set the quorum that commits this controller's decisions. Call it before `start`."""
         self._writer.attach(quorum)
 
     async def start(self) -> None:
@@ -118,24 +122,26 @@ class Controller:
         return encode_json(image_to_plain(self.image))
 
     def load_snapshot(self, index: int, data: bytes) -> None:
-        """Start from a snapshot. One that cannot be read ends the process: acting on an empty image would be fatal."""
+        """Start from a snapshot. The engine stops the process if this raises: an empty image must not be used."""
         self.image = image_from_plain(decode_plain(data, error=RaftlogError))
         assert self.image.offset <= index
         self._require_own_log()
         self.publisher.restart_from(self.image)
 
     def leadership_changed(self, leader: ControllerId | None) -> None:
-        """Begin an epoch when this node leads; stop acting when it does not."""
+        """Begin a controller epoch if this node leads; stop deciding if it does not."""
         self._writer.leadership_changed(leader)
 
     def _require_own_log(self) -> None:
-        """Stop at a log that this process must not act on: of another cluster, or of a newer version."""
+        """Raise if the log belongs to another cluster or needs a newer version."""
         if self.image.cluster_id not in ("", self.cluster_id):
-            raise RaftlogError(f"the metadata log is of cluster {self.image.cluster_id}, this is {self.cluster_id}")
+            raise RaftlogError(
+                f"the metadata log belongs to cluster {self.image.cluster_id}, this node to cluster {self.cluster_id}"
+            )
         if self.image.feature_level > FEATURE_LEVEL:
             raise RaftlogError(
-                f"the metadata log has feature level {self.image.feature_level}, this version knows {FEATURE_LEVEL}: "
-                "install a newer raftlog here"
+                f"the metadata log has feature level {self.image.feature_level}, this version supports up to "
+                f"{FEATURE_LEVEL}: install a newer raftlog on this node"
             )
 
     # Requests.
@@ -146,44 +152,44 @@ class Controller:
 
     @property
     def leader(self) -> ControllerId | None:
-        """Who leads the quorum, as far as this controller knows."""
+        """The quorum's leader, as far as this controller knows."""
         return self._writer.leader
 
     async def read(self) -> Offset:
         """Return the offset that a linearizable read must have applied.
 
         Raises:
-            RetriableError: this controller is not in charge, or its commit fails; see `DecisionWriter.read`.
+            RetriableError: this controller is not the active one, or its commit fails; see `DecisionWriter.read`.
         """
         await self._writer.read()
-        return self.publisher.newest
+        return self.publisher.last_offset
 
     async def register(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
         """Register a broker process."""
 
         def decide(image: MetadataImage) -> Decision[BrokerEpoch | None]:
-            # Asked only now: while this request waited for its turn, an epoch may have begun, with new sessions.
+            # Read here, not before: a new epoch with new sessions may begin while this request waits for the lock.
             alive = self._sessions.alive(request.broker_id, self._clock.monotonic_ms())
             return decide_registration(image, request, cluster_id=self.cluster_id, session_alive=alive)
 
-        epoch, offset = await self._writer.decide(decide, vital=True)
+        epoch, offset = await self._writer.decide(decide, urgent=True)
         broker_epoch = offset if epoch is None else epoch
-        self._sessions.heard(request.broker_id, self._clock.monotonic_ms())
+        self._sessions.touch(request.broker_id, self._clock.monotonic_ms())
         _log.info("broker %d registered in epoch %d", request.broker_id, broker_epoch)
-        return RegisterBrokerResponse(broker_epoch=broker_epoch, metadata_offset=self.publisher.newest)
+        return RegisterBrokerResponse(broker_epoch=broker_epoch, metadata_offset=self.publisher.last_offset)
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        """Keep a broker's session."""
-        response, _ = await self._writer.decide(lambda image: decide_heartbeat(image, request), vital=True)
-        self._sessions.heard(request.broker_id, self._clock.monotonic_ms())
+        """Renew a broker's session."""
+        response, _ = await self._writer.decide(lambda image: decide_heartbeat(image, request), urgent=True)
+        self._sessions.touch(request.broker_id, self._clock.monotonic_ms())
         return response
 
     async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
-        response, _ = await self._writer.decide(lambda image: decide_alter_partitions(image, request), vital=True)
+        response, _ = await self._writer.decide(lambda image: decide_alter_partitions(image, request), urgent=True)
         return response
 
     async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
-        response, _ = await self._writer.decide(lambda image: decide_damaged_replicas(image, request), vital=True)
+        response, _ = await self._writer.decide(lambda image: decide_damaged_replicas(image, request), urgent=True)
         return response
 
     async def producer_ids(self, request: ProducerIdBlockRequest) -> ProducerIdBlock:
@@ -191,20 +197,20 @@ class Controller:
         return response
 
     async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
-        """Create a topic; the result is its id, or what it would be."""
+        """Create a topic; the result is its id, or the planned topic for `validate_only`."""
         topic_id = new_uuid_hex()
         return await self._administer(
             lambda image: decide_creation(image, request, topic_id=topic_id, defaults=self._defaults)
         )
 
     async def administer(self, path: str, request: Any) -> AdminResponse:
-        """Do what one of `ADMIN_OPERATIONS` asks."""
+        """Decide one of `ADMIN_OPERATIONS`."""
         _, decide = ADMIN_OPERATIONS[path]
         return await self._administer(lambda image: decide(image, request))
 
     async def _administer(self, decide: Callable[[MetadataImage], Decision[Any]]) -> AdminResponse:
         result, _ = await self._writer.decide(decide, confirm=True)
-        return AdminResponse(metadata_offset=self.publisher.newest, result=result)
+        return AdminResponse(metadata_offset=self.publisher.last_offset, result=result)
 
     # Sessions.
 
@@ -212,52 +218,52 @@ class Controller:
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
         now = self._clock.monotonic_ms()
         self._sessions.restart(unfenced, now)
-        self._unseen = set(unfenced) if now - self._started_ms >= SETTLED_MS else set()
+        self._unprobed = set(unfenced) if now - self._started_ms >= SETTLED_MS else set()
 
     async def _watch_sessions(self) -> None:
         while True:
             await asyncio.sleep(self._config.session_check_interval_ms / 1000)
             try:
                 await self._check_sessions()
-            except Exception:  # noqa: BLE001  (a bug; without this task no dead broker would be fenced any more)
-                _log.exception("sessions could not be checked")
+            except Exception:  # noqa: BLE001  (a bug; if this task ended, no dead broker would be fenced)
+                _log.exception("cannot check the broker sessions")
 
     async def _check_sessions(self) -> None:
-        """Fence those whose session has expired; then look for the silent ones, all at once: each may take long."""
+        """Fence brokers whose session has expired; then probe the silent ones concurrently, as a probe may be slow."""
         if not self.is_active:
             return
         now, silent = self._clock.monotonic_ms(), []
-        unseen, self._unseen = self._unseen, set()
+        unprobed, self._unprobed = self._unprobed, set()
         for broker in [broker for broker in self.image.brokers.values() if not broker.fenced]:
             if not self._sessions.alive(broker.broker_id, now):
                 await self._fence(broker.broker_id, broker.broker_epoch, "its session has expired")
-            elif broker.broker_id in unseen or self._sessions.silent_for(broker.broker_id, now) > SUSPICIOUS_SILENCE_MS:
+            elif broker.broker_id in unprobed or self._sessions.silent_for(broker.broker_id, now) > PROBE_SILENCE_MS:
                 silent.append(broker.broker_id)
-        for error in await asyncio.gather(*map(self.suspect, silent), return_exceptions=True):
-            if isinstance(error, BaseException):  # Once all have ended: none goes on unowned.
+        for error in await asyncio.gather(*map(self.probe, silent), return_exceptions=True):
+            if isinstance(error, BaseException):  # Raised once all probes have ended, so that none is left running.
                 raise error
 
-    async def suspect(self, broker_id: BrokerId) -> None:
-        """Look at once whether a broker's process is gone: its connection was lost."""
+    async def probe(self, broker_id: BrokerId) -> None:
+        """Check at once whether a broker's process has exited, because its connection was lost; fence it if so."""
         broker = self.image.brokers.get(broker_id)
-        if not self.is_active or broker is None or broker.fenced or self._is_gone is None:
+        if not self.is_active or broker is None or broker.fenced or self._is_down is None:
             return
-        if await self._is_gone(broker.internal):
-            now_known = self.image.brokers.get(broker_id)
-            if now_known is None or now_known.broker_epoch != broker.broker_epoch:
-                return  # It has come back meanwhile: the new session is not this one's.
+        if await self._is_down(broker.internal):
+            current = self.image.brokers.get(broker_id)
+            if current is None or current.broker_epoch != broker.broker_epoch:
+                return  # The broker has restarted during the probe: its new session is valid.
             self._sessions.end(broker_id)
-            await self._fence(broker_id, broker.broker_epoch, f"nothing listens at {broker.internal} any more")
+            await self._fence(broker_id, broker.broker_epoch, f"no process listens at {broker.internal}")
 
     async def _fence(self, broker_id: BrokerId, broker_epoch: int, why: str) -> None:
         try:
-            await self._writer.decide(lambda image: decide_fence(image, broker_id, broker_epoch), vital=True)
+            await self._writer.decide(lambda image: decide_fence(image, broker_id, broker_epoch), urgent=True)
             _log.warning("broker %d fenced: %s", broker_id, why)
         except RaftlogError as error:
             _log.warning("cannot fence broker %d: %s", broker_id, error.message)
 
     async def _rebalance(self) -> None:
-        """Give leaderships back to preferred leaders, now and then."""
+        """Elect preferred leaders periodically."""
         while True:
             await asyncio.sleep(self._config.leader_imbalance_check_interval_ms / 1000)
             if self.is_active:

@@ -1,4 +1,4 @@
-"""What administrators may ask of the active controller: path, request, decision."""
+"""The admin operations of the active controller: path, request type, decision function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One controller, put together: Raft engine, state machine, HTTP listener."""
+"""One controller's composition: Raft engine, state machine, HTTP listener."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raftlog.errors import ConfigError
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.quorum import PySyncObjQuorum
-from raftlog.metadata_quorum.seam import Quorum
+from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.serving.admission import Admission
@@ -26,16 +26,16 @@ MIN_KEY_BYTES = 32
 _PROBE_TIMEOUT_S = 0.5
 MAX_CONNECTIONS = 10_000
 MAX_REQUESTS = 4_096
-"""Each broker has a few at once, one of which waits for metadata."""
+"""A broker has a few requests open at once; one of them is the metadata long poll."""
 MAX_BODIES_BYTES = 128 << 20
 DRAIN_S = 1.0
 
 
 class ControllerNode:
-    """A controller process's part. The caller owns the data folder.
+    """The controller of one process. The caller owns the data folder.
 
     Args:
-        quorum: another engine, for tests; made from `config` when None.
+        quorum: another implementation, for tests; None: `PySyncObjQuorum`, made from `config`.
     """
 
     def __init__(self, config: NodeConfig, data_dir: Path, *, quorum: Quorum | None = None) -> None:
@@ -48,7 +48,7 @@ class ControllerNode:
             broker_defaults=config.broker,
             topic_defaults=config.topic,
             clock=SystemClock(),
-            is_gone=self._is_gone,
+            is_down=self._is_down,
         )
         self.quorum = quorum or self._make_quorum(data_dir)
         self.controller.attach(self.quorum)
@@ -59,7 +59,7 @@ class ControllerNode:
         self._listener: AiohttpListener | None = None
 
     async def start(self, *, serve: bool = True) -> None:
-        """Serve, recover, and join the quorum; without `serve`, a broker in the same process serves `routes`.
+        """Listen, recover, and join the quorum. Without `serve`, a broker in the same process serves `routes`.
 
         Raises:
             ConfigError: a port is in use.
@@ -135,8 +135,8 @@ class ControllerNode:
             ),
         )
 
-    async def _is_gone(self, address: Address) -> bool:
-        """Tell whether a connection is refused: then nothing listens, so the process that did has ended."""
+    async def _is_down(self, address: Address) -> bool:
+        """Return whether a connection is refused: then no process listens there, so the broker's has exited."""
         dialled = Address.parse(self._config.dial.get(str(address), str(address)))
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_S):

@@ -1,11 +1,11 @@
-"""The single writer of the metadata log: `decide -> commit -> answer`, one decision after another.
+"""The single writer of the metadata log: decide, commit, respond; one decision at a time.
 
-A controller acts only after its own `BeginEpoch` is applied: by then it has applied everything before, and every later
-command of its predecessors is void. If the outcome of a commit is unknown, it begins a new epoch before it decides
-again: the lost command is then either applied, or void.
-
-Decisions are pure, and made in a worker thread: fencing a broker changes each of its partitions, and Raft's heartbeats
-must go on meanwhile, or the controller would lose its leadership over every such decision, and so would its successor.
+- A controller decides only after its own `BeginEpoch` is applied. By then every earlier entry is applied, and later
+  commands of its predecessors have no effect.
+- After a commit with an unknown outcome, the controller begins a new epoch before it decides again. The lost command
+  is then either applied or void.
+- Decisions are pure, and run in a worker thread: fencing a broker changes each of its partitions. Raft's heartbeats
+  must continue during that time, or each such decision would cost the controller its leadership.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from raftlog.errors import (
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.elections import unclean_elections
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.priority_lock import PriorityLock
+from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.metadata_quorum.records import BeginEpoch, Command, Record, encode_command, encode_decision
-from raftlog.metadata_quorum.seam import Quorum
-from raftlog.metadata_quorum.turns import Turns
 from raftlog.model import ControllerId, Offset
 from raftlog.runtime import Tasks
 
@@ -38,19 +38,19 @@ _log = logging.getLogger(__name__)
 R = TypeVar("R")
 T = TypeVar("T")
 MAX_COMMAND_BYTES = 400 << 10
-"""Below the engine's limit; a larger decision becomes several commands."""
+"""Below the engine's limit; a larger decision is split into several commands."""
 MAX_WAITING = 1_024
-"""Requests that wait for a decision, apart from those that keep the cluster alive."""
+"""Ordinary requests that wait for a decision; urgent ones are not limited."""
 _RETRY_S = 0.05
 
 
 class DecisionWriter:
-    """Decides in the name of one controller, while that leads the quorum.
+    """Commits the decisions of one controller while it leads the quorum.
 
     Args:
-        image: the newest image.
-        first_records: what a new epoch says first, besides that it begins.
-        on_epoch: called when this controller begins to act.
+        image: returns the newest image.
+        first_records: returns the records to commit with `BeginEpoch`.
+        on_epoch: called when a controller epoch of this controller begins.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DecisionWriter:
         self._on_epoch = on_epoch
         self._tasks = tasks
         self._quorum: Quorum | None = None
-        self._writing = Turns(max_waiting=MAX_WAITING)
+        self._lock = PriorityLock(max_waiting=MAX_WAITING)
         self._epoch: int | None = None
         self._sequence = 0
         self._next_read: asyncio.Task[None] | None = None
@@ -88,51 +88,50 @@ class DecisionWriter:
         return self._epoch is not None
 
     def leadership_changed(self, leader: ControllerId | None) -> None:
-        """Begin an epoch when this node leads; stop acting when it does not."""
+        """Begin a controller epoch if this node leads; stop deciding if it does not."""
         self.leader = leader
         self._epoch = None
         if leader == self._node_id:
             self._tasks.spawn(self._begin_epoch(), name="begin epoch")
 
     async def decide(
-        self, decide: Callable[[MetadataImage], Decision[R]], *, confirm: bool = False, vital: bool = False
+        self, decide: Callable[[MetadataImage], Decision[R]], *, confirm: bool = False, urgent: bool = False
     ) -> tuple[R, Offset]:
-        """Decide on the newest image, commit, and answer; also return the offset of the decision.
+        """Decide on the newest image and commit; return the response and the offset of the decision.
 
         Args:
-            confirm: even an answer that changes nothing, or a refusal, must come from the controller in charge, which
-                a commit proves: one for all who ask meanwhile. Without it, such an answer may rest on an image that
-                others have moved on from.
-            vital: decide before those who are not: without it the cluster would not stay alive.
+            confirm: a response without records, or an error, must also come from the active controller. A commit
+                proves that; concurrent requests share one. Without it such a response may be based on a stale image.
+            urgent: decide before ordinary requests; for requests that keep brokers in the cluster.
 
         Raises:
-            OverloadedError: too many wait already; nothing was done.
+            OverloadedError: too many requests wait already; nothing was done.
             StaleRouteError: another controller decides; nothing was done.
             UnknownOutcomeError: it may take effect later.
         """
         refusal: RaftlogError | None = None
-        async with self._writing.turn(vital=vital):
+        async with self._lock.acquire(urgent=urgent):
             epoch = self._require_active()
             image = self._image()
             try:
-                decision = await self._aside(decide, image)
+                decision = await self._run_in_thread(decide, image)
             except RaftlogError as error:
                 refusal = error
             else:
                 if decision.records:
                     unclean = unclean_elections(image, decision.records)
                     offset = await self._commit(epoch, decision.records)
-                    for said in unclean:
-                        _log.error("%s", said)
+                    for message in unclean:
+                        _log.error("%s", message)
                     return decision.response, offset
         if confirm:
-            await self._require_still(epoch)
+            await self._require_same_epoch(epoch)
         if refusal is not None:
             raise refusal
         return decision.response, image.offset
 
-    async def _require_still(self, epoch: int) -> None:
-        """Commit once more after a decision of `epoch` was made, in the same epoch.
+    async def _require_same_epoch(self, epoch: int) -> None:
+        """Prove by a commit that `epoch` still lasts, after a decision was made in it.
 
         Raises:
             RetriableError: another controller may have decided in between; nothing was done.
@@ -145,14 +144,14 @@ class DecisionWriter:
             )
 
     async def read(self) -> None:
-        """Prove that this controller is in charge: one commit for all who ask meanwhile."""
+        """Prove by a commit that this controller is the active one. Concurrent callers share one commit."""
         if self._next_read is None:
             self._next_read = self._tasks.spawn(self._confirm(), name="read", awaited=True)
         await asyncio.shield(self._next_read)
 
     async def _confirm(self) -> None:
-        async with self._writing.turn(vital=True):
-            self._next_read = None  # Who asks from here on must not be told of an earlier commit.
+        async with self._lock.acquire(urgent=True):
+            self._next_read = None  # A read that begins from here on needs a later commit.
             await self._commit(self._require_active(), ())
 
     async def _commit(self, epoch: int, records: tuple[Record, ...]) -> Offset:
@@ -160,8 +159,8 @@ class DecisionWriter:
         encode = partial(
             encode_decision, controller_epoch=epoch, sequence=self._sequence + 1, max_bytes=MAX_COMMAND_BYTES
         )
-        commands = await self._aside(encode, records) if records else encode(records)
-        self._require_active()  # In the meantime another controller may have been elected.
+        commands = await self._run_in_thread(encode, records) if records else encode(records)
+        self._require_active()  # Another controller may have been elected during the encoding.
         self._sequence += len(commands)
         offset, done = -1, 0
         try:
@@ -171,24 +170,24 @@ class DecisionWriter:
         except BaseException as error:
             nothing_done = done == 0 and isinstance(error, StaleRouteError | OverloadedError)
             if not nothing_done:
-                self._doubt()
+                self._abandon_epoch()
             raise
         if self._image().controller_epoch != epoch:
             raise UnknownOutcomeError(f"controller {self._node_id} was replaced while it decided")
         return offset
 
-    async def _aside(self, work: Callable[[T], R], argument: T) -> R:
+    async def _run_in_thread(self, work: Callable[[T], R], argument: T) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
 
-    def _doubt(self) -> None:
-        """Decide nothing on an image that a lost command may still change: begin a new epoch first."""
+    def _abandon_epoch(self) -> None:
+        """Begin a new epoch before the next decision: a command with an unknown outcome may still change the image."""
         self._epoch = None
         if self.leader == self._node_id and not self._tasks.closed:
             self._tasks.spawn(self._begin_epoch(), name="begin epoch")
 
     async def _begin_epoch(self) -> None:
         assert self._quorum is not None
-        async with self._writing.turn(vital=True):
+        async with self._lock.acquire(urgent=True):
             while self.leader == self._node_id and self._epoch is None:
                 records = (BeginEpoch(controller_id=self._node_id), *self._first_records(self._image()))
                 command = Command(controller_epoch=-1, sequence=-1, records=records)

@@ -1,4 +1,4 @@
-"""The controllers' HTTP listener: what brokers ask. Handlers decode, call, encode."""
+"""The controllers' HTTP routes, for brokers. Handlers decode, call, encode."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class ControllerRoutes:
     """The handlers of one controller.
 
     Args:
-        voters: where each controller's HTTP listener is, for callers that asked the wrong one.
-        tasks: owns decisions, which go on when their caller hangs up.
-        describe_quorum: from the controller epoch to the voters' state.
-        hosts: the names of this node, for requests of browsers.
+        voters: each controller's HTTP listener; errors point callers to the active controller's.
+        tasks: owns decisions, which continue when their caller disconnects.
+        describe_quorum: returns the voters' state, given the controller epoch.
+        hosts: the names of this node that requests from browsers may use.
     """
 
     def __init__(
@@ -80,28 +80,28 @@ class ControllerRoutes:
         return app
 
     async def livez(self, _: web.Request) -> web.Response:
-        """Answer as long as the process serves at all."""
+        """Respond as long as the process serves requests."""
         return _json({"status": "alive"})
 
     async def readyz(self, _: web.Request) -> web.Response:
-        """Answer 200 once this controller knows an active one and has applied its epoch."""
+        """Respond 200 once this controller knows the active controller and has applied the start of its epoch."""
         info = self._describe()
         if info.controller_id < 0:
             raise RetriableError("no active controller is known", code=ErrorCode.QUORUM_NOT_AVAILABLE)
         return _json({"status": "ready", "controller_id": info.controller_id})
 
     async def describe(self, request: web.Request) -> web.Response:
-        """Say who the active controller is: the one that can still commit; or as far as this one knows (`local`)."""
+        """Describe the active controller, proven by a commit; with `consistency=local`, as this controller sees it."""
         if request.query.get("consistency") != "local":
             await self._controller.read()
         return _json(self._describe())
 
     def _describe(self) -> ControllerInfo:
         controller, image = self._controller, self._controller.image
-        known = controller.leader is not None and image.controller_id == controller.leader
-        address = self._voters.get(image.controller_id) if known else None
+        is_known = controller.leader is not None and image.controller_id == controller.leader
+        address = self._voters.get(image.controller_id) if is_known else None
         return ControllerInfo(
-            controller_id=image.controller_id if known else -1,
+            controller_id=image.controller_id if is_known else -1,
             controller_epoch=image.controller_epoch,
             url=f"http://{address}" if address else "",
             metadata_offset=image.offset,
@@ -109,7 +109,7 @@ class ControllerRoutes:
         )
 
     async def watch(self, request: web.Request) -> web.Response:
-        """Long-poll the metadata log. A broker that hangs up here is looked at: its process may have ended."""
+        """Long-poll the metadata log. A broker that disconnects here is probed: its process may have exited."""
         after = _number(request, "after_offset", -1)
         wait = max(0, min(_number(request, "max_wait_ms", 500), MAX_WATCH_MS))
         broker_id = _number(request, "broker_id", -1)
@@ -117,14 +117,14 @@ class ControllerRoutes:
             return _json(await self._controller.publisher.updates(after, max_wait_ms=wait))
         except asyncio.CancelledError:
             if broker_id >= 0 and self._controller.is_active:
-                self._tasks.spawn(self._controller.suspect(broker_id), name=f"suspect broker {broker_id}")
+                self._tasks.spawn(self._controller.probe(broker_id), name=f"suspect broker {broker_id}")
             raise
 
     async def _read(self, _: ReadRequest) -> AdminResponse:
         return AdminResponse(metadata_offset=await self._controller.read())
 
     async def describe_quorum(self, _: web.Request) -> web.Response:
-        """Say how far each voter is; only the active controller knows."""
+        """Describe each voter's position; only the active controller can."""
         await self._controller.read()
         return _json(self._describe_quorum(self._controller.image.controller_epoch))
 
@@ -139,7 +139,7 @@ class ControllerRoutes:
     ) -> None:
         async def handle(request: web.Request) -> web.Response:
             command = decode_json(cls, await read_received(request))
-            # Shielded: a decision whose caller has hung up must still be seen through.
+            # Shielded: a decision must complete even if its caller disconnects.
             return _json(await asyncio.shield(self._tasks.spawn(act(command), name=path, awaited=True)))
 
         app.router.add_post(path, handle)
@@ -152,7 +152,7 @@ class ControllerRoutes:
             self._origins.require_own(request.headers)
             return await handler(request)
         except RaftlogError as error:
-            self._say_who(error)
+            self._add_controller_address(error)
             return _json({"error": error.to_wire()}, status=error.http_status)
         except web.HTTPException as error:
             wrong = NotFoundError(f"{request.method} {request.path}: {error.reason}", code=ErrorCode.NOT_FOUND)
@@ -161,7 +161,7 @@ class ControllerRoutes:
             _log.exception("%s %s failed", request.method, request.path)
             return _json({"error": RaftlogError("the controller failed; its log says why").to_wire()}, status=500)
 
-    def _say_who(self, error: RaftlogError) -> None:
+    def _add_controller_address(self, error: RaftlogError) -> None:
         if error.code is ErrorCode.NOT_CONTROLLER:
             address = self._voters.get(error.details.get("controller_id", -1))
             error.details["internal"] = str(address) if address else ""

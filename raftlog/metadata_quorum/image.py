@@ -1,6 +1,6 @@
-"""The metadata image: the whole cluster's state at one offset of the metadata log. Immutable; replay makes the next.
+"""The metadata image: the whole cluster's state at one offset of the metadata log. Immutable.
 
-`replay` has the rules of how, `image_codec` the forms in which images travel and rest.
+`replay` makes the next image from records; `image_codec` converts images to and from plain data.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class MetadataImage:
     controller_id: ControllerId = -1
     controller_epoch: ControllerEpoch = -1
     last_sequence: int = -1
-    """Of the commands of this controller epoch: the last one that was taken in."""
+    """The sequence of the last command replayed in this controller epoch."""
     pending: tuple[Record, ...] = ()
-    """Records of a decision whose last command has not come yet: none of them has taken effect."""
+    """Records of a decision whose last command has not been replayed yet; none of them has taken effect."""
     brokers: Mapping[BrokerId, BrokerRegistration] = field(default_factory=dict)
     broker_configs: Mapping[BrokerId, Configs] = field(default_factory=dict)
     """Dynamic settings of brokers, and those of `ALL_BROKERS`."""
@@ -60,13 +60,13 @@ class MetadataImage:
     quotas: Mapping[tuple[str, str], Quota] = field(default_factory=dict)
     """By user and client id."""
     next_producer_id: ProducerId = 0
-    """The number of the next one; see `raftlog/wire/producer_ids.py`."""
+    """The number of the next id to allocate; see `raftlog/wire/producer_ids.py`."""
     producer_id_key: str = ""
     plain_producer_ids: ProducerId = 0
-    """Ids below it were given before there was a key, and are their numbers."""
+    """Ids below it were allocated before there was a key, and equal their numbers."""
 
     def topic(self, name: str) -> TopicImage | None:
-        """Return the topic of that name, if there is one now."""
+        """Return the topic of that name, or None."""
         topic_id = self.names.get(name)
         return None if topic_id is None else self.topics[topic_id]
 
@@ -75,7 +75,7 @@ class MetadataImage:
         return None if topic is None else topic.partitions.get(partition)
 
     def partitions(self) -> Iterable[tuple[TopicImage, int, PartitionState]]:
-        """Walk over every partition, in a fixed order."""
+        """Iterate over every partition, in a fixed order."""
         for topic in self.topics.values():
             for partition, state in topic.partitions.items():
                 yield topic, partition, state

@@ -1,7 +1,6 @@
-"""Images as plain data: what snapshots hold, what brokers get, and what digests are of.
+"""Images as plain data, for snapshots, for brokers, and for digests.
 
-Partitions are the bulk of an image, so they are rows under one list of column names; a reader takes the columns that
-it knows.
+Partitions are most of an image, so they are rows under one list of column names; a reader skips unknown columns.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ def image_to_plain(image: MetadataImage) -> dict[str, Any]:
 
 
 def digest(image: MetadataImage) -> str:
-    """Return a fingerprint of everything that was decided: equal on all nodes that have applied the same entries."""
+    """Return a hash of everything that was decided: equal on all nodes that have applied the same entries."""
     plain = image_to_plain(image)
-    for soft in ("offset", "last_sequence", "pending"):  # These move with entries that decide nothing (yet).
+    for soft in ("offset", "last_sequence", "pending"):  # These change with entries that have no effect (yet).
         del plain[soft]
     return hashlib.sha256(orjson.dumps(plain, default=to_plain, option=OPT_SORT_KEYS)).hexdigest()
 
@@ -62,7 +61,7 @@ def image_from_plain(plain: Mapping[str, Any]) -> MetadataImage:
     """Rebuild an image.
 
     Raises:
-        UnreadableRecordError: the data does not fit.
+        UnreadableRecordError: the data is not an image.
     """
     try:
         brokers = _several(BrokerRegistration, plain["brokers"])
@@ -98,7 +97,7 @@ def _topic_from_plain(plain: Mapping[str, Any], columns: Sequence[str]) -> Topic
     if "rows" in plain:
         known = [(at, name) for at, name in enumerate(columns) if name in _COLUMNS]
         rows = [{name: row[at] for at, name in known} for row in plain["rows"]]
-    else:  # As images were written before there were columns.
+    else:  # The form of images before there were columns.
         rows = plain["partitions"]
     return TopicImage(
         topic=plain["topic"],

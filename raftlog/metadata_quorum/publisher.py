@@ -1,4 +1,4 @@
-"""Hands the metadata log to brokers: recent entries from memory, a whole image to those that are too far behind."""
+"""Serves the metadata log to brokers: recent entries from memory, a whole image to brokers too far behind."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 MAX_KEPT_ENTRIES = 2_000
 MAX_KEPT_BYTES = 8 << 20
-"""Who is further behind gets an image, which is smaller: 15,500 partitions are 0.7 MB."""
+"""A broker that is further behind gets an image, which is smaller: 15,500 partitions take 0.7 MB."""
 MAX_BYTES_PER_ANSWER = 4 << 20
 
 
 class Publisher:
-    """Keeps the last entries that took effect, each with its offset, encoded once for all who ask."""
+    """Keeps the last entries that took effect, each with its offset, encoded once for all brokers.
+
+    Every such entry above `_complete_after` is kept. A broker at or above that offset gets entries, others the image.
+    """
 
     def __init__(self) -> None:
         self._entries: deque[tuple[Offset, MetadataEntry, int]] = deque()
@@ -34,12 +37,12 @@ class Publisher:
         self._wakers: dict[asyncio.Future[None], None] = {}
 
     def publish(self, image: MetadataImage, records: tuple[Record, ...]) -> None:
-        """Take in one applied entry; those without effect only move the offset."""
+        """Add one applied entry; an entry without records only moves the offset."""
         self._image = image
         if not records:
             return
         encoded = encode_json([record_to_plain(record) for record in records])
-        entry = MetadataEntry(offset=image.offset, previous_offset=self.newest, records=Fragment(encoded))
+        entry = MetadataEntry(offset=image.offset, previous_offset=self.last_offset, records=Fragment(encoded))
         self._entries.append((image.offset, entry, len(encoded)))
         self._bytes += len(encoded)
         while len(self._entries) > MAX_KEPT_ENTRIES or (self._bytes > MAX_KEPT_BYTES and len(self._entries) > 1):
@@ -48,23 +51,23 @@ class Publisher:
         self._wake()
 
     @property
-    def newest(self) -> Offset:
-        """Return the offset of the last entry with an effect: who has applied that knows all there is to know.
+    def last_offset(self) -> Offset:
+        """The offset of the last entry that took effect: a broker that has applied it is up to date.
 
-        The image's own offset may be above it, which nobody is told: commits that only confirm leadership move it.
+        The image's own offset may be higher: commits that only confirm leadership move it. Brokers never need those.
         """
         return self._entries[-1][0] if self._entries else self._complete_after
 
     def restart_from(self, image: MetadataImage) -> None:
-        """Take in a loaded snapshot: what led to it is not known."""
+        """Replace everything by a loaded snapshot; the entries before it are not available."""
         self._image, self._complete_after = image, image.offset
         self._entries.clear()
         self._bytes = 0
         self._wake()
 
     async def updates(self, after_offset: Offset, *, max_wait_ms: int) -> MetadataUpdate:
-        """Return what follows `after_offset`: at once if there is anything, else after at most `max_wait_ms`."""
-        if not self._has_news(after_offset):
+        """Return the entries after `after_offset`; wait up to `max_wait_ms` if there are none yet."""
+        if not self._has_update(after_offset):
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._wakers[future] = None
             try:
@@ -76,10 +79,10 @@ class Publisher:
                 del self._wakers[future]
         return self._update(after_offset)
 
-    def _has_news(self, after_offset: Offset) -> bool:
+    def _has_update(self, after_offset: Offset) -> bool:
         if after_offset < self._complete_after or after_offset < 0 <= self._image.offset:
             return True
-        return self.newest > after_offset
+        return self.last_offset > after_offset
 
     def _update(self, after_offset: Offset) -> MetadataUpdate:
         image = self._image

@@ -1,4 +1,4 @@
-"""The quorum's seam on PySyncObj: proposals and leadership, in terms of our own types and errors."""
+"""The adapter to PySyncObj: implements `quorum_interface.Quorum` with raftlog's types and errors."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pysyncobj import FAIL_REASON
 
 from raftlog.config import VoterConfig
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
+from raftlog.metadata_quorum.quorum_interface import QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, RaftEngine
-from raftlog.metadata_quorum.raft.scrub import find_rot
+from raftlog.metadata_quorum.raft.scrub import find_corruption
 from raftlog.metadata_quorum.raft.transport import RaftTransport
-from raftlog.metadata_quorum.seam import QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.model import Address, ControllerId
 from raftlog.runtime import Tasks
 
 _log = logging.getLogger(__name__)
 TICK_S = 0.01
 UNREACHABLE_S = 1.0
-"""A voter answers many times a second."""
+"""A voter that has not responded for this long; voters respond many times a second."""
 
 
 def stop_process(reason: str) -> None:
-    """End the process at once: going on could break a promise that was made already."""
-    _log.critical("the metadata quorum cannot go on: %s", reason)
+    """Exit at once: continuing could contradict a vote or an acknowledgement that was already sent."""
+    _log.critical("the metadata quorum stops this process: %s", reason)
     logging.shutdown()
     os._exit(70)
 
 
 class PySyncObjQuorum:
-    """One voter of the metadata quorum; see `seam.Quorum`."""
+    """One voter of the metadata quorum; see `quorum_interface.Quorum`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class PySyncObjQuorum:
         self._names = {str(voter.quorum): voter.node_id for voter in voters}
         self._name = next(name for name, voter_id in self._names.items() if voter_id == node_id)
         self._machine = state_machine
-        self._announced: tuple[ControllerId | None, int] = (None, -1)
+        self._reported: tuple[ControllerId | None, int] = (None, -1)
         self._proposed: dict[asyncio.Future[int], None] = {}
         self._wire = RaftTransport(
             name=self._name,
@@ -83,14 +83,14 @@ class PySyncObjQuorum:
 
     @property
     def leader(self) -> ControllerId | None:
-        return self._announced[0]
+        return self._reported[0]
 
     @property
     def applied_index(self) -> int:
         return self._engine.last_applied if self._engine else -1
 
     async def start(self) -> None:
-        """Recover from disk, listen and take part.
+        """Recover from disk, listen, and join the quorum.
 
         Raises:
             StorageError: the journal or the snapshot is damaged.
@@ -112,7 +112,7 @@ class PySyncObjQuorum:
             self._tasks.spawn(self._scrub(), name="quorum scrubber")
 
     async def close(self) -> None:
-        """Stop taking part; proposals under way become unknown."""
+        """Leave the quorum; the outcome of pending proposals is unknown."""
         if self._timer is not None:
             self._timer.cancel()
         await self._tasks.close()
@@ -122,19 +122,19 @@ class PySyncObjQuorum:
             engine.stop()
 
     async def _scrub(self) -> None:
-        """Check this voter's files from time to time, for ever; what has rotted is written anew from memory."""
+        """Check this voter's files periodically; rewrite damaged ones from memory."""
         while True:
             await asyncio.sleep(self._scrub_interval_ms / 1000)
-            if not await asyncio.to_thread(find_rot, self._data_dir) or self._engine is None:
+            if not await asyncio.to_thread(find_corruption, self._data_dir) or self._engine is None:
                 continue
-            rot = self._engine.mend()
-            for problem in filter(None, (rot.journal, rot.snapshot)):
-                _log.error("the quorum's files on this disk have rotted, and were written anew: %s", problem)
+            corruption = self._engine.repair_files()
+            for problem in filter(None, (corruption.journal, corruption.snapshot)):
+                _log.error("a quorum file was damaged on disk, and was rewritten from memory: %s", problem)
 
     def status(self) -> QuorumState:
-        """See `seam.Quorum.status`."""
+        """See `quorum_interface.Quorum.status`."""
         engine = self._engine
-        assert engine is not None, "asked of a quorum that is closed"
+        assert engine is not None, "the quorum is closed"
         end, now = engine.log()[-1][1] + 1, time.monotonic()
         states = [
             VoterState(
@@ -160,7 +160,7 @@ class PySyncObjQuorum:
         return "catching up" if name in engine.catching_up else "follower"
 
     async def propose(self, payload: bytes, *, timeout_ms: int) -> int:
-        """Commit an entry; return its index once it is applied here. See `seam.Quorum.propose`."""
+        """Commit an entry; return its index once it is applied here. See `quorum_interface.Quorum.propose`."""
         engine = self._engine
         if engine is None or self.leader != self._node_id:
             raise StaleRouteError(f"controller {self._node_id} does not lead the quorum", code=ErrorCode.NOT_CONTROLLER)
@@ -168,7 +168,7 @@ class PySyncObjQuorum:
             raise RaftlogError(f"a command has at most {MAX_COMMAND_BYTES} bytes, received {len(payload)}")
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._proposed[outcome] = None
-        expiry = outcome.get_loop().call_later(timeout_ms / 1000, _give_up, outcome, timeout_ms)
+        expiry = outcome.get_loop().call_later(timeout_ms / 1000, _time_out, outcome, timeout_ms)
         engine.propose(payload, lambda index, reason: _settle(outcome, index, reason))
         self._wake()
         try:
@@ -192,29 +192,33 @@ class PySyncObjQuorum:
         if self._engine is None:
             return
         self._engine.tick()
-        self._announce(self._engine)
+        self._report_leader(self._engine)
 
-    def _announce(self, engine: RaftEngine) -> None:
-        """Tell the state machine who leads; being elected again in a later term is news too."""
+    def _report_leader(self, engine: RaftEngine) -> None:
+        """Report the leader to the state machine, also when this node is elected again in a later term."""
         name = engine.leader_name
         leader = None if name is None else self._names.get(name)
         now: tuple[Any, int] = (leader, engine.term if leader == self._node_id else -1)
-        if now != self._announced:
-            self._announced = now
+        if now != self._reported:
+            self._reported = now
             if leader != self._node_id:
-                self._let_go()
+                self._fail_proposals()
             self._machine.leadership_changed(leader)
 
-    def _let_go(self) -> None:
-        """Wait for no proposal any longer: whoever leads now decides, and those who queue behind it can go there."""
+    def _fail_proposals(self) -> None:
+        """Fail the pending proposals, so that the requests queued behind them can go to the new leader."""
         for outcome in self._proposed:
             if not outcome.done():
-                outcome.set_exception(UnknownOutcomeError("this controller was replaced; it may be committed later"))
+                outcome.set_exception(
+                    UnknownOutcomeError("this controller was replaced; the request may take effect later")
+                )
 
 
-def _give_up(outcome: asyncio.Future[int], timeout_ms: int) -> None:
+def _time_out(outcome: asyncio.Future[int], timeout_ms: int) -> None:
     if not outcome.done():
-        outcome.set_exception(UnknownOutcomeError(f"not committed within {timeout_ms} ms; it may be later"))
+        outcome.set_exception(
+            UnknownOutcomeError(f"not committed within {timeout_ms} ms; the request may take effect later")
+        )
 
 
 def _settle(outcome: asyncio.Future[int], index: int | None, reason: int) -> None:
@@ -226,11 +230,11 @@ def _settle(outcome: asyncio.Future[int], index: int | None, reason: int) -> Non
     elif reason == FAIL_REASON.QUEUE_FULL:
         outcome.set_exception(OverloadedError("too many proposals are waiting; nothing was done"))
     elif reason in (FAIL_REASON.NOT_LEADER, FAIL_REASON.MISSING_LEADER, FAIL_REASON.DISCARDED):
-        # Discarded: another leader's entry was committed in its place, so it never will be.
+        # Discarded: another leader's entry was committed at this index, so this proposal never will be.
         outcome.set_exception(
             StaleRouteError(
                 "this controller no longer leads the quorum; nothing was done", code=ErrorCode.NOT_CONTROLLER
             )
         )
     else:
-        outcome.set_exception(UnknownOutcomeError(f"the quorum lost track of a proposal (reason {reason})"))
+        outcome.set_exception(UnknownOutcomeError(f"the outcome of a proposal is unknown (reason {reason})"))

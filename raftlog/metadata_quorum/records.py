@@ -1,8 +1,8 @@
-"""The records of the metadata log. Versioned JSON: a kind that a reader does not know is skipped, a field too.
+"""The records of the metadata log, in versioned JSON.
 
-What a reader may not skip comes with a higher feature level, which older readers refuse. One command is one entry of
-the Raft log. One decision takes effect as a whole or not at all, even when it needs several commands (KIP-868): all but
-the last say that `more` follow.
+A reader skips unknown kinds and fields. Records that it must not skip need a higher feature level, which older readers
+refuse. One command is one entry of the Raft log. One decision takes effect as a whole or not at all, even when it
+needs several commands (KIP-868): all but the last have `more` set.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from raftlog.wire.codec import decode_plain, encode_json
 
 FORMAT_VERSION = 1
 FEATURE_LEVEL = 2
-"""The highest level of the metadata's features that this version understands, and gives to new clusters."""
+"""The highest feature level that this version supports; new clusters get it."""
 KEYED_PRODUCER_IDS = 2
-"""From this level on producer ids are shuffled by a key: brokers that do not know it would invent ids."""
+"""From this level on producer ids are permuted by a key: a broker without it would return wrong ids."""
 ConfigValue: TypeAlias = str | int | float | bool
 ALL_BROKERS: BrokerId = -1
-"""Stands for every broker in dynamic broker settings."""
+"""All brokers, in dynamic broker settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +49,21 @@ class BeginEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentifyCluster:
-    """The cluster's id, once: a controller of another cluster refuses this log."""
+    """The cluster's id, written once: a controller of another cluster refuses this log."""
 
     cluster_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFeatureLevel:
-    """From here on, records may use what this level brings; readers that do not know it must stop."""
+    """Later records may use the features of this level; readers that do not support it must stop."""
 
     level: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBroker:
-    """A broker process joins, fenced; or, with an epoch, the one that is registered says something new of itself."""
+    """A broker process joins, fenced. With a broker epoch: the registered process changes its registration."""
 
     broker_id: BrokerId
     incarnation_id: str
@@ -80,7 +80,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBroker:
-    """A broker that will not come back is forgotten."""
+    """A broker that will not restart is removed."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -104,7 +104,7 @@ class UnfenceBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginControlledShutdown:
-    """A broker is about to stop: it gets no leadership any more."""
+    """A broker is about to stop: it is not elected leader any more."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -112,7 +112,7 @@ class BeginControlledShutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """A topic exists; its partitions follow in the same command."""
+    """A topic is created; its partitions follow in the same decision."""
 
     topic: str
     topic_id: TopicId
@@ -121,7 +121,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePartition:
-    """A partition is in this state from now on (its first such record creates it)."""
+    """A partition's new state. The first such record creates the partition."""
 
     topic_id: TopicId
     partition: int
@@ -153,28 +153,28 @@ class ChangeBrokerConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutUser:
-    """A user exists, with this credential."""
+    """A user is created, or gets this credential."""
 
     credential: UserCredential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteUser:
-    """A user is gone."""
+    """A user is deleted."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutAcl:
-    """A rule is in force."""
+    """An ACL is added."""
 
     acl: Acl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAcl:
-    """A rule is in force no longer."""
+    """An ACL is deleted."""
 
     acl: Acl
 
@@ -190,18 +190,18 @@ class ChangeQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """A topic and its partitions are gone."""
+    """A topic is deleted, with its partitions."""
 
     topic_id: TopicId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateProducerIds:
-    """Producer ids with numbers below `next_producer_id` have been given away."""
+    """Producer ids with numbers below `next_producer_id` are allocated."""
 
     next_producer_id: ProducerId
     key: str = ""
-    """In hex: it shuffles the ids that are given from now on; drawn once."""
+    """Hex digits: permutes the ids allocated from now on. Drawn once for the cluster."""
 
 
 Record: TypeAlias = (
@@ -229,19 +229,19 @@ _KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in get_args(Reco
 
 
 class UnreadableRecordError(RaftlogError):
-    """The bytes or plain data are no command of this format."""
+    """The bytes or plain data are not a command of this format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One entry. In replay it takes effect only in the controller epoch that it names, and only once."""
+    """One entry of the log. Replay applies it only in its own controller epoch, and only once."""
 
     controller_epoch: ControllerEpoch
     sequence: int
-    """Grows within a controller epoch: the same command, applied twice, is one."""
+    """Grows within a controller epoch; a repeated command is ignored."""
     records: tuple[Record, ...]
     more: bool = False
-    """The decision goes on in the next command: until its last one, nothing of it takes effect."""
+    """The decision continues in the next command; its records take effect together with the last one."""
 
 
 def record_to_plain(record: Record) -> dict[str, Any]:
@@ -251,22 +251,22 @@ def record_to_plain(record: Record) -> dict[str, Any]:
 
 
 def record_from_plain(data: Mapping[str, Any]) -> Record | None:
-    """Rebuild a record; None for a kind that this version does not know.
+    """Rebuild a record; None for an unknown kind.
 
     Raises:
-        UnreadableRecordError: a known kind with fields that do not fit.
+        UnreadableRecordError: the fields do not match the kind.
     """
     kind = _KINDS.get(str(data.get("kind")))
     if kind is None:
         return None
-    if kind is ChangePartition and (quickly := _plain_partition(data)) is not None:
-        return quickly
+    if kind is ChangePartition and (partition := _plain_partition(data)) is not None:
+        return partition
     fields = {name: value for name, value in data.items() if name != "kind"}
     return from_plain(kind, fields, error=UnreadableRecordError, ignore_unknown=True)
 
 
 def _plain_partition(data: Mapping[str, Any]) -> ChangePartition | None:
-    """Read the record that comes by the thousand; None if anything about it is unusual."""
+    """Read a partition record without the generic reader, which is slower; None if any field is unusual."""
     if not _PARTITION_FIELDS.issuperset(data) or type(data.get("topic_id")) is not str:
         return None
     values = dict(data)
@@ -289,7 +289,7 @@ _INTEGERS = frozenset((int,))
 
 
 def encode_command(command: Command) -> bytes:
-    """Return the bytes that go through Raft."""
+    """Return the command as the bytes of one Raft entry."""
     return _encode_command(command, [record_to_plain(record) for record in command.records])
 
 
@@ -311,7 +311,7 @@ def encode_decision(
     """Return a decision as commands of at most `max_bytes` each (a single record may exceed it).
 
     Args:
-        sequence: of the first command; the others follow.
+        sequence: the sequence of the first command; the others count up from it.
     """
     commands: list[bytes] = []
     part, size = list[Fragment](), 0
@@ -336,7 +336,7 @@ def decode_command(payload: bytes) -> Command:
     """Rebuild a command.
 
     Raises:
-        UnreadableRecordError: the bytes are none.
+        UnreadableRecordError: the bytes are not a command.
     """
     document = decode_plain(payload, error=UnreadableRecordError)
     if not isinstance(document, Mapping) or not isinstance(document.get("records"), Sequence):

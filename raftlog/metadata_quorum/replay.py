@@ -1,8 +1,8 @@
-"""Replay: from one image and the records of an entry to the next image.
+"""Replay: makes the next image from an image and the records of an entry.
 
-Total and deterministic: every controller and broker that has replayed the same entries has the same image. It never
-raises; what it cannot read, or what comes too late, changes nothing but the offset. A decision of many records copies
-each table that it changes once.
+- Total and deterministic: controllers and brokers that have replayed the same entries have equal images.
+- It never raises. An unreadable entry, or one of an earlier epoch, changes only the offset.
+- A decision copies each table that it changes once, however many records it has.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ Records = tuple[r.Record, ...]
 
 
 def replay_command(image: MetadataImage, offset: Offset, payload: bytes) -> tuple[MetadataImage, Records]:
-    """Apply one committed entry; return the new image and the records that took effect (none, if it came too late)."""
+    """Apply one committed entry; return the new image and the records that took effect.
+
+    An entry of an earlier controller epoch, or a repeated one, has none.
+    """
     try:
         command = r.decode_command(payload)
     except (r.UnreadableRecordError, ValueError, TypeError):
         return replace(image, offset=offset), ()
     if any(isinstance(record, r.BeginEpoch) for record in command.records):
-        # What the last controller had begun to decide is void.
+        # An unfinished decision of the previous controller is void.
         begun = replace(replay(image, offset, command.records), last_sequence=-1, pending=())
         return begun, command.records
     if command.controller_epoch != image.controller_epoch or command.sequence <= image.last_sequence:
@@ -46,7 +49,7 @@ def replay(image: MetadataImage, offset: Offset, records: Iterable[r.Record]) ->
 
 
 class Delta:
-    """What a decision changes in an image: tables that were copied, because something in them changed."""
+    """The changes of one decision to an image: copies of the tables that changed."""
 
     def __init__(self, image: MetadataImage, offset: Offset) -> None:
         self._before = image
@@ -56,11 +59,11 @@ class Delta:
         self._scalars: dict[str, Any] = {}
 
     def apply(self, record: r.Record) -> None:
-        """Take in one record."""
+        """Apply one record."""
         self._EFFECTS[type(record)](self, record)
 
     def image(self) -> MetadataImage:
-        """Return the image with every change in it."""
+        """Return the image with all changes."""
         for topic_id, partitions in self._partitions.items():
             if (topic := self._read("topics").get(topic_id)) is not None:
                 self._write("topics")[topic_id] = replace(topic, partitions=partitions)

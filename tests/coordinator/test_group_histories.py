@@ -78,14 +78,14 @@ class Histories(RuleBasedStateMachine):
     def what_a_member_reads_is_its_own(self):
         for member in self.members.values():
             if member.name in self.known and member.epoch > 0:
-                assert member.owned <= self.shard.group.current[member.name].held
+                assert member.owned <= self.shard.group.current[member.name].reserved
 
     @invariant()
     def no_partition_has_two_owners(self):
         if GROUP in self.shard.state.groups:
             group = self.shard.group
-            held = [partition for current in group.current.values() for partition in current.held]
-            assert len(held) == len(set(held)) == len(group.owners)
+            reserved = [partition for current in group.current.values() for partition in current.reserved]
+            assert len(reserved) == len(set(reserved)) == len(group.owners)
 
     @precondition(lambda self: self.members)
     @rule()

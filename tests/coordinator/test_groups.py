@@ -6,7 +6,7 @@ import pytest
 from group_support import GROUP, FakeTopics, Member, Shard, settle
 
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
-from raftlog.coordinator.group.membership import decide_heartbeat, is_news
+from raftlog.coordinator.group.membership import decide_heartbeat, has_changes
 from raftlog.coordinator.group.offsets import (
     decide_commit,
     decide_end_of_transaction,
@@ -288,15 +288,15 @@ def test_members_hear_news_at_once_and_only_news():
     shard = Shard()
     join = GroupHeartbeatRequest(member_id="a", member_epoch=0, topics=("t",), owned=())
     answer = shard.heartbeat("a", 0, topics=("t",), owned=())
-    assert is_news(join, answer)
+    assert has_changes(join, answer)
     known = GroupHeartbeatRequest(member_id="a", member_epoch=1, owned=answer.assignment)
-    assert not is_news(known, shard.heartbeat("a", 1, owned=answer.assignment))
+    assert not has_changes(known, shard.heartbeat("a", 1, owned=answer.assignment))
     shard.changed.clear()
     shard.commit(1, member="a", epoch=1)
     assert shard.changed == []
     shard.heartbeat("b", 0, topics=("t",), owned=())
     assert set(shard.changed) == {GROUP}
-    assert is_news(known, shard.heartbeat("a", 1, owned=answer.assignment))
+    assert has_changes(known, shard.heartbeat("a", 1, owned=answer.assignment))
 
 
 def code_of(results) -> str | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.quorum_interface import QuorumState, StateMachine
 from raftlog.metadata_quorum.records import ChangePartition, CreateTopic, Record, RegisterBroker, UnfenceBroker
 from raftlog.metadata_quorum.replay import replay
-from raftlog.metadata_quorum.seam import QuorumState, StateMachine
 from raftlog.model import Address, PartitionState
 
 TOPIC_ID = "a" * 32

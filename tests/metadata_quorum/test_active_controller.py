@@ -43,12 +43,12 @@ class Bench:
             config=ControllerConfig(session_check_interval_ms=5, broker_session_timeout_ms=3_000),
             broker_defaults=BrokerConfig(),
             clock=self.clock,
-            is_gone=self._is_gone,
+            is_down=self._is_down,
         )
         self.quorum = MemoryQuorum(self.controller)
         self.controller.attach(self.quorum)
 
-    async def _is_gone(self, _: Address) -> bool:
+    async def _is_down(self, _: Address) -> bool:
         return self.gone
 
     async def active(self) -> None:
@@ -198,10 +198,10 @@ async def test_a_lost_connection_fences_only_a_process_that_is_gone(bench: Bench
     await bench.active()
     await bench.join(1)
 
-    await bench.controller.suspect(1)
+    await bench.controller.probe(1)
     assert not bench.controller.image.brokers[1].fenced
     bench.gone = True
-    await bench.controller.suspect(1)
+    await bench.controller.probe(1)
     assert bench.controller.image.brokers[1].fenced
 
 
@@ -219,7 +219,7 @@ async def test_a_controller_that_takes_over_looks_for_brokers_at_once(
         asked.append(address)
         return True
 
-    monkeypatch.setattr(bench.controller, "_is_gone", is_gone)
+    monkeypatch.setattr(bench.controller, "_is_down", is_gone)
     bench.clock.now_ms = age_ms
     for broker in bench.controller.image.brokers.values():
         await bench.beat(broker.broker_id, broker.broker_epoch)
@@ -240,7 +240,7 @@ async def test_silent_brokers_are_looked_for_all_at_once_and_no_error_ends_that(
         await bench.join(broker)
     asked, everybody = [], asyncio.Event()
 
-    async def is_gone(address: Address) -> bool:
+    async def is_down(address: Address) -> bool:
         asked.append(address)
         if len(asked) == 1:
             raise KeyError("a bug")
@@ -249,7 +249,7 @@ async def test_silent_brokers_are_looked_for_all_at_once_and_no_error_ends_that(
         await everybody.wait()  # Each answers only once all three are asked.
         return True
 
-    monkeypatch.setattr(bench.controller, "_is_gone", is_gone)
+    monkeypatch.setattr(bench.controller, "_is_down", is_down)
     bench.clock.now_ms = 2_000
     await bench.until(lambda: all(broker.fenced for broker in bench.controller.image.brokers.values()))
 
@@ -304,8 +304,8 @@ async def test_a_process_that_came_back_while_it_was_looked_for_keeps_its_sessio
         await bench.beat(1, registered.broker_epoch)
         return True
 
-    bench.controller._is_gone = comes_back
-    await bench.controller.suspect(1)
+    bench.controller._is_down = comes_back
+    await bench.controller.probe(1)
     await bench.controller._check_sessions()
 
     known = bench.controller.image.brokers[1]

@@ -164,13 +164,13 @@ async def test_a_watch_is_woken_by_the_next_entry(listener: Listener):
 async def test_a_broker_that_hangs_up_is_fenced_at_once_if_its_process_is_gone(listener: Listener, gone: bool):
     await listener.join(1)
     listener.gone, probed = gone, asyncio.Event()
-    real = listener.controller._is_gone
+    real = listener.controller._is_down
 
     async def probe(address: Address) -> bool:
         probed.set()
         return await real(address)  # type: ignore[misc]
 
-    listener.controller._is_gone = probe
+    listener.controller._is_down = probe
     query = {"after_offset": listener.controller.image.offset, "max_wait_ms": 20_000, "broker_id": 1}
     watching = asyncio.ensure_future(listener.get(MetadataUpdate, paths.METADATA_WATCH, **query))
     await listener.until(lambda: bool(listener.controller.publisher._wakers))

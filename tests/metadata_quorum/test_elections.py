@@ -161,7 +161,7 @@ class TestUncleanElections:
         decision = decide_alteration(waiting, request)
         assert seen(state_of(decided(waiting, decision))) == ((2,), (), 2)
         (said,) = unclean_elections(waiting, decision.records)
-        assert "t-0 is led by broker 2 in epoch 7; records that only [1] held are lost" in said
+        assert "t-0 is led by broker 2 in epoch 7; records that only brokers [1] have are lost" in said
 
         opted_in = with_settings(with_partition(cluster(), isr=(1,), leader=1), unclean_leader_election_enable=True)
         assert seen(state_of(fence(opted_in, 1))) == ((2,), (), 2)
@@ -178,7 +178,7 @@ class TestUncleanElections:
         image = with_partition(cluster(), isr=(1,), leader=1)
         decision = decide_elections(image, ElectLeadersRequest(election="unclean", partitions=THE_PARTITION))
         assert decision.records == ()
-        assert "nothing has to be given up" in decision.response.partitions[0].error
+        assert "an unclean election is not needed" in decision.response.partitions[0].error
 
     def test_clean_elections_are_not_called_unclean(self):
         image = fence(with_partition(cluster(), isr=(1, 2), leader=1), 2, 1)

@@ -42,7 +42,7 @@ async def test_a_read_commits_and_readers_that_wait_share_one_commit(bench: Benc
     offsets = await asyncio.gather(first, *others)
 
     assert len(bench.quorum.log) == before + 2
-    assert offsets == [bench.controller.publisher.newest] * 6, "the commits themselves have nothing to tell"
+    assert offsets == [bench.controller.publisher.last_offset] * 6, "the commits themselves have nothing to tell"
     assert bench.controller.image.offset == offsets[0] + 2
 
 
@@ -53,7 +53,7 @@ async def test_a_reader_that_hangs_up_disturbs_no_other(bench: Bench):
     readers[0].cancel()
     bench.quorum.hold.set()
 
-    assert await readers[1] == bench.controller.publisher.newest
+    assert await readers[1] == bench.controller.publisher.last_offset
     assert bench.controller.is_active
 
 
@@ -120,7 +120,7 @@ async def test_altering_is_done_by_the_active_controller(bench: Bench):
     topic = bench.controller.image.topic("t")
     assert topic is not None
     assert (topic.configs["retention_ms"], len(topic.partitions)) == (7, 3)
-    assert answer.metadata_offset == bench.controller.publisher.newest == bench.controller.image.offset
+    assert answer.metadata_offset == bench.controller.publisher.last_offset == bench.controller.image.offset
 
 
 async def test_a_log_of_another_cluster_or_of_a_newer_version_is_not_acted_on(bench: Bench):

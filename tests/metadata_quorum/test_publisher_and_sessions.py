@@ -168,9 +168,9 @@ def test_a_session_lives_from_one_heartbeat_to_its_timeout():
     assert not sessions.alive(1, 0)
     assert sessions.silent_for(1, 0) == 3_001
 
-    sessions.heard(1, 100)
+    sessions.touch(1, 100)
     assert (sessions.alive(1, 3_100), sessions.alive(1, 3_101), sessions.silent_for(1, 900)) == (True, False, 800)
-    sessions.heard(1, 2_000)
+    sessions.touch(1, 2_000)
     assert sessions.alive(1, 5_000)
     sessions.end(1)
     assert not sessions.alive(1, 2_000)
@@ -178,7 +178,7 @@ def test_a_session_lives_from_one_heartbeat_to_its_timeout():
 
 def test_a_new_controller_knows_only_the_brokers_that_it_is_told():
     sessions = Sessions(timeout_ms=3_000)
-    sessions.heard(1, 100)
+    sessions.touch(1, 100)
     sessions.restart([2, 3], 10_000)
 
     assert [sessions.alive(broker, 13_000) for broker in (1, 2, 3)] == [False, True, True]

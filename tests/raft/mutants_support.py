@@ -14,7 +14,7 @@ from raftlog.metadata_quorum.raft.engine import RaftEngine
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal
 from raftlog.metadata_quorum.raft.rejoin import Rejoin, Standing
-from raftlog.metadata_quorum.raft.scrub import Rot
+from raftlog.metadata_quorum.raft.scrub import Corruption
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
 
 Patch = pytest.MonkeyPatch
@@ -169,7 +169,7 @@ def rejoin_at_once(patch: Patch) -> None:
 @mutant
 def rejoin_after_a_majority(patch: Patch) -> None:
     """A voter without a journal asks no more than a majority."""
-    judge = Rejoin._judge
+    judge = Rejoin._decide_standing
 
     def enough(self: Rejoin) -> None:
         voters = self._core.voters()
@@ -179,7 +179,7 @@ def rejoin_after_a_majority(patch: Patch) -> None:
                 within.setattr(self._core, "voters", lambda: heard)
                 judge(self)
 
-    patch.setattr(Rejoin, "_judge", enough)
+    patch.setattr(Rejoin, "_decide_standing", enough)
 
 
 @mutant
@@ -254,7 +254,7 @@ def rot_of_the_last_record_is_a_torn_tail(patch: Patch) -> None:
 @mutant
 def rot_of_a_length_makes_a_torn_tail(patch: Patch) -> None:
     """As it was while heads had no checksum."""
-    patch.setattr(frames, "_head_is_sound", lambda data, at: True)
+    patch.setattr(frames, "_head_is_valid", lambda data, at: True)
 
 
 @mutant
@@ -265,9 +265,9 @@ def rot_of_a_snapshot_is_not_looked_for(patch: Patch) -> None:
 @mutant
 def rot_is_sent(patch: Patch) -> None:
     """Again and again: nobody takes it, and who needs it never catches up."""
-    patch.setattr(Snapshots, "_sound_content", lambda self: self._path.read_bytes())
+    patch.setattr(Snapshots, "_valid_content", lambda self: self._path.read_bytes())
 
 
 @mutant
 def rot_stays_though_it_was_looked_for(patch: Patch) -> None:
-    patch.setattr(RaftEngine, "mend", lambda self: Rot())
+    patch.setattr(RaftEngine, "repair_files", lambda self: Corruption())

@@ -14,9 +14,9 @@ from quorum_support import Cluster
 
 from raftlog.checksum import crc32c
 from raftlog.errors import StorageError
-from raftlog.metadata_quorum.raft.frames import FIRST_MAGIC, MAGIC, sound_records
+from raftlog.metadata_quorum.raft.frames import FIRST_MAGIC, MAGIC, read_valid_records
 from raftlog.metadata_quorum.raft.journal import RaftJournal
-from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_rot
+from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_corruption
 
 LAST_BYTES = 12 + 1 + 16 + len(b"command 5") + 1
 
@@ -68,7 +68,7 @@ def test_a_length_that_grew_makes_no_torn_tail_of_a_damaged_record(tmp_path: Pat
     start = 8 * (len(whole) - LAST_BYTES)
     for length_bit in range(24):
         (tmp_path / "j").write_bytes(changed(whole, {start + length_bit, 8 * len(whole) - 20}))
-        with pytest.raises(StorageError, match="nothing is missing there"):
+        with pytest.raises(StorageError, match="no bytes are missing there"):
             RaftJournal(tmp_path / "j")
 
 
@@ -81,7 +81,7 @@ def test_a_record_that_ends_in_zeros_beyond_a_sector_is_not_taken_for_a_lost_wri
         journal.setCurrentTerm(3, None)
         journal.close()
         flip(path, path.stat().st_size - 14)
-        with pytest.raises(StorageError, match="nothing is missing there"):
+        with pytest.raises(StorageError, match="no bytes are missing there"):
             RaftJournal(path)
 
 
@@ -106,7 +106,7 @@ def test_the_first_record_is_never_torn(tmp_path: Path):
     """It is written with the file, and synced before the file gets its name."""
     whole = filled(tmp_path / "j")
     (tmp_path / "j").write_bytes(whole[:20])
-    with pytest.raises(StorageError, match="written with the file"):
+    with pytest.raises(StorageError, match="written together with the file"):
         RaftJournal(tmp_path / "j")
 
 
@@ -121,7 +121,7 @@ def test_a_journal_of_the_first_format_is_taken_over_and_written_anew(tmp_path: 
         assert [entry[0] for entry in journal[:]] == [b"command %d" % index for index in range(1, kept + 1)]
         assert (journal.getCurrentTerm(), journal.getVotedForNodeId(), journal.standing) == (3, "voter-1", "blank")
         journal.close()
-        assert not sound_records(tmp_path / "j").is_first_format
+        assert not read_valid_records(tmp_path / "j").is_first_format
 
 
 def test_the_format_of_a_journal_stays(tmp_path: Path):
@@ -148,12 +148,12 @@ async def test_a_voter_whose_snapshot_is_damaged_or_gone_refuses_to_start(
         files = [tmp_path / "1" / JOURNAL, tmp_path / "1" / SNAPSHOT]
         flip(files[1], -5)
         before = [file.read_bytes() for file in files]
-        with pytest.raises(StorageError, match=r"snapshot: a damaged snapshot.*empty data folder"):
+        with pytest.raises(StorageError, match=r"snapshot: the snapshot is damaged.*empty data folder"):
             await cluster.start(1)
         assert [file.read_bytes() for file in files] == before
 
         files[1].unlink()
-        with pytest.raises(StorageError, match="no snapshot holds what was before"):
+        with pytest.raises(StorageError, match="no snapshot has the entries before"):
             await cluster.start(1)
 
         del cluster.quorums[1]
@@ -176,6 +176,6 @@ async def test_a_snapshot_that_is_damaged_when_it_is_to_be_sent_is_taken_anew(
             flip(tmp_path / str(voter) / SNAPSHOT, -5)
         await cluster.start(guest)
         await cluster.all_applied(60)
-        assert "is taken anew" in caplog.text
-        assert not find_rot(tmp_path / str(await cluster.leader())).snapshot
+        assert "is replaced by a new snapshot" in caplog.text
+        assert not find_corruption(tmp_path / str(await cluster.leader())).snapshot
         assert not cluster.fatal

@@ -13,8 +13,8 @@ import pytest
 from quorum_support import Cluster
 
 from raftlog.errors import StorageError
-from raftlog.metadata_quorum.raft.frames import MAGIC, Sound, sound_records
-from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_rot
+from raftlog.metadata_quorum.raft.frames import MAGIC, ValidRecords, read_valid_records
+from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_corruption
 
 ENTRIES = 120
 
@@ -35,7 +35,7 @@ async def write(cluster: Cluster, first: int, count: int) -> None:
 
 async def until_sound(cluster: Cluster, node_id: int) -> None:
     async with asyncio.timeout(10):
-        while find_rot(cluster.folder / str(node_id)):
+        while find_corruption(cluster.folder / str(node_id)):
             await asyncio.sleep(0.01)
 
 
@@ -53,11 +53,11 @@ async def test_a_journal_and_a_snapshot_that_rot_are_whole_when_the_voter_starts
         await write(cluster, ENTRIES, 10)
         for name in names:
             flip(tmp_path / "1" / name, at)
-        rot = find_rot(tmp_path / "1")
+        rot = find_corruption(tmp_path / "1")
         assert (bool(rot.journal), bool(rot.snapshot)) == (JOURNAL in names, SNAPSHOT in names)
         with caplog.at_level(logging.ERROR):
             await until_sound(cluster, 1)
-        assert "have rotted, and were written anew" in caplog.text
+        assert "was damaged on disk, and was rewritten from memory" in caplog.text
         await write(cluster, ENTRIES + 10, 10)
 
         await cluster.close(1)
@@ -84,17 +84,17 @@ async def test_without_it_a_voter_with_a_rotten_journal_does_not_start(
 def test_files_that_are_not_there_yet_have_not_rotted_and_unreadable_ones_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    assert find_rot(tmp_path).journal
+    assert find_corruption(tmp_path).journal
     (tmp_path / JOURNAL).write_bytes(MAGIC)
-    assert not find_rot(tmp_path)
-    assert sound_records(tmp_path / JOURNAL) == Sound([], 8, 8)
+    assert not find_corruption(tmp_path)
+    assert read_valid_records(tmp_path / JOURNAL) == ValidRecords([], 8, 8)
     (tmp_path / SNAPSHOT).write_bytes(b"nothing of ours")
-    assert "no snapshot" in find_rot(tmp_path).snapshot
+    assert "not a snapshot" in find_corruption(tmp_path).snapshot
 
     def unreadable(path: Path) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(Path, "read_bytes", unreadable)
-    rot = find_rot(tmp_path)
+    rot = find_corruption(tmp_path)
     assert "cannot be read" in rot.journal
     assert "Input/output error" in rot.snapshot

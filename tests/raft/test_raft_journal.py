@@ -117,10 +117,10 @@ def test_damage_before_sound_records_is_refused(tmp_path: Path):
         damaged = bytearray(whole)
         damaged[byte] ^= 1
         (tmp_path / "j").write_bytes(damaged)
-        with pytest.raises(StorageError, match="a sound record follows"):
+        with pytest.raises(StorageError, match="a valid record follows"):
             reopened(tmp_path / "j")
     (tmp_path / "j").write_bytes(b"something else")
-    with pytest.raises(StorageError, match="is no Raft journal"):
+    with pytest.raises(StorageError, match="is not a Raft journal"):
         reopened(tmp_path / "j")
 
 
@@ -134,7 +134,7 @@ def test_a_changed_bit_in_the_last_record_is_no_torn_tail(tmp_path: Path):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         (tmp_path / "j").write_bytes(damaged)
-        with pytest.raises(StorageError, match="nothing is missing there"):
+        with pytest.raises(StorageError, match="no bytes are missing there"):
             reopened(tmp_path / "j")
 
 

@@ -75,4 +75,4 @@ async def test_after_a_message_that_cannot_be_handled_they_connect_again(caplog:
         await listening.close()
 
     assert received == ["status"]
-    assert "could not be handled" in caplog.text
+    assert "cannot handle a message" in caplog.text

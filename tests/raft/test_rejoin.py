@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from quorum_support import Cluster
 
+from raftlog.metadata_quorum.quorum_interface import VoterState
 from raftlog.metadata_quorum.raft.rejoin import Rejoin, Standing
-from raftlog.metadata_quorum.seam import VoterState
 from simulation.world import World
 
 Ports = Callable[[int], list[int]]

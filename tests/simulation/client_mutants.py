@@ -113,7 +113,7 @@ def metadata_goes_back(patch: Any) -> None:
 @told_by("tests/metadata_quorum/test_controller_doubt.py")
 def a_controller_decides_on_what_it_does_not_know(patch: Any) -> None:
     """After an unknown outcome it goes on in its epoch, on an image that the lost command may still change."""
-    patch(decision_writer.DecisionWriter, "_doubt", lambda self: None)
+    patch(decision_writer.DecisionWriter, "_abandon_epoch", lambda self: None)
 
 
 @mutant

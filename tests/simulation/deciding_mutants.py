@@ -65,7 +65,7 @@ def proposals_of_one_request_are_judged_apart(patch: Any) -> None:
     """Two for one partition: the second is not compared with what the first has decided."""
     patch.edit(
         isr.decide_alter_partitions,
-        "decided.get((asked.topic_id, asked.partition)) or image.partition(",
+        "decided.get(key) or image.partition(",
         "image.partition(",
     )
 
@@ -100,7 +100,7 @@ def a_producer_id_is_given_twice(patch: Any) -> None:
 @told_by(CONTROLLER)
 def a_broker_that_came_back_is_fenced_for_the_one_before(patch: Any) -> None:
     """Its session ends, because nothing listened while it was away."""
-    patch.edit(Controller.suspect, " or now_known.broker_epoch != broker.broker_epoch", "")
+    patch.edit(Controller.probe, " or current.broker_epoch != broker.broker_epoch", "")
 
 
 @mutant
@@ -113,13 +113,13 @@ def brokers_skip_what_one_answer_did_not_hold(patch: Any) -> None:
 @told_by(DAMAGED)
 def a_damaged_leader_that_gives_way_keeps_its_epoch(patch: Any) -> None:
     """What a follower has said in this epoch that it holds counts after it has dropped it."""
-    patch.edit(damage._without, "replace(after, leader_epoch=state.leader_epoch + 1)", "after")
+    patch.edit(damage._without_replica, "replace(after, leader_epoch=state.leader_epoch + 1)", "after")
 
 
 @mutant
 @told_by("tests/metadata_quorum/test_offline_replicas.py")
 def the_last_replica_that_holds_everything_is_forgotten_when_damaged(patch: Any) -> None:
-    patch.edit(elections.take_offline, "last = eligible == {broker_id}", "last = False")
+    patch.edit(elections.mark_offline, "last = eligible == {broker_id}", "last = False")
 
 
 # Groups and transactions.
@@ -140,7 +140,7 @@ def who_gives_a_partition_up_late_takes_it_from_its_next_owner(patch: Any) -> No
 @mutant
 @told_by(GROUPS)
 def each_heartbeat_gives_more_time_to_give_up(patch: Any) -> None:
-    patch.edit(membership._let_live, "if revoke_by_ms is None else revoke_by_ms", "")
+    patch.edit(membership._renew_session, "if revoke_by_ms is None else revoke_by_ms", "")
 
 
 @mutant
@@ -158,7 +158,7 @@ def offsets_that_a_transaction_will_commit_expire(patch: Any) -> None:
 @mutant
 @told_by(GROUPS)
 def offsets_of_an_empty_group_count_from_their_commit(patch: Any) -> None:
-    patch.edit(offsets._is_old, "since = max(since, group.empty_since_ms)", "pass")
+    patch.edit(offsets._is_expired, "since = max(since, group.empty_since_ms)", "pass")
 
 
 @mutant
@@ -179,13 +179,13 @@ def coordinators_load_what_is_committed_only(patch: Any) -> None:
 @mutant
 @told_by(TRANSACTIONS)
 def a_late_completion_ends_the_next_transaction(patch: Any) -> None:
-    patch.edit(TransactionCoordinator.complete, "known is None or known != asked", "known is None")
+    patch.edit(TransactionCoordinator.complete, "current is None or current != decided", "current is None")
 
 
 @mutant
 @told_by(TRANSACTIONS)
 def a_transactional_id_expires_in_the_middle_of_its_end(patch: Any) -> None:
-    patch.edit(TransactionCoordinator._expired, " if known.phase in IDLE", "")
+    patch.edit(TransactionCoordinator._expired, " if current.phase in IDLE", "")
 
 
 @mutant
@@ -193,7 +193,7 @@ def a_transactional_id_expires_in_the_middle_of_its_end(patch: Any) -> None:
 def a_transactions_last_epoch_is_used(patch: Any) -> None:
     """The one after it must be left for its markers."""
     patch.edit(
-        TransactionCoordinator.init, "known.producer_epoch < LAST_EPOCH - 1", "known.producer_epoch < LAST_EPOCH"
+        TransactionCoordinator.init, "current.producer_epoch < LAST_EPOCH - 1", "current.producer_epoch < LAST_EPOCH"
     )
 
 

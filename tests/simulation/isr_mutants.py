@@ -187,7 +187,7 @@ def anybody_who_fetches_joins_the_isr(patch: Any) -> None:
 @mutant
 def the_controller_takes_any_member(patch: Any) -> None:
     """Neither fenced brokers nor those of an earlier incarnation are kept out of an ISR."""
-    judge = isr_decisions._judge
+    judge = isr_decisions._accept
 
     def lenient(image: Any, state: Any, broker_id: int, asked: Any) -> Any:
         known = [m for m in asked.new_isr if m.broker_id in image.brokers]
@@ -195,7 +195,7 @@ def the_controller_takes_any_member(patch: Any) -> None:
         with mock.patch.object(isr_decisions, "is_active", return_value=True):
             return judge(image, state, broker_id, replace(asked, new_isr=members))
 
-    patch(isr_decisions, "_judge", lenient)
+    patch(isr_decisions, "_accept", lenient)
 
 
 @mutant
@@ -212,16 +212,16 @@ def isr_changes_without_compare_and_swap(patch: Any) -> None:
 
 @mutant
 def anybody_is_elected(patch: Any) -> None:
-    def elect(state: Any, may_lead: Any) -> int:
+    def choose_leader(state: Any, may_lead: Any) -> int:
         return next((replica for replica in state.replicas if may_lead(replica)), NO_LEADER)
 
-    patch(elections, "elect", elect)
+    patch(elections, "choose_leader", choose_leader)
 
 
 @mutant
 def leader_epochs_stand_still(patch: Any) -> None:
     """Wherever the controller counts them."""
-    for name in ("moved", "_without", "elected"):
+    for name in ("next_state", "_without_broker", "with_new_leader"):
         patch(elections, name, _standing_still(getattr(elections, name)))
 
 
@@ -235,33 +235,33 @@ def _standing_still(decide: Any) -> Any:
 
 @mutant
 def a_new_incarnation_keeps_its_place(patch: Any) -> None:
-    patch(brokers, "take_out", lambda image, broker_id, **lost: [])
+    patch(brokers, "remove_from_isrs", lambda image, broker_id, **lost: [])
 
 
 @mutant
 def who_leaves_the_isr_stays_eligible(patch: Any) -> None:
     """At or above min ISR too: what is acknowledged then it does not have."""
-    moved = elections.moved
+    next_state = elections.next_state
 
     def generous(state: Any, *, isr: Any, leader: int, min_isr: int, lost: Any = frozenset()) -> Any:
-        after = moved(state, isr=isr, leader=leader, min_isr=min_isr, lost=lost)
+        after = next_state(state, isr=isr, leader=leader, min_isr=min_isr, lost=lost)
         left = {*state.elr, *state.isr} - {*after.isr, *lost}
         return replace(after, elr=tuple(member for member in state.replicas if member in left))
 
     for module in (elections, isr_decisions):
-        patch(module, "moved", generous)
+        patch(module, "next_state", generous)
 
 
 @mutant
 def a_move_ends_before_its_targets_hold_anything(patch: Any) -> None:
-    completed = reassignment.completed
+    complete = reassignment.with_reassignment_completed
 
     def hasty(image: Any, topic: Any, before: Any, state: Any) -> Any:
         target = tuple(replica for replica in state.replicas if replica not in state.removing)
-        return completed(image, topic, before, replace(state, isr=tuple(dict.fromkeys((*target, *state.isr)))))
+        return complete(image, topic, before, replace(state, isr=tuple(dict.fromkeys((*target, *state.isr)))))
 
     for module in (reassignment, isr_decisions):
-        patch(module, "completed", hasty)
+        patch(module, "with_reassignment_completed", hasty)
 
 
 @mutant

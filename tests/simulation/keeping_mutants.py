@@ -217,22 +217,22 @@ def a_damaged_journal_is_cut(patch: Any) -> None:
 @mutant
 @told_by(CHANGED_BITS)
 def a_journals_checksums_are_not_checked(patch: Any) -> None:
-    patch.edit(frames._record_at, "_head_is_sound(data, at) and crc32c(body) == crc", "True")
+    patch.edit(frames._record_at, "_head_is_valid(data, at) and crc32c(body) == crc", "True")
 
 
 @mutant
 @told_by(CHANGED_BITS)
 def a_journals_lengths_are_believed(patch: Any) -> None:
-    patch(frames, "_head_is_sound", lambda *_: True)
+    patch(frames, "_head_is_valid", lambda *_: True)
 
 
 @mutant
 @told_by(CHANGED_BITS)
 def a_controller_starts_on_a_damaged_snapshot(patch: Any) -> None:
-    patch(engine, "require_sound_snapshot", lambda _: 1)
+    patch(engine, "require_valid_snapshot", lambda _: 1)
 
 
 @mutant
 @told_by(CHANGED_BITS)
 def a_damaged_snapshot_is_sent(patch: Any) -> None:
-    patch(Snapshots, "_sound_content", lambda self: self._path.read_bytes())
+    patch(Snapshots, "_valid_content", lambda self: self._path.read_bytes())

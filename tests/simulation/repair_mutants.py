@@ -68,4 +68,4 @@ def the_scrubber_checks_headers_only(patch: Any) -> None:
 @mutant
 def a_rotten_journal_stays(patch: Any) -> None:
     """A controller that finds its journal rotten while it runs does not write it anew, and cannot start again."""
-    patch(journal.RaftJournal, "write_anew", lambda _: None)
+    patch(journal.RaftJournal, "rewrite", lambda _: None)

@@ -21,12 +21,12 @@ from simulation.cluster.watch import BrokenPromiseError
 
 def late_requests_are_believed() -> Any:
     """The coordinator does not look at the epoch of who asks."""
-    real = transitions.of_producer
+    real = transitions.require_producer
 
     def gullible(state: Transactions, name: str, producer_id: int, epoch: int) -> Any:
         return state.by_id.get(name) or real(state, name, producer_id, epoch)
 
-    return mock.patch.object(core, "of_producer", gullible)
+    return mock.patch.object(core, "require_producer", gullible)
 
 
 def leaders_do_not_ask() -> Any:
@@ -40,12 +40,12 @@ def leaders_do_not_ask() -> Any:
 
 def epochs_stay() -> Any:
     """The next transaction goes under the epoch of the one before, as it did before KIP-890."""
-    real = transitions.decided_end
+    real = transitions.prepare_end
 
     def lazy(known: Any, *arguments: Any, **how: Any) -> Any:
         return replace(real(known, *arguments, **how), producer_epoch=known.producer_epoch)
 
-    return mock.patch.object(core, "decided_end", lazy)
+    return mock.patch.object(core, "prepare_end", lazy)
 
 
 MUTANTS: dict[str, tuple[Callable[[], Any], str]] = {

@@ -14,9 +14,9 @@ from raftlog.partition import serving
 def a_topic_that_may_elect_anybody_always_does(patch: Any) -> None:
     """Even where somebody in sync is alive."""
     patch.edit(
-        elections.elected,
-        "leader = elect(state, may_lead)",
-        "leader = NO_LEADER if settings(topic).unclean_leader_election_enable else elect(state, may_lead)",
+        elections.with_new_leader,
+        "leader = choose_leader(state, may_lead)",
+        "leader = NO_LEADER if settings(topic).unclean_leader_election_enable else choose_leader(state, may_lead)",
     )
 
 

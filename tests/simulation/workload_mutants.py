@@ -27,7 +27,7 @@ def json_is_forwarded_again_whatever_became_of_it(patch: Any) -> None:
 
 @mutant
 def a_leader_takes_batches_in_any_order(patch: Any) -> None:
-    """Only a producer with several requests on their way shows it: the first is lost, and sent again after the second."""
+    """Only a producer with several requests on their way shows it: the first is lost and sent again later."""
     patch(producers.ProducerStates, "_require_next", staticmethod(lambda header, *, expected: None))
 
 

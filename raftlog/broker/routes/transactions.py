@@ -65,7 +65,7 @@ class TransactionRoutes:
     async def listed(self, request: web.Request) -> web.Response:
         """List the transactional ids that this broker coordinates."""
         check_query(request)
-        return json_response(TransactionsResponse(transactions=tuple(self._context.transactions.listed())))
+        return json_response(TransactionsResponse(transactions=tuple(self._context.transactions.list_transactions())))
 
     async def describe(self, request: web.Request) -> web.Response:
         """Describe one transactional id."""

@@ -1,1 +1,1 @@
-"""The group coordinator (KIP-848): who is a member, who reads which partition, and how far each group has read."""
+"""The group coordinator (KIP-848): members, assignments and committed offsets of consumer groups."""

@@ -6,7 +6,7 @@ from typing import cast
 
 from raftlog.coordinator.group.draft import assignor_of
 from raftlog.coordinator.group.records import GroupChanged, OffsetCommitted, TargetEpochChanged
-from raftlog.coordinator.group.state import NOTHING, Group, GroupsState
+from raftlog.coordinator.group.state import NO_ASSIGNMENT, Group, GroupsState
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
@@ -15,7 +15,7 @@ from raftlog.wire.groups import Assignor, GroupDescription, GroupListing, Member
 
 
 def list_groups(state: GroupsState, broker_id: BrokerId) -> list[GroupListing]:
-    """Return every group of a shard: those with members, and those that only have offsets."""
+    """Return every group of a shard, including groups that only have offsets."""
     ids = sorted({*state.groups, *state.offsets})
     groups = [state.groups.get(group_id) or Group(group_id) for group_id in ids]
     return [
@@ -37,10 +37,10 @@ def decide_description(state: GroupsState, _: Now, group_id: str, broker_id: Bro
             instance_id=member.instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            member_epoch=group.current.get(member.member_id, NOTHING).epoch,
+            member_epoch=group.current.get(member.member_id, NO_ASSIGNMENT).epoch,
             topics=member.topics,
             pattern=member.pattern,
-            assignment=by_topic(group.current.get(member.member_id, NOTHING).assigned),
+            assignment=by_topic(group.current.get(member.member_id, NO_ASSIGNMENT).assigned),
             target=by_topic(group.target.get(member.member_id, frozenset())),
         )
         for _, member in sorted(group.members.items())
@@ -68,20 +68,21 @@ def decide_deletion(state: GroupsState, _: Now, group_id: str) -> Decision[None]
     group = _require_group(state, group_id)
     if group.members:
         raise InvalidRequestError(
-            f"group {group_id!r} has {len(group.members)} members; end them first", code=ErrorCode.NON_EMPTY_GROUP
+            f"group {group_id!r} has {len(group.members)} members; stop them first", code=ErrorCode.NON_EMPTY_GROUP
         )
-    if any(place[0] == group_id for pending in state.pending.values() for place in pending):
+    if any(key[0] == group_id for pending in state.pending.values() for key in pending):
         raise InvalidRequestError(
-            f"an open transaction is about to commit offsets of group {group_id!r}", code=ErrorCode.NON_EMPTY_GROUP
+            f"an open transaction may commit offsets of group {group_id!r}; send the request again when it has ended",
+            code=ErrorCode.NON_EMPTY_GROUP,
         )
     records: list[LogRecord] = [
         Tombstone(OffsetCommitted, (group_id, *partition)) for partition in state.offsets.get(group_id, {})
     ]
-    return Decision((*records, *forgotten(state, group_id)), None)
+    return Decision((*records, *group_tombstones(state, group_id)), None)
 
 
-def forgotten(state: GroupsState, group_id: str) -> list[LogRecord]:
-    """Return what ends a group that has no members."""
+def group_tombstones(state: GroupsState, group_id: str) -> list[LogRecord]:
+    """Return the tombstones of a group without members."""
     if group_id not in state.groups:
         return []
     return [Tombstone(TargetEpochChanged, (group_id,)), Tombstone(GroupChanged, (group_id,))]

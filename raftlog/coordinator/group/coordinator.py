@@ -1,4 +1,4 @@
-"""The group coordinator, as the shard runtime runs it: replay, and what time brings about."""
+"""The group coordinator, run by the shard runtime: replay, session time-outs, expiry."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from raftlog.config import GroupConfig
-from raftlog.coordinator.group.administration import forgotten
+from raftlog.coordinator.group.administration import group_tombstones
 from raftlog.coordinator.group.draft import Draft
 from raftlog.coordinator.group.offsets import expired_offsets
 from raftlog.coordinator.group.records import CODEC, OffsetCommitted, OffsetPending
-from raftlog.coordinator.group.state import NOTHING, GroupsState, Session
+from raftlog.coordinator.group.state import NO_ASSIGNMENT, GroupsState, Session
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
 from raftlog.coordinator.runtime.core import Now
 
 MAX_EXPIRED = 5_000
-"""Records of one tick."""
+"""The most records of one tick."""
 
 
 class GroupCoordinator:
-    """Fits `coordinator.runtime.Coordinator`.
+    """Implements `coordinator.runtime.Coordinator`.
 
     Args:
-        topics: the newest metadata.
-        on_changed: called with a group that has changed, except in its offsets: members may have news.
+        topics: returns the newest metadata.
+        on_changed: called with the id of a group that has changed, except in its offsets: assignments may differ.
     """
 
     codec = CODEC
@@ -46,17 +46,17 @@ class GroupCoordinator:
             self._on_changed(group_id)
 
     def on_loaded(self, state: GroupsState, now: Now) -> None:
-        """Give every member a whole session, and those that must give partitions up the whole time for that."""
+        """Give every member a full session, and a full rebalance time-out to members that are revoking partitions."""
         for group in state.groups.values():
             for member in group.members.values():
                 session = Session(now.monotonic_ms + member.session_timeout_ms)
-                if group.current.get(member.member_id, NOTHING).state == "unrevoked":
+                if group.current.get(member.member_id, NO_ASSIGNMENT).state == "unrevoked":
                     session.revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms
                 state.sessions[group.group_id, member.member_id] = session
         state.expiry_due_ms = now.monotonic_ms + self._settings.offsets_retention_check_interval_ms
 
     def on_tick(self, state: GroupsState, now: Now) -> Sequence[LogRecord]:
-        """Expel members whose session has ended or who have not given up in time; forget what is too old."""
+        """Expel members whose session or revocation timed out; otherwise expire old offsets and groups."""
         late: dict[str, list[str]] = defaultdict(list)
         for (group_id, member_id), session in list(state.sessions.items()):
             group = state.groups.get(group_id)
@@ -82,5 +82,5 @@ class GroupCoordinator:
             for group_id, group in state.groups.items():
                 since = group.empty_since_ms if not group.members else now.wall_ms
                 if group_id not in state.offsets and now.wall_ms - since > settings.offsets_retention_ms:
-                    records += forgotten(state, group_id)
+                    records += group_tombstones(state, group_id)
         return records[:MAX_EXPIRED]

@@ -1,4 +1,4 @@
-"""A decision in the making: records, and the group as it will be once they have taken effect."""
+"""A draft of a decision: its records so far, and the group as it will be after them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from raftlog.coordinator.group.records import (
     TargetEpochChanged,
     TopicMetadata,
 )
-from raftlog.coordinator.group.state import NOTHING, Current, Group, to_plain
+from raftlog.coordinator.group.state import NO_ASSIGNMENT, Current, Group, to_plain
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
 from raftlog.model import TopicPartition
 
 
 class Draft:
-    """Changes one group. The group that it was made from stays as it is."""
+    """Collects records for one group, and applies them to a copy."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
         self.records: list[LogRecord] = []
 
     def put(self, record: LogRecord) -> None:
-        """Add a record, and see its effect."""
+        """Add a record, and apply it to the copy."""
         if not self.records:
             self.group = self.group.copy()
         self.records.append(record)
@@ -54,14 +54,14 @@ class Draft:
             self.put(TargetChanged(group_id=self.group.group_id, member_id=member_id, partitions=plain))
 
     def begin_epoch(self, topics: Mapping[str, TopicMetadata], *, empty_since_ms: int = -1) -> None:
-        """Make a new assignment due."""
+        """Begin a new group epoch, which needs a new target assignment."""
         group = self.group
         self.put(
             GroupChanged(group_id=group.group_id, epoch=group.epoch + 1, topics=topics, empty_since_ms=empty_since_ms)
         )
 
     def remove(self, member_id: str) -> None:
-        """Forget a member; what it had is free. The caller begins an epoch, unless somebody takes its place."""
+        """Remove a member and free its partitions. The caller begins an epoch, unless another member replaces it."""
         key = (self.group.group_id, member_id)
         for kind, known in (
             (CurrentChanged, self.group.current),
@@ -72,7 +72,7 @@ class Draft:
                 self.put(Tombstone(kind, key))
 
     def expel(self, members: list[str], topics: Topics, wall_ms: int) -> None:
-        """Remove members for good, and make a new assignment due."""
+        """Remove members, and begin a new group epoch."""
         for member_id in members:
             self.remove(member_id)
         subscribed = subscribed_topics(self.group, topics)
@@ -92,17 +92,17 @@ class Draft:
         self.put(TargetEpochChanged(group_id=group.group_id, assignment_epoch=group.epoch))
 
     def current_of(self, member_id: str) -> Current:
-        return self.group.current.get(member_id, NOTHING)
+        return self.group.current.get(member_id, NO_ASSIGNMENT)
 
 
 def topics_of(member: MemberChanged, topics: Topics) -> frozenset[str]:
-    """Return the names that a member subscribes to; not all of them need exist."""
+    """Return the topics that a member subscribes to; not all of them need exist."""
     matching = topics.matching(member.pattern) if member.pattern else ()
     return frozenset((*member.topics, *matching))
 
 
 def subscribed_topics(group: Group, topics: Topics) -> dict[str, TopicMetadata]:
-    """Return what the members subscribe to, as far as it exists."""
+    """Return the existing topics that the members subscribe to."""
     names: set[str] = set()
     for member in group.members.values():
         names |= topics_of(member, topics)
@@ -110,7 +110,7 @@ def subscribed_topics(group: Group, topics: Topics) -> dict[str, TopicMetadata]:
 
 
 def assignor_of(group: Group) -> str:
-    """Return the assignor that most members ask for, the default one if they do not care or do not agree."""
+    """Return the assignor that most members request; the default one without requests, or if it ties."""
     votes: dict[str, int] = {}
     for member in group.members.values():
         if member.assignor:

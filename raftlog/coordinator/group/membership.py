@@ -1,4 +1,9 @@
-"""Heartbeats: joining, staying, leaving, and what a member is told."""
+"""Heartbeats of group members (KIP-848): joining, staying, leaving, and the assignment in the response.
+
+- A member acts in a member epoch. A heartbeat of another epoch is fenced, except of the previous one, whose response
+  may have been lost: it gets the current assignment again.
+- Heartbeats are numbered. A late one is rejected, because it would release partitions that were assigned after it.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +46,16 @@ def decide_heartbeat(
     settings: GroupConfig,
     client_host: str = "",
 ) -> Decision[GroupHeartbeatResponse]:
-    """Take a member in, keep it, or let it go; answer its epoch and what it is to read.
+    """Add, keep or remove a member; respond with its epoch and assignment.
 
     Raises:
-        FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID: it must give everything up and join
-            anew (the last one: stop). STALE_MEMBER_EPOCH: it has been heard of since it sent this; nothing was done.
+        FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH: the member must give up all partitions and join again.
+            FENCED_INSTANCE_ID: it must stop. STALE_MEMBER_EPOCH: a later heartbeat was handled; nothing was done.
         InvalidRequestError: GROUP_MAX_SIZE_REACHED, UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR,
             INVALID_REGULAR_EXPRESSION, INVALID_GROUP_ID, INVALID_REQUEST.
     """
-    _require_sound(group_id, request, settings)
-    heard = _require_newest(state, group_id, request)
+    _require_valid(group_id, request, settings)
+    last_heartbeat = _require_newest(state, group_id, request)
     draft = Draft(state.groups.get(group_id) or Group(group_id))
     if request.member_epoch < 0:
         return _leave(state, draft, now, request, topics)
@@ -61,15 +66,15 @@ def decide_heartbeat(
         behind = False
     else:
         behind = _require_current(draft.group, request, owned)
-    _subscribe(draft, state, _wishes(draft.group, request, settings, client_host), topics)
+    _subscribe(draft, state, _subscription(draft.group, request, settings, client_host), topics)
     if draft.group.epoch > draft.group.assignment_epoch:
         draft.assign(topics)
     current = draft.current_of(request.member_id)
-    if not behind:  # Else it has not heard of the last step yet: one at a time, or it would lose its way.
+    if not behind:  # Otherwise the member has not received its last step yet; it takes one at a time.
         current = next_current(draft.group, request.member_id, current, owned)
         draft.set_current(request.member_id, current)
     member = draft.group.members[request.member_id]
-    _let_live(state, now, member, current, heard)
+    _renew_session(state, now, member, current, last_heartbeat)
     interval_ms = min(settings.heartbeat_interval_ms, member.session_timeout_ms // 3)
     response = GroupHeartbeatResponse(
         member_id=request.member_id,
@@ -80,63 +85,63 @@ def decide_heartbeat(
     return Decision(draft.records, response)
 
 
-def is_news(request: GroupHeartbeatRequest, response: GroupHeartbeatResponse) -> bool:
-    """Tell whether a member learns anything from its answer, so that it should have it at once."""
+def has_changes(request: GroupHeartbeatRequest, response: GroupHeartbeatResponse) -> bool:
+    """Return whether a response changes the member's epoch or assignment, so that it must not be delayed."""
     owned = None if request.owned is None else flat(request.owned)
     return response.member_epoch != request.member_epoch or flat(response.assignment) != owned
 
 
 def _require_newest(state: GroupsState, group_id: str, request: GroupHeartbeatRequest) -> int:
-    """Refuse what the network held back: it would release partitions that were given since. Return the newest number.
+    """Raise if a later heartbeat was handled already; return the newest number.
 
-    In one epoch a member may be given partitions that others have released; that is when a late word does harm.
+    Within one epoch a member may receive partitions that others have released. A late heartbeat would release them.
     """
     session = state.sessions.get((group_id, request.member_id))
-    heard = 0 if session is None else session.heard
-    if 0 < request.number < heard:
+    last_heartbeat = 0 if session is None else session.last_heartbeat
+    if 0 < request.number < last_heartbeat:
         raise FencedError(
             f"heartbeat {request.number} of member {request.member_id} of group {group_id!r} comes after heartbeat "
-            f"{heard}: nothing was done",
+            f"{last_heartbeat}: nothing was done",
             code=ErrorCode.STALE_MEMBER_EPOCH,
         )
-    return max(heard, request.number)
+    return max(last_heartbeat, request.number)
 
 
-def _let_live(state: GroupsState, now: Now, member: MemberChanged, current: Current, heard: int) -> None:
-    """Begin the session anew; and the time that a member has for giving up, when it is first told to."""
-    known = state.sessions.get((member.group_id, member.member_id))
+def _renew_session(state: GroupsState, now: Now, member: MemberChanged, current: Current, last_heartbeat: int) -> None:
+    """Renew the session; start the revocation deadline when partitions are first to be revoked."""
+    session = state.sessions.get((member.group_id, member.member_id))
     revoke_by_ms = None
     if current.state == "unrevoked":
-        revoke_by_ms = known.revoke_by_ms if known else None
+        revoke_by_ms = session.revoke_by_ms if session else None
         revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms if revoke_by_ms is None else revoke_by_ms
     ends_at_ms = now.monotonic_ms + member.session_timeout_ms
-    state.sessions[member.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms, heard)
+    state.sessions[member.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms, last_heartbeat)
 
 
 def _join(draft: Draft, request: GroupHeartbeatRequest, settings: GroupConfig) -> None:
     group, member_id = draft.group, request.member_id
-    known = member_id in group.members
-    holder = group.static.get(request.instance_id) if request.instance_id is not None else None
-    if holder is not None and holder != member_id:
-        if draft.current_of(holder).epoch != LEAVE_STATIC_EPOCH:
+    is_member = member_id in group.members
+    owner = group.static.get(request.instance_id) if request.instance_id is not None else None
+    if owner is not None and owner != member_id:
+        if draft.current_of(owner).epoch != LEAVE_STATIC_EPOCH:
             raise InvalidRequestError(
-                f"instance {request.instance_id!r} of group {group.group_id!r} is in use by another member; it is free "
-                "once that one has left or its session has ended",
+                f"instance {request.instance_id!r} of group {group.group_id!r} is in use by another member; join again "
+                "once that member has left or its session has timed out",
                 code=ErrorCode.UNRELEASED_INSTANCE_ID,
             )
-        _replace(draft, holder, member_id)
+        _replace(draft, owner, member_id)
         return
-    if not known and len(group.members) >= settings.max_size:
+    if not is_member and len(group.members) >= settings.max_size:
         raise InvalidRequestError(
-            f"group {group.group_id!r} has {len(group.members)} members, which is as many as may be",
+            f"group {group.group_id!r} has {len(group.members)} members already, the most allowed by group.max_size",
             code=ErrorCode.GROUP_MAX_SIZE_REACHED,
         )
-    if known:
-        draft.set_current(member_id, Current())  # It has lost its way, or starts again: it owns nothing.
+    if is_member:
+        draft.set_current(member_id, Current())  # It joins again, so it owns nothing.
 
 
 def _replace(draft: Draft, before: str, member_id: str) -> None:
-    """Let a new process take a static member's place: same wishes, same target, and nobody else notices."""
+    """Replace a static member by a new process, with the same subscription and target: no rebalance."""
     member, target = draft.group.members[before], draft.group.target.get(before)
     draft.remove(before)
     draft.put(replace(member, member_id=member_id))
@@ -145,42 +150,42 @@ def _replace(draft: Draft, before: str, member_id: str) -> None:
 
 
 def _require_current(group: Group, request: GroupHeartbeatRequest, owned: frozenset[TopicPartition] | None) -> bool:
-    """Check a member's identity and epoch; return whether it has not heard of its newest epoch yet."""
+    """Check a member's identity and epoch; return whether it has not received its newest epoch yet."""
     require_member(group, request.member_id, request.instance_id)
     current, epoch = group.current[request.member_id], request.member_epoch
     if epoch == current.epoch:
         return False
     if epoch == current.previous_epoch and (owned is None or owned <= current.assigned):
-        return True  # The answer that told it of the newest epoch was lost. Nothing is granted on its word.
+        return True  # The response with the newest epoch was lost. This heartbeat must not advance the member.
     raise FencedError(
         f"member {request.member_id} of group {group.group_id!r} is in epoch {current.epoch}, received {epoch}: give "
-        "every partition up, and join anew",
+        "up all partitions, and join again",
         code=ErrorCode.FENCED_MEMBER_EPOCH,
         details={"member_epoch": current.epoch},
     )
 
 
 def require_member(group: Group, member_id: str, instance_id: str | None = None) -> None:
-    """Refuse who is no member.
+    """Raise if the sender is not a member of the group.
 
     Raises:
         FencedError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
-    holder = group.static.get(instance_id) if instance_id is not None else None
-    if holder is not None and holder != member_id:
+    owner = group.static.get(instance_id) if instance_id is not None else None
+    if owner is not None and owner != member_id:
         raise FencedError(
-            f"instance {instance_id!r} of group {group.group_id!r} is another process by now",
+            f"instance {instance_id!r} of group {group.group_id!r} was taken over by another process",
             code=ErrorCode.FENCED_INSTANCE_ID,
         )
     if member_id not in group.members or member_id not in group.current:
         raise FencedError(
-            f"group {group.group_id!r} has no member {member_id!r}: it has left, or was silent for too long",
+            f"group {group.group_id!r} has no member {member_id!r}: it has left, or its session timed out",
             code=ErrorCode.UNKNOWN_MEMBER_ID,
         )
 
 
 def _subscribe(draft: Draft, state: GroupsState, member: MemberChanged, topics: Topics) -> None:
-    """Write down what the member wants; begin an epoch if that, or what exists of it, has changed."""
+    """Record a member's subscription; begin an epoch if it, or the topics that it matches, have changed."""
     group_id, before = draft.group.group_id, draft.group.members.get(member.member_id)
     if member != before:
         draft.put(member)
@@ -189,16 +194,18 @@ def _subscribe(draft: Draft, state: GroupsState, member: MemberChanged, topics: 
         before.pattern,
         before.assignor,
     )
-    if not changed and state.looked_at.get(group_id) == topics.version:
+    if not changed and state.topics_version.get(group_id) == topics.version:
         return
     subscribed = subscribed_topics(draft.group, topics)
     if changed or subscribed != draft.group.topics:
         draft.begin_epoch(subscribed)
     else:
-        state.looked_at[group_id] = topics.version
+        state.topics_version[group_id] = topics.version
 
 
-def _wishes(group: Group, request: GroupHeartbeatRequest, settings: GroupConfig, client_host: str) -> MemberChanged:
+def _subscription(
+    group: Group, request: GroupHeartbeatRequest, settings: GroupConfig, client_host: str
+) -> MemberChanged:
     before = group.members.get(request.member_id)
     if before is None:
         before = MemberChanged(
@@ -208,7 +215,7 @@ def _wishes(group: Group, request: GroupHeartbeatRequest, settings: GroupConfig,
             session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=DEFAULT_REBALANCE_TIMEOUT_MS,
         )
-    said: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "topics": None if request.topics is None else tuple(sorted(set(request.topics))),
         "pattern": request.pattern,
         "assignor": request.assignor,
@@ -218,7 +225,7 @@ def _wishes(group: Group, request: GroupHeartbeatRequest, settings: GroupConfig,
         "client_id": request.client_id or None,
         "client_host": client_host or None,
     }
-    return replace(before, **{name: value for name, value in said.items() if value is not None})
+    return replace(before, **{name: value for name, value in changes.items() if value is not None})
 
 
 def _leave(
@@ -228,17 +235,17 @@ def _leave(
     require_member(group, member_id, request.instance_id)
     static = group.members[member_id].instance_id is not None
     if request.member_epoch == LEAVE_STATIC_EPOCH and static:
-        # What it was about to give up is given up; the rest waits for it, until its session ends.
+        # Its revoking partitions are free now; the others are kept for it until its session times out.
         draft.set_current(member_id, Current(LEAVE_STATIC_EPOCH, assigned=group.current[member_id].assigned))
         if (session := state.sessions.get((group.group_id, member_id))) is not None:
             session.revoke_by_ms = None
     else:
-        draft.expel([member_id], topics, now.wall_ms)  # Its session goes then: this may still fail to be written.
+        draft.expel([member_id], topics, now.wall_ms)  # `on_tick` removes the session: the append may still fail.
     answer = GroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0)
     return Decision(draft.records, answer)
 
 
-def _require_sound(group_id: str, request: GroupHeartbeatRequest, settings: GroupConfig) -> None:
+def _require_valid(group_id: str, request: GroupHeartbeatRequest, settings: GroupConfig) -> None:
     require_group_id(group_id)
     _require(1 <= len(request.member_id) <= MAX_NAME, "member_id", f"1 to {MAX_NAME} characters", request.member_id)
     for name in ("instance_id", "rack", "client_id"):
@@ -257,7 +264,7 @@ def _require_sound(group_id: str, request: GroupHeartbeatRequest, settings: Grou
         )
     _require_times(request, settings)
     if request.member_epoch == JOIN_EPOCH:
-        _require(bool(request.topics or request.pattern), "topics", "topics or a pattern to join with", "neither")
+        _require(bool(request.topics or request.pattern), "topics", "topics or a pattern in a join", "neither")
 
 
 def _require_times(request: GroupHeartbeatRequest, settings: GroupConfig) -> None:
@@ -267,19 +274,22 @@ def _require_times(request: GroupHeartbeatRequest, settings: GroupConfig) -> Non
     if (rebalance_ms := request.rebalance_timeout_ms) is not None:
         _require(1 <= rebalance_ms <= 2**31 - 1, "rebalance_timeout_ms", f"1 to {2**31 - 1}", rebalance_ms)
     _require(
-        request.member_epoch >= LEAVE_EPOCH or request.instance_id is not None, "instance_id", "one, with -2", None
+        request.member_epoch >= LEAVE_EPOCH or request.instance_id is not None,
+        "instance_id",
+        "one with member_epoch -2",
+        None,
     )
 
 
 def require_group_id(group_id: str) -> None:
-    """Refuse what is no name of a group.
+    """Raise if a group id is empty or too long.
 
     Raises:
         InvalidRequestError: INVALID_GROUP_ID.
     """
     if not 1 <= len(group_id) <= MAX_NAME:
         raise InvalidRequestError(
-            f"a group's id has 1 to {MAX_NAME} characters, received {group_id[: MAX_NAME + 50]!r}",
+            f"group_id: expected 1 to {MAX_NAME} characters, received {group_id[: MAX_NAME + 50]!r}",
             code=ErrorCode.INVALID_GROUP_ID,
         )
 

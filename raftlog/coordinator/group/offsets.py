@@ -1,4 +1,4 @@
-"""Offsets: committing, fetching and deleting them, and what transactions do with them."""
+"""Committed offsets: commit, fetch, delete, expire, and transactional commits (Kafka's TxnOffsetCommit)."""
 
 from __future__ import annotations
 
@@ -39,30 +39,31 @@ def decide_commit(
     topics: Topics,
     settings: GroupConfig,
 ) -> Decision[OffsetResults]:
-    """Commit offsets; a partition that is refused says why in its own result.
+    """Commit offsets; an error of one partition is in its own result.
 
     Raises:
-        FencedError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (heartbeat first), FENCED_MEMBER_EPOCH; nothing was done.
+        FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, or STALE_MEMBER_EPOCH: send a heartbeat first. Nothing was
+            done.
     """
     require_group_id(group_id)
-    _require_few(request.offsets)
+    _require_limit(request.offsets)
     group = state.groups.get(group_id) or Group(group_id)
     require_committer(group, request.member_id, request.member_epoch)
     records: list[LogRecord] = []
     results = []
-    for asked in request.offsets:
+    for entry in request.offsets:
         try:
-            _require_owner(group, asked, request.member_id)
-            records.append(_committed(group_id, asked, now, topics, settings))
+            _require_owner(group, entry, request.member_id)
+            records.append(_offset_record(group_id, entry, now, topics, settings))
             error = None
         except RaftlogError as refused:
             error = WireError.of(refused)
-        results.append(OffsetResult(topic=asked.topic, partition=asked.partition, error=error))
+        results.append(OffsetResult(topic=entry.topic, partition=entry.partition, error=error))
     return Decision(records, OffsetResults(offsets=tuple(results)))
 
 
 def require_committer(group: Group, member_id: str, member_epoch: int) -> None:
-    """Refuse who may not commit now.
+    """Raise if the sender may not commit for the group now.
 
     Raises:
         FencedError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or FENCED_MEMBER_EPOCH.
@@ -70,7 +71,7 @@ def require_committer(group: Group, member_id: str, member_epoch: int) -> None:
     if not member_id and member_epoch < 0:
         if group.members:
             raise FencedError(
-                f"group {group.group_id!r} has {len(group.members)} members: only they may commit",
+                f"group {group.group_id!r} has {len(group.members)} members: only members may commit",
                 code=ErrorCode.UNKNOWN_MEMBER_ID,
             )
         return
@@ -86,34 +87,37 @@ def require_committer(group: Group, member_id: str, member_epoch: int) -> None:
     )
 
 
-def _require_owner(group: Group, asked: CommitOffset, member_id: str) -> None:
-    """Refuse a commit that comes so late that the next owner reads already: it would move the group back."""
-    owner = group.owners.get(TopicPartition(asked.topic, asked.partition), member_id)
+def _require_owner(group: Group, entry: CommitOffset, member_id: str) -> None:
+    """Raise if another member owns the partition now: a late commit would move the group's offset back."""
+    owner = group.owners.get(TopicPartition(entry.topic, entry.partition), member_id)
     if owner != member_id:
         raise FencedError(
-            f"{asked.topic}-{asked.partition} is another member's by now", code=ErrorCode.STALE_MEMBER_EPOCH
+            f"{entry.topic}-{entry.partition} is assigned to another member now", code=ErrorCode.STALE_MEMBER_EPOCH
         )
 
 
-def _committed(group_id: str, asked: CommitOffset, now: Now, topics: Topics, settings: GroupConfig) -> OffsetCommitted:
-    topic = topics.get(asked.topic)
-    if topic is None or not 0 <= asked.partition < topic.partitions:
-        raise NotFoundError(f"there is no partition {asked.topic}-{asked.partition}")
-    if asked.offset < 0:
-        raise InvalidRequestError(f"offset: expected 0 or more, received {asked.offset}")
-    if len(asked.metadata.encode()) > settings.offset_metadata_max_bytes:
+def _offset_record(
+    group_id: str, entry: CommitOffset, now: Now, topics: Topics, settings: GroupConfig
+) -> OffsetCommitted:
+    topic = topics.get(entry.topic)
+    if topic is None or not 0 <= entry.partition < topic.partitions:
+        raise NotFoundError(f"there is no partition {entry.topic}-{entry.partition}")
+    if entry.offset < 0:
+        raise InvalidRequestError(f"offset: expected 0 or more, received {entry.offset}")
+    if len(entry.metadata.encode()) > settings.offset_metadata_max_bytes:
         raise InvalidRequestError(
-            f"metadata: at most {settings.offset_metadata_max_bytes} bytes, received {len(asked.metadata.encode())}",
+            f"metadata: expected at most {settings.offset_metadata_max_bytes} bytes, received "
+            f"{len(entry.metadata.encode())}",
             code=ErrorCode.OFFSET_METADATA_TOO_LARGE,
         )
     return OffsetCommitted(
         group_id=group_id,
-        topic=asked.topic,
-        partition=asked.partition,
-        offset=asked.offset,
+        topic=entry.topic,
+        partition=entry.partition,
+        offset=entry.offset,
         topic_id=topic.topic_id,
-        leader_epoch=asked.leader_epoch,
-        metadata=asked.metadata,
+        leader_epoch=entry.leader_epoch,
+        metadata=entry.metadata,
         committed_at_ms=now.wall_ms,
     )
 
@@ -121,10 +125,10 @@ def _committed(group_id: str, asked: CommitOffset, now: Now, topics: Topics, set
 def decide_fetch(
     state: GroupsState, _: Now, group_id: str, request: OffsetFetchRequest, *, topics: Topics
 ) -> Decision[OffsetFetchResponse]:
-    """Read offsets; what a deleted and recreated topic of that name had does not count.
+    """Return committed offsets; those of a deleted topic do not apply to a recreated one of the same name.
 
     Raises:
-        FencedError: the member that asks is none, or in another epoch.
+        FencedError: the sender is not a member, or in another epoch.
     """
     require_group_id(group_id)
     if request.member_id:
@@ -132,25 +136,26 @@ def decide_fetch(
         require_committer(group, request.member_id, request.member_epoch)
     known = state.offsets.get(group_id, {})
     wanted = sorted(known) if request.partitions is None else sorted(flat(request.partitions))
-    _require_few(wanted)
+    _require_limit(wanted)
     unstable = _unstable(state, group_id) if request.require_stable else frozenset()
     return Decision(
         (),
-        OffsetFetchResponse(offsets=tuple(_shown(p, known.get(p), topics, unstable=p in unstable) for p in wanted)),
+        OffsetFetchResponse(offsets=tuple(_describe(p, known.get(p), topics, unstable=p in unstable) for p in wanted)),
     )
 
 
-def _shown(
+def _describe(
     partition: TopicPartition, committed: OffsetCommitted | None, topics: Topics, *, unstable: bool
 ) -> CommittedOffset:
     topic, number = partition
     if unstable:
         error = RetriableError(
-            f"an open transaction is about to commit an offset of {partition}", code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+            f"an open transaction may commit an offset of {partition}; send the request again when it has ended",
+            code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
         )
         return CommittedOffset(topic=topic, partition=number, error=WireError.of(error))
-    exists = topics.get(topic)
-    if committed is None or (exists is not None and committed.topic_id not in ("", exists.topic_id)):
+    existing = topics.get(topic)
+    if committed is None or (existing is not None and committed.topic_id not in ("", existing.topic_id)):
         return CommittedOffset(topic=topic, partition=number)
     return CommittedOffset(
         topic=topic,
@@ -163,14 +168,14 @@ def _shown(
 
 
 def _unstable(state: GroupsState, group_id: str) -> frozenset[TopicPartition]:
-    places = (place for pending in state.pending.values() for place in pending)
-    return frozenset(partition for group, partition in places if group == group_id)
+    keys = (key for pending in state.pending.values() for key in pending)
+    return frozenset(partition for group, partition in keys if group == group_id)
 
 
 def decide_offset_deletion(
     state: GroupsState, _: Now, group_id: str, request: OffsetDeleteRequest
 ) -> Decision[OffsetResults]:
-    """Forget offsets; those of topics that members read now are refused (GROUP_SUBSCRIBED_TO_TOPIC).
+    """Delete offsets, except of topics that members subscribe to (GROUP_SUBSCRIBED_TO_TOPIC).
 
     Raises:
         NotFoundError: GROUP_ID_NOT_FOUND.
@@ -179,14 +184,15 @@ def decide_offset_deletion(
     if group is None and not known:
         raise NotFoundError(f"there is no group {group_id!r}", code=ErrorCode.GROUP_ID_NOT_FOUND)
     wanted = sorted(flat(request.partitions))
-    _require_few(wanted)
+    _require_limit(wanted)
     read = group.topics if group is not None and group.members else {}
     records, results = list[LogRecord](), []
     for partition in wanted:
         error = None
         if partition.topic in read:
             refused = InvalidRequestError(
-                f"members of group {group_id!r} read {partition.topic} now", code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                f"members of group {group_id!r} subscribe to {partition.topic}; stop them first",
+                code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
             )
             error = WireError.of(refused)
         elif partition in known:
@@ -206,32 +212,32 @@ def decide_transactional_commit(
     topics: Topics,
     settings: GroupConfig,
 ) -> Decision[OffsetResults]:
-    """Keep offsets that take effect when the producer's transaction commits (Kafka's TxnOffsetCommit).
+    """Store offsets that take effect when the producer's transaction commits (Kafka's TxnOffsetCommit).
 
-    The caller has made sure that the transaction is open and knows of this group. A request without a member id is
-    from a producer that has not told its consumer's membership: the producer epoch alone fences it.
+    The caller has checked that the transaction is open and includes this group. A request without a member id is from
+    a producer that did not pass its consumer's membership: only the producer epoch fences it.
 
     Raises:
         FencedError: INVALID_PRODUCER_EPOCH, or the member's; see `decide_commit`.
     """
     require_group_id(group_id)
-    _require_few(request.offsets)
+    _require_limit(request.offsets)
     pending = state.pending.get(producer_id, {})
     if any(other.producer_epoch > producer_epoch for other in pending.values()):
         raise FencedError(
-            f"producer {producer_id} goes on in a later epoch, received {producer_epoch}",
+            f"producer_epoch: a later one of producer {producer_id} has replaced {producer_epoch}",
             code=ErrorCode.INVALID_PRODUCER_EPOCH,
         )
     group = state.groups.get(group_id) or Group(group_id)
     if request.member_id:
         require_committer(group, request.member_id, request.member_epoch)
     records: list[LogRecord] = []
-    for asked in request.offsets:  # All or nothing: a transaction with some of its offsets is a wrong one.
+    for entry in request.offsets:  # All or none, unlike `decide_commit`: a transaction is atomic.
         if request.member_id:
-            _require_owner(group, asked, request.member_id)
-        committed = _committed(group_id, asked, now, topics, settings)
+            _require_owner(group, entry, request.member_id)
+        committed = _offset_record(group_id, entry, now, topics, settings)
         records.append(_pending(committed, producer_id, producer_epoch))
-    results = tuple(OffsetResult(topic=asked.topic, partition=asked.partition) for asked in request.offsets)
+    results = tuple(OffsetResult(topic=entry.topic, partition=entry.partition) for entry in request.offsets)
     return Decision(records, OffsetResults(offsets=results))
 
 
@@ -253,10 +259,10 @@ def _pending(committed: OffsetCommitted, producer_id: ProducerId, producer_epoch
 def decide_end_of_transaction(
     state: GroupsState, _: Now, *, producer_id: ProducerId, producer_epoch: ProducerEpoch, commit: bool
 ) -> Decision[int]:
-    """Let a producer's pending offsets take effect, or forget them; return how many there were. May be repeated.
+    """Commit a producer's pending offsets, or drop them; the response is their number. Idempotent.
 
-    It is one batch, so all of one shard's offsets change at once. What a later epoch of the producer has pending stays:
-    a marker that comes late never touches the next transaction (KIP-890).
+    All offsets of one shard change in one batch. Pending offsets of a later producer epoch stay: a late marker does not
+    touch the next transaction (KIP-890).
     """
     records: list[LogRecord] = []
     ended = [other for other in state.pending.get(producer_id, {}).values() if other.producer_epoch <= producer_epoch]
@@ -281,10 +287,10 @@ def decide_end_of_transaction(
 def expired_offsets(
     state: GroupsState, now: Now, *, topics: Topics, settings: GroupConfig, limit: int
 ) -> list[LogRecord]:
-    """Return tombstones of offsets that nobody has needed for the retention time, or whose topic is gone.
+    """Return tombstones of offsets that are older than the retention time, or whose topic was deleted.
 
-    What members read does not expire; what an empty group has read counts from when its last member left. A group
-    without members and offsets goes with them.
+    Offsets of topics that members subscribe to do not expire. Those of an empty group age from the time at which its
+    last member left.
     """
     records: list[LogRecord] = []
     for group_id, known in state.offsets.items():
@@ -293,14 +299,14 @@ def expired_offsets(
         for partition, committed in known.items():
             if len(records) >= limit:
                 return records
-            exists = topics.get(partition.topic)
-            gone = exists is None or committed.topic_id not in ("", exists.topic_id)
-            if partition not in pending and (gone or _is_old(group, committed, now, settings)):
+            existing = topics.get(partition.topic)
+            deleted = existing is None or committed.topic_id not in ("", existing.topic_id)
+            if partition not in pending and (deleted or _is_expired(group, committed, now, settings)):
                 records.append(Tombstone(OffsetCommitted, (group_id, *partition)))
     return records
 
 
-def _is_old(group: Group | None, committed: OffsetCommitted, now: Now, settings: GroupConfig) -> bool:
+def _is_expired(group: Group | None, committed: OffsetCommitted, now: Now, settings: GroupConfig) -> bool:
     since = committed.committed_at_ms
     if group is not None:
         if group.members and committed.topic in group.topics:
@@ -309,6 +315,6 @@ def _is_old(group: Group | None, committed: OffsetCommitted, now: Now, settings:
     return now.wall_ms - since > settings.offsets_retention_ms
 
 
-def _require_few(asked: Sequence[object] | Iterable[object]) -> None:
-    if len(list(asked)) > MAX_OFFSETS:
-        raise InvalidRequestError(f"at most {MAX_OFFSETS} partitions at once, received {len(list(asked))}")
+def _require_limit(entry: Sequence[object] | Iterable[object]) -> None:
+    if len(list(entry)) > MAX_OFFSETS:
+        raise InvalidRequestError(f"expected at most {MAX_OFFSETS} partitions at once, received {len(list(entry))}")

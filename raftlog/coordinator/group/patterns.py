@@ -1,7 +1,7 @@
-"""Regular expressions that clients send and brokers match: RE2's, whose time is linear in the name (docs/adr/0018).
+"""Regular expressions from clients, matched by RE2 in time linear in the name (docs/adr/0018).
 
-Python's `re` backtracks: a short pattern can keep it busy for years, and with it the broker. RE2 knows no look-around
-and no back references, refuses counted repetitions that multiply, and bounds the memory of each pattern.
+Python's `re` backtracks: a short pattern could block the broker without end. RE2 has no look-around and no back
+references, refuses nested counted repetitions, and bounds the memory of each pattern.
 Patterns match whole names; `^` at their start and `$` at their end change nothing.
 """
 
@@ -15,7 +15,7 @@ from raftlog.errors import ErrorCode, InvalidRequestError
 
 MAX_PATTERN = 1_000
 MAX_MEMORY_BYTES = 256 << 10
-"""Of one compiled pattern, its automata included."""
+"""The memory of one compiled pattern, its automata included."""
 MAX_COMPILED = 256
 """Patterns that stay compiled."""
 
@@ -29,7 +29,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_PATTERN:
-            raise _invalid(f"it has {len(text)} characters, at most {MAX_PATTERN} are allowed")
+            raise _invalid(f"expected at most {MAX_PATTERN} characters, received {len(text)}")
         options = re2.Options()
         options.max_mem, options.log_errors, options.never_capture = MAX_MEMORY_BYTES, False, True
         try:
@@ -40,7 +40,7 @@ class Pattern:
             raise _invalid(f"UTF-8 cannot encode {text[:100]!r}") from None
 
     def matches(self, name: str) -> bool:
-        """Tell whether the whole name fits."""
+        """Return whether the whole name matches."""
         return self._regexp.fullmatch(name) is not None
 
 

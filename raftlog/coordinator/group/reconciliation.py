@@ -1,7 +1,8 @@
-"""A member's next step towards its target: give up first, then receive what nobody else still has (KIP-848).
+"""A member's next step towards its target assignment: revoke first, then receive partitions that are free (KIP-848).
 
-A member keeps what it has and should have all the time: only partitions that move stop. It gets to the target's epoch
-once it has given up everything that it must; what others have not given up yet it receives later, in the same epoch.
+- A member keeps the partitions that it has and should have: only partitions that move are interrupted.
+- It reaches the target's epoch once it has given up all partitions that it must.
+- Partitions that other members have not given up yet it receives later, in the same epoch.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from raftlog.model import TopicPartition
 
 
 def next_current(group: Group, member_id: str, current: Current, owned: frozenset[TopicPartition] | None) -> Current:
-    """Return what a member has from now on.
+    """Return a member's next current assignment.
 
     Args:
-        owned: what it says that it reads; None: it has not said.
+        owned: the partitions that the member reports to read; None: it did not report any.
     """
     if current.state == "stable" and current.epoch == group.assignment_epoch:
         return current

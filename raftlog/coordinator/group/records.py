@@ -14,12 +14,12 @@ from raftlog.model import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicI
 
 Partitions: TypeAlias = Mapping[str, tuple[int, ...]]
 MemberState: TypeAlias = Literal["stable", "unrevoked", "unreleased"]
-"""Stable: it has what it should. Unrevoked: it must give partitions up first. Unreleased: others must, for it."""
+"""Stable: the member has its target. Unrevoked: it must give up partitions. Unreleased: other members must."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """What a group was assigned by: another id or count makes a new assignment due."""
+    """A topic as of the last assignment: another id or count requires a new one."""
 
     topic_id: TopicId
     partitions: int
@@ -27,21 +27,21 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChanged:
-    """A group exists, in this epoch: a target assignment of this epoch is due."""
+    """A group's epoch and topics. A target assignment of this epoch is needed."""
 
     KEY: ClassVar[tuple[str, ...]] = ("group_id",)
     VERSION: ClassVar[int] = 1
     group_id: str
     epoch: int
     topics: Mapping[str, TopicMetadata]
-    """What its members subscribe to, as far as it exists."""
+    """The existing topics that its members subscribe to."""
     empty_since_ms: int = -1
     """Since 1970, when its last member left; -1 while it has members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberChanged:
-    """A member exists, and wants this."""
+    """A member and its subscription."""
 
     KEY: ClassVar[tuple[str, ...]] = ("group_id", "member_id")
     VERSION: ClassVar[int] = 1
@@ -54,14 +54,14 @@ class MemberChanged:
     topics: tuple[str, ...] = ()
     pattern: str = ""
     assignor: str = ""
-    """Empty: it has no preference."""
+    """Empty: no preference."""
     session_timeout_ms: int
     rebalance_timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChanged:
-    """What a member should have in the end."""
+    """A member's target assignment."""
 
     KEY: ClassVar[tuple[str, ...]] = ("group_id", "member_id")
     VERSION: ClassVar[int] = 1
@@ -72,7 +72,7 @@ class TargetChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetEpochChanged:
-    """The target assignment is that of this group epoch."""
+    """The group epoch of the target assignment."""
 
     KEY: ClassVar[tuple[str, ...]] = ("group_id",)
     VERSION: ClassVar[int] = 1
@@ -82,7 +82,7 @@ class TargetEpochChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentChanged:
-    """What a member has now, on its way to the target."""
+    """A member's current assignment, on its way to the target."""
 
     KEY: ClassVar[tuple[str, ...]] = ("group_id", "member_id")
     VERSION: ClassVar[int] = 1
@@ -93,12 +93,12 @@ class CurrentChanged:
     state: MemberState
     assigned: Partitions
     revoking: Partitions
-    """Not assigned any more, but the member has not said yet that it has stopped reading them."""
+    """Partitions to give up; the member has not confirmed yet that it stopped reading them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted:
-    """How far a group has read a partition."""
+    """A group's committed offset of one partition."""
 
     KEY: ClassVar[tuple[str, ...]] = ("group_id", "topic", "partition")
     VERSION: ClassVar[int] = 1
@@ -107,7 +107,7 @@ class OffsetCommitted:
     partition: int
     offset: Offset
     topic_id: TopicId = ""
-    """Fences a topic that was deleted and recreated; empty if it was not known."""
+    """Fences a topic that was deleted and recreated; empty if unknown."""
     leader_epoch: LeaderEpoch = -1
     metadata: str = ""
     committed_at_ms: int

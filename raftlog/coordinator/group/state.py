@@ -1,6 +1,6 @@
 """The state of one shard of the group coordinator, and how records change it.
 
-`Group` has no rules of its own: it is what its records say, in whatever order and with whatever gaps compaction left.
+`Group` only applies records, in any order and with any gaps that compaction leaves. The rules are in the decisions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def to_set(partitions: Partitions) -> frozenset[TopicPartition]:
 
 
 def to_plain(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """Return partitions as records have them."""
+    """Return partitions in the form of records."""
     grouped: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         grouped.setdefault(topic, []).append(number)
@@ -40,7 +40,7 @@ def to_plain(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What a member has now."""
+    """A member's current assignment, on its way to the target (KIP-848)."""
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -49,12 +49,12 @@ class Current:
     revoking: frozenset[TopicPartition] = frozenset()
 
     @property
-    def held(self) -> frozenset[TopicPartition]:
-        """What nobody else may have."""
+    def reserved(self) -> frozenset[TopicPartition]:
+        """The partitions that no other member may have: assigned, or not yet revoked."""
         return self.assigned | self.revoking
 
 
-NOTHING = Current()
+NO_ASSIGNMENT = Current()
 
 
 @dataclass(slots=True)
@@ -72,10 +72,10 @@ class Group:
     target: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     current: dict[str, Current] = field(default_factory=dict)
     owners: dict[TopicPartition, str] = field(default_factory=dict)
-    """Who has each partition, or has not given it up yet."""
+    """By partition: the member that has it, or has not given it up yet."""
 
     def copy(self) -> Group:
-        """Return a group that can be changed apart from this one."""
+        """Return a copy that can be changed independently."""
         return Group(
             self.group_id,
             self.epoch,
@@ -95,15 +95,15 @@ class Group:
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        there = all(self._is_there(member) for member in self.members)
-        return "Stable" if there else "Reconciling"
+        reconciled = all(self._is_reconciled(member) for member in self.members)
+        return "Stable" if reconciled else "Reconciling"
 
-    def _is_there(self, member: str) -> bool:
-        current = self.current.get(member, NOTHING)
+    def _is_reconciled(self, member: str) -> bool:
+        current = self.current.get(member, NO_ASSIGNMENT)
         return current.epoch in (self.assignment_epoch, -2) and current.state == "stable"
 
     def replay(self, record: LogRecord) -> None:
-        """Let a record about this group take effect."""
+        """Apply a record of this group."""
         match record:
             case GroupChanged():
                 self.epoch, self.topics = record.epoch, record.topics
@@ -142,7 +142,7 @@ class Group:
         elif record.kind is TargetChanged:
             self.target.pop(record.key[1], None)
         elif record.kind is CurrentChanged:
-            self._set_current(record.key[1], NOTHING)
+            self._set_current(record.key[1], NO_ASSIGNMENT)
             del self.current[record.key[1]]
 
     def _forget_instance(self, member_id: str) -> None:
@@ -151,26 +151,26 @@ class Group:
             del self.static[member.instance_id]
 
     def _set_current(self, member_id: str, current: Current) -> None:
-        for partition in self.current.get(member_id, NOTHING).held:
+        for partition in self.current.get(member_id, NO_ASSIGNMENT).reserved:
             if self.owners.get(partition) == member_id:
                 del self.owners[partition]
         self.current[member_id] = current
-        self.owners |= dict.fromkeys(current.held, member_id)
+        self.owners |= dict.fromkeys(current.reserved, member_id)
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether no record speaks of it any more."""
+    def has_no_records(self) -> bool:
+        """Whether tombstones have deleted all its records."""
         return not (self.epoch or self.assignment_epoch or self.members or self.target or self.current)
 
 
 @dataclass(slots=True)
 class Session:
-    """When a member's time is up, by the monotonic clock. Soft state: no record has it."""
+    """A member's deadlines, by the monotonic clock. Soft state, in no record."""
 
     ends_at_ms: int
     revoke_by_ms: int | None = None
-    heard: int = 0
-    """The number of its newest heartbeat."""
+    last_heartbeat: int = 0
+    """The number of its newest heartbeat; 0 if heartbeats have no number."""
 
 
 @dataclass(slots=True)
@@ -179,17 +179,17 @@ class GroupsState:
 
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: dict[str, dict[TopicPartition, OffsetCommitted]] = field(default_factory=dict)
-    """By group, which need not have members, nor a `Group`."""
+    """By group. A group with offsets need not have members, nor a `Group`."""
     pending: dict[ProducerId, dict[tuple[str, TopicPartition], OffsetPending]] = field(default_factory=dict)
-    """What open transactions will commit."""
+    """The offsets that open transactions will commit."""
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
     """By group and member."""
-    looked_at: dict[str, int] = field(default_factory=dict)
-    """By group: the version of the metadata that its topics are known to agree with. Soft state, too."""
+    topics_version: dict[str, int] = field(default_factory=dict)
+    """By group: the metadata version that its topics were last compared with. Soft state."""
     expiry_due_ms: int = 0
 
     def replay(self, record: LogRecord) -> str:
-        """Let a record take effect; return the group that it is about."""
+        """Apply a record; return the id of its group."""
         kind = record.kind if isinstance(record, Tombstone) else type(record)
         if kind is OffsetCommitted:
             return self._replay_offset(record)
@@ -198,9 +198,9 @@ class GroupsState:
         group_id: str = record.key[0] if isinstance(record, Tombstone) else record.group_id  # type: ignore[attr-defined]
         group = self.groups.setdefault(group_id, Group(group_id))
         group.replay(record)
-        if group.is_nothing:
+        if group.has_no_records:
             del self.groups[group_id]
-            self.looked_at.pop(group_id, None)
+            self.topics_version.pop(group_id, None)
         return group_id
 
     def _replay_offset(self, record: LogRecord) -> str:
@@ -218,8 +218,8 @@ class GroupsState:
 
     def _replay_pending(self, record: LogRecord) -> str:
         if isinstance(record, OffsetPending):
-            place = (record.group_id, TopicPartition(record.topic, record.partition))
-            self.pending.setdefault(record.producer_id, {})[place] = record
+            key = (record.group_id, TopicPartition(record.topic, record.partition))
+            self.pending.setdefault(record.producer_id, {})[key] = record
             return record.group_id
         assert isinstance(record, Tombstone)
         producer_id, group_id, topic, number = record.key

@@ -1,4 +1,4 @@
-"""What the cluster's metadata says of topics, as group decisions see it."""
+"""The topics of the metadata image, for group decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from raftlog.coordinator.group.records import TopicMetadata
 
 
 class Topics(Protocol):
-    """The metadata image, for groups. Internal topics are not in it."""
+    """The topics of the metadata image, without internal ones."""
 
     @property
     def version(self) -> int:

@@ -1,9 +1,9 @@
 """Runs log-backed coordinators: one shard for each partition of an internal compacted topic.
 
-The broker that leads a partition coordinates the keys (groups, transactional ids) that murmur2 puts there. When it
-becomes the leader it loads the partition's log (`COORDINATOR_LOAD_IN_PROGRESS` meanwhile), and from then on it alone
-decides: each decision is a batch in the log, and is answered once it is replicated. When it leads no longer, who waits
-is told `NOT_COORDINATOR`, and the state is dropped: the next leader has it all.
+The broker that leads a partition coordinates the keys (groups, transactional ids) that murmur2 maps to it. A new leader
+loads the partition's log (`COORDINATOR_LOAD_IN_PROGRESS` until then). From then on it is the only one to decide: each
+decision is a batch in the log, and its response is sent once the batch is replicated. When it stops leading, waiting
+requests get `NOT_COORDINATOR`, and the state is dropped: the next leader loads it from the log.
 
 How to write a coordinator. Its records are frozen dataclasses with a `KEY` (see `codec`):
 
@@ -28,10 +28,10 @@ How to write a coordinator. Its records are frozen dataclasses with a `KEY` (see
                     state.pop(key[0], None)
 
         def on_loaded(self, state, now) -> None: ...        # restart timers
-        def on_tick(self, state, now) -> list[LogRecord]:   # what time brings about; tombstones to forget
+        def on_tick(self, state, now) -> list[LogRecord]:   # time-outs and expiry; tombstones delete
             return []
 
-Requests are pure functions of the state and the time; an error that they raise is the answer, and changes nothing:
+Requests are pure functions of the state and the time; an error that they raise is the response, and changes nothing:
 
     def add(state: dict[str, int], now: Now, name: str, amount: int) -> Decision[int]:
         total = state.get(name, 0) + amount
@@ -39,12 +39,12 @@ Requests are pure functions of the state and the time; an error that they raise 
 
     runtime = CoordinatorRuntime(Counters(), topic="__counters", partitions=..., replicas=replica_manager, clock=clock)
     await runtime.start()
-    runtime.follow()                                        # after each change of this broker's roles
+    runtime.update_shards()                                 # after each change of this broker's leaderships
     await runtime.decide("visits", lambda state, now: add(state, now, "visits", 1), timeout_ms=5_000)
 
-A decision must not change the state itself: what it wants changed it says in records, which `replay` lets take effect.
-Soft state (when a member was last heard of) is the exception: it is in no record, and starts afresh in `on_loaded`.
-Keep golden files of the records' JSON: versions to come must read them.
+A decision must not change the state: it returns records, which `replay` applies. Soft state (the time of a member's
+last heartbeat) is the exception: it is in no record, and `on_loaded` resets it. Keep golden files of the records' JSON,
+because later versions must read them.
 """
 
 from raftlog.coordinator.runtime.codec import KeyedRecord, LogRecord, RecordCodec, Tombstone, tombstone

@@ -1,8 +1,8 @@
 """Records of coordinators: a typed key and a typed value, in versioned JSON.
 
-A record's type is a frozen dataclass whose `KEY` names the fields that say what it is about; they become the log
-record's key, so compaction keeps the newest of each. The rest becomes its value, with `VERSION`. A reader skips kinds
-and fields that it does not know; a field that is new needs a default, for records of earlier versions.
+A record's type is a frozen dataclass. Its `KEY` lists the fields that become the log record's key, so compaction keeps
+the newest record of each key. The other fields become its value, with `VERSION`. A reader skips unknown kinds and
+fields; a new field needs a default, for records of earlier versions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KeyedRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What a key spoke of is no more."""
+    """The deletion of a key."""
 
     kind: type[KeyedRecord]
     key: tuple[Any, ...]
@@ -46,7 +46,7 @@ def tombstone(record: KeyedRecord) -> Tombstone:
 
 
 class UnreadableRecordError(RaftlogError):
-    """The bytes are no record of this codec."""
+    """The bytes are not a record of this codec."""
 
 
 class RecordCodec:
@@ -58,7 +58,7 @@ class RecordCodec:
         self._key_types = {kind: _key_type(kind) for kind in self._kinds.values()}
 
     def encode(self, record: LogRecord) -> tuple[bytes, bytes | None]:
-        """Return the key and value of a log record; no value is a tombstone."""
+        """Return the key and value of a log record; the value of a tombstone is None."""
         if isinstance(record, Tombstone):
             return _encode_key(record.kind, record.key), None
         kind = type(record)
@@ -66,37 +66,39 @@ class RecordCodec:
         return _encode_key(kind, tuple(getattr(record, name) for name in kind.KEY)), encode_json(value)
 
     def decode(self, key: bytes | None, value: bytes | None) -> LogRecord | None:
-        """Rebuild a record; None for a kind that this version does not know.
+        """Rebuild a record; None for an unknown kind.
 
         Raises:
-            UnreadableRecordError: a known kind with fields that do not fit, or no record at all.
+            UnreadableRecordError: the fields do not match the kind, or the bytes are not a record.
         """
-        named = decode_plain(key or b"", error=UnreadableRecordError)
-        if not isinstance(named, dict) or _KIND not in named:
+        key_document = decode_plain(key or b"", error=UnreadableRecordError)
+        if not isinstance(key_document, dict) or _KIND not in key_document:
             raise UnreadableRecordError(f"expected a key with {_KIND!r}, received {(key or b'')[:80]!r}")
-        kind = self._kinds.get(str(named.pop(_KIND)))
+        kind = self._kinds.get(str(key_document.pop(_KIND)))
         if kind is None:
             return None
         if value is None:
-            about: Any = from_plain(self._key_types[kind], named, error=UnreadableRecordError, ignore_unknown=True)
-            return Tombstone(kind, tuple(getattr(about, name) for name in kind.KEY))
+            key_fields: Any = from_plain(
+                self._key_types[kind], key_document, error=UnreadableRecordError, ignore_unknown=True
+            )
+            return Tombstone(kind, tuple(getattr(key_fields, name) for name in kind.KEY))
         document = decode_plain(value, error=UnreadableRecordError)
         if not isinstance(document, Mapping):
             raise UnreadableRecordError(f"{kind.__name__}: expected an object as its value, received {value[:80]!r}")
-        plain = {name: item for name, item in document.items() if name != _VERSION} | named
+        plain = {name: item for name, item in document.items() if name != _VERSION} | key_document
         return from_plain(kind, plain, error=UnreadableRecordError, ignore_unknown=True)
 
     def read(self, key: bytes | None, value: bytes | None, *, where: str) -> LogRecord | None:
-        """Rebuild a record; None for what cannot be read, which is logged: replay is total."""
+        """Rebuild a record; log an unreadable one and return None, because replay is total."""
         try:
             return self.decode(key, value)
         except RaftlogError as error:
-            _log.error("%s: skipping a record that cannot be read: %s", where, error.message)
+            _log.error("%s: skipping an unreadable record: %s", where, error.message)
             return None
 
 
 def _encode_key(kind: type[KeyedRecord], values: tuple[Any, ...]) -> bytes:
-    # Fields in their fixed order: one key must have one form, or compaction would keep several of it.
+    # In a fixed order: if one key had several encodings, compaction would keep a record of each.
     return encode_json({_KIND: kind.__name__} | dict(zip(kind.KEY, values, strict=True)))
 
 
@@ -107,6 +109,6 @@ def _value_fields(kind: type[KeyedRecord]) -> tuple[str, ...]:
 
 
 def _key_type(kind: type[KeyedRecord]) -> type:
-    """Return a dataclass of the key's fields alone: what a tombstone is checked by."""
+    """Return a dataclass of the key's fields only, to validate tombstones."""
     hints = get_type_hints(kind)
     return make_dataclass(f"{kind.__name__}Key", [(name, hints[name]) for name in kind.KEY], frozen=True)

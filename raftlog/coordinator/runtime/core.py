@@ -1,4 +1,4 @@
-"""What a coordinator is made of. No IO: the shard that runs it gives it time, a log, and one request after another."""
+"""The parts of a coordinator. No IO: the shard that runs it provides the time and the log, and serializes requests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Now(NamedTuple):
     """The time of a decision."""
 
     monotonic_ms: int
-    """Never goes back, and means nothing to the next leader: for time-outs, which are soft state."""
+    """Never decreases; not comparable between leaders. For time-outs, which are soft state."""
     wall_ms: int
-    """Since 1970 UTC; may jump. For what is written down."""
+    """Since 1970 UTC; may jump. For times in records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
-    """Records to append, as one batch, and the answer once they are replicated. No records: nothing changes."""
+    """Records to append as one batch, and the response once they are replicated. No records: nothing changes."""
 
     records: Sequence[LogRecord]
     response: R
@@ -39,19 +39,19 @@ class Coordinator(Protocol[S]):
         ...
 
     def replay(self, state: S, record: LogRecord) -> None:
-        """Let a record take effect. Total and deterministic: it never raises, whatever other records compaction left.
+        """Apply a record. Total and deterministic: it never raises, whatever records compaction has removed.
 
-        Runs on each record when it is appended, and again wherever the log is loaded.
+        Called for each record when it is appended, and again when the log is loaded.
         """
         ...
 
     def on_loaded(self, state: S, now: Now) -> None:
-        """Begin what is not in the log: sessions start afresh, because the last leader's clock is unknown."""
+        """Initialize soft state. Sessions restart, because the previous leader's clock is unknown."""
         ...
 
     def on_tick(self, state: S, now: Now) -> Sequence[LogRecord]:
-        """Return what time has brought about: sessions that have ended, things that have expired.
+        """Return records for sessions that have timed out and state that has expired.
 
-        At most some thousands of records at once; the rest comes with the next tick.
+        At most some thousands at once; the next tick returns more.
         """
         ...

@@ -1,4 +1,4 @@
-"""All shards of one kind of coordinator on this broker: begun and ended with the leadership of their partitions."""
+"""All shards of one kind of coordinator on this broker; each exists while the broker leads its partition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from raftlog.coordinator.runtime.core import Coordinator, Decision, Now
-from raftlog.coordinator.runtime.shard import Shard, not_coordinator
+from raftlog.coordinator.runtime.shard import Shard, not_coordinator_error
 from raftlog.errors import ErrorCode, StaleRouteError
 from raftlog.model import LeaderEpoch
 from raftlog.partition.replica import Replica
@@ -20,11 +20,11 @@ S = TypeVar("S")
 R = TypeVar("R")
 TICK_MS = 200
 RELOAD_MS = 2_000
-"""How long after a failed load the next one begins."""
+"""The pause between a failed load and the next attempt."""
 
 
 class LocalReplicas(Protocol):
-    """Where this broker's replicas are found: its replica manager."""
+    """Finds this broker's replicas: the replica manager."""
 
     def find(self, topic: str, partition: int) -> Replica | None: ...
 
@@ -34,9 +34,9 @@ class CoordinatorRuntime(Generic[S]):
 
     Args:
         topic: the internal compacted topic of its records.
-        shard_key: what of a key decides which partition it belongs to.
-        partitions: how many that topic has; 0 as long as it does not exist. It never changes after.
-        on_active: called with a partition whose shard has become active: to go on with what was under way.
+        shard_key: returns the part of a key that decides its partition.
+        partitions: returns the topic's number of partitions; 0 while it does not exist. It never changes after that.
+        on_active: called with a partition whose shard has become active, to resume pending work.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CoordinatorRuntime(Generic[S]):
         self._tasks = Tasks(f"coordinator of {topic}")
 
     async def start(self) -> None:
-        """Begin to let time pass for the shards."""
+        """Start the ticks of the shards."""
         self._tasks.spawn(self._tick(), name="ticks")
 
     async def close(self) -> None:
@@ -70,27 +70,27 @@ class CoordinatorRuntime(Generic[S]):
 
     @property
     def active(self) -> Mapping[int, S]:
-        """The state of every active shard, by partition. To look at only."""
+        """The state of every active shard, by partition. Read only."""
         return {number: shard.state for number, shard in self._shards.items() if shard.phase == "active"}
 
     @property
     def loading(self) -> bool:
-        """Whether a shard that this broker has is not active yet."""
+        """Whether a shard of this broker is not active yet."""
         return any(shard.phase != "active" for shard in self._shards.values())
 
     def partition_of(self, key: str) -> int:
-        """Return the partition whose leader coordinates `key`: where Kafka's partitioner would put it.
+        """Return the partition whose leader coordinates `key`, by Kafka's partitioner.
 
         Raises:
-            StaleRouteError: COORDINATOR_NOT_AVAILABLE, the topic does not exist yet.
+            StaleRouteError: COORDINATOR_NOT_AVAILABLE: the topic does not exist yet.
         """
         count = self._partitions()
         if count == 0:
             raise StaleRouteError(f"{self.topic} does not exist yet", code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition_for_key(self._shard_key(key).encode(), count)
 
-    def follow(self) -> None:
-        """Begin and end shards as this broker's leaderships are now. Call it when they may have changed."""
+    def update_shards(self) -> None:
+        """Start and drop shards to match this broker's leaderships. Call it when they may have changed."""
         for number in range(self._partitions()):
             replica = self._replicas.find(self.topic, number)
             shard = self._shards.get(number)
@@ -101,14 +101,14 @@ class CoordinatorRuntime(Generic[S]):
             leads = replica is not None and replica.core is not None
             if leads and (shard is None or shard.failed_for_ms >= RELOAD_MS):
                 assert replica is not None
-                self._begin(number, replica)
+                self._start_shard(number, replica)
 
     async def decide(self, key: str, decide: Callable[[S, Now], Decision[R]], *, timeout_ms: int) -> R:
-        """Have the shard of `key` decide; see `Shard.decide`."""
+        """Decide in the shard of `key`; see `Shard.decide`."""
         return await self.decide_at(self.partition_of(key), decide, timeout_ms=timeout_ms)
 
     async def decide_at(self, partition: int, decide: Callable[[S, Now], Decision[R]], *, timeout_ms: int) -> R:
-        """Have the shard of one partition decide; see `Shard.decide`."""
+        """Decide in the shard of one partition; see `Shard.decide`."""
         return await self._shard(partition).decide(decide, timeout_ms=timeout_ms)
 
     def epoch_of(self, key: str) -> LeaderEpoch:
@@ -122,17 +122,17 @@ class CoordinatorRuntime(Generic[S]):
     def _shard(self, partition: int) -> Shard[S]:
         shard = self._shards.get(partition)
         if shard is None or not shard.leads:
-            self.follow()  # Roles change in other ways than by metadata, too.
+            self.update_shards()  # Roles can change without new metadata, too.
             shard = self._shards.get(partition)
         if shard is not None:
             return shard
         if (replica := self._replicas.find(self.topic, partition)) is not None:
-            raise not_coordinator(replica)
+            raise not_coordinator_error(replica)
         raise StaleRouteError(
             f"this broker does not coordinate {self.topic}-{partition}", code=ErrorCode.NOT_COORDINATOR
         )
 
-    def _begin(self, number: int, replica: Replica) -> None:
+    def _start_shard(self, number: int, replica: Replica) -> None:
         shard = self._shards[number] = Shard(self._coordinator, replica, self._clock)
         self._tasks.spawn(self._load(number, shard), name=f"load {shard}")
 
@@ -143,7 +143,7 @@ class CoordinatorRuntime(Generic[S]):
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_MS / 1000)
-            self.follow()
+            self.update_shards()
             for shard in list(self._shards.values()):
                 try:
                     shard.tick()

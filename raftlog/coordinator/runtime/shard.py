@@ -1,4 +1,4 @@
-"""One shard: the coordinator of one partition's keys, for as long as this broker leads that partition in one epoch."""
+"""One shard: the coordinator of one partition's keys, while this broker leads that partition in one leader epoch."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ PROGRESS_S = 5.0
 
 
 class Shard(Generic[S]):
-    """Loads its state from the log, then decides. Its decisions never await, so that each sees all before it.
+    """Loads its state from the log, then decides.
 
-    What a decision wrote takes effect for the next one at once, but no answer is given before everything that it may
-    have seen is replicated: no caller ever learns of a state that a failover could undo.
+    - Decisions do not await, so each one sees all earlier ones.
+    - A decision's records take effect for the next decision at once.
+    - A response is sent only after everything that its decision may have read is replicated: no caller sees a state
+      that a failover could undo.
     """
 
     def __init__(self, coordinator: Coordinator[S], replica: Replica, clock: Clock) -> None:
@@ -42,12 +44,12 @@ class Shard(Generic[S]):
 
     @property
     def failed_for_ms(self) -> int:
-        """How long ago loading failed; -1 if it has not."""
+        """Milliseconds since loading failed; -1 if it has not."""
         return self._clock.monotonic_ms() - self._failed_at_ms if self.phase == "failed" else -1
 
     @property
     def leads(self) -> bool:
-        """Whether this broker still leads the partition, in the epoch that this shard is of."""
+        """Whether this broker still leads the partition in this shard's leader epoch."""
         return self.replica.core is not None and self.replica.state.leader_epoch == self.epoch
 
     @property
@@ -55,24 +57,24 @@ class Shard(Generic[S]):
         return Now(self._clock.monotonic_ms(), self._clock.wall_us() // 1000)
 
     async def load(self) -> bool:
-        """Replay the whole log; return whether the shard is active then. Requests are refused until it is.
+        """Replay the whole log; return whether the shard is then active. Requests are refused until it is.
 
-        Records above the high watermark count too: this leader will never cut them off.
+        Records above the high watermark are replayed too: a leader never truncates its own log.
         """
-        started, told = self._seconds(), self._seconds()
+        started, logged_at = self._seconds(), self._seconds()
         position, end, count = self.replica.log.log_start_offset, self.replica.log.log_end_offset, 0
         try:
             while position < end:
                 position, read = self._replay_chunk(position, end)
                 count += read
-                if self._seconds() - told >= PROGRESS_S:
-                    told = self._seconds()
+                if self._seconds() - logged_at >= PROGRESS_S:
+                    logged_at = self._seconds()
                     _log.info("%s: loading: at offset %d of %d, %d records", self, position, end, count)
                 await asyncio.sleep(0)
                 if not self.leads:
                     return False
             self._coordinator.on_loaded(self.state, self.now)
-        except Exception as error:  # whatever it is, the shard must say that it is not there, and try again
+        except Exception as error:  # after any error the shard must refuse requests, and load again
             self._fail()
             if not isinstance(error, RaftlogError):
                 raise
@@ -84,31 +86,31 @@ class Shard(Generic[S]):
         return True
 
     async def decide(self, decide: Callable[[S, Now], Decision[R]], *, timeout_ms: int) -> R:
-        """Decide, write down what was decided, and return the response once it is safe.
+        """Decide, append the records, and return the response once they are replicated.
 
         Raises:
-            RaftlogError: what `decide` raises; nothing was changed.
+            RaftlogError: raised by `decide`; nothing was changed.
             StaleRouteError: NOT_COORDINATOR.
             RetriableError: COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE; nothing was changed.
-            UnknownOutcomeError: written, but maybe not for good; `details` has `appended`.
+            UnknownOutcomeError: appended, but not known to be replicated; `details` has `appended`.
         """
         self._require_active()
         decision = decide(self.state, self.now)
-        with self._as_coordinator():
+        with self._translate_errors():
             self._write(decision.records)
             end = self.replica.log.log_end_offset
             await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)
         return decision.response
 
     def tick(self) -> None:
-        """Let the coordinator act on time that has passed."""
+        """Append the coordinator's records for time-outs and expiry."""
         if self.phase != "active" or not self.leads:
             return
         try:
             self._write(self._coordinator.on_tick(self.state, self.now))
             self._tick_refused = False
         except RaftlogError as error:
-            if not self._tick_refused:  # It is decided anew with the next tick, and said once.
+            if not self._tick_refused:  # The next tick decides again; this is logged once.
                 _log.warning("%s: %s", self, error.message)
             self._tick_refused = True
 
@@ -123,7 +125,7 @@ class Shard(Generic[S]):
         return max(header.next_offset for header, _ in iter_batches(data)), len(records)
 
     def _write(self, records: Sequence[LogRecord]) -> None:
-        """Append records as one batch, which is in the log as a whole or not at all, and let them take effect."""
+        """Append records as one batch, which is atomic, and replay them."""
         if not records:
             return
         timestamp, encode = self._clock.wall_us(), self._coordinator.codec.encode
@@ -136,7 +138,7 @@ class Shard(Generic[S]):
             for record in records:
                 self._coordinator.replay(self.state, record)
         except Exception:
-            self._fail()  # A bug. The state is half changed: nothing may be decided on it.
+            self._fail()  # A bug. The state is partly changed, and must not be used.
             raise
 
     def _fail(self) -> None:
@@ -144,7 +146,7 @@ class Shard(Generic[S]):
 
     def _require_active(self) -> None:
         if not self.leads:
-            raise not_coordinator(self.replica)
+            raise not_coordinator_error(self.replica)
         if self.phase == "loading":
             raise RetriableError(
                 f"{self}: the coordinator is still loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -156,8 +158,8 @@ class Shard(Generic[S]):
             )
 
     @contextmanager
-    def _as_coordinator(self) -> Iterator[None]:
-        """Say what a replica's refusal means to those who speak to coordinators."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Translate a replica's errors into a coordinator's."""
         try:
             yield
         except UnknownOutcomeError as error:
@@ -165,7 +167,7 @@ class Shard(Generic[S]):
             code = ErrorCode.NOT_COORDINATOR if lost else ErrorCode.COORDINATOR_NOT_AVAILABLE
             raise UnknownOutcomeError(error.message, code=code, details={"appended": True}) from error
         except StaleRouteError as error:
-            raise not_coordinator(self.replica) from error
+            raise not_coordinator_error(self.replica) from error
         except RetriableError as error:
             raise RetriableError(error.message, code=ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
@@ -176,8 +178,8 @@ class Shard(Generic[S]):
         return str(self.replica.assignment.topic_partition)
 
 
-def not_coordinator(replica: Replica) -> StaleRouteError:
-    """Return the error for who asks a broker that does not lead (any more)."""
+def not_coordinator_error(replica: Replica) -> StaleRouteError:
+    """Return the error for a request to a broker that does not lead the partition."""
     leader = replica.state.leader
     known = f"broker {leader} does" if leader not in (NO_LEADER, replica.broker_id) else "none is known"
     return StaleRouteError(

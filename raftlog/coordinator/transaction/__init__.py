@@ -1,1 +1,1 @@
-"""The transaction coordinator: what is under way under each transactional id, and how it ends (KIP-98, KIP-890)."""
+"""The transaction coordinator: the transactions of each transactional id, and their ends (KIP-98, KIP-890)."""

@@ -1,18 +1,18 @@
-"""The life of transactions, decided. No IO, no clock.
+"""The transaction coordinator's decisions. No IO, no clock.
 
     empty -> ongoing -> committing -> committed -> ongoing ...
                      -> aborting   -> aborted   -> ongoing ...
 
-A transaction begins when the first partition joins it. Its end is decided by one record (`committing` or `aborting`);
-then markers go to every partition and group that joined, again and again until each has its own, and only then the next
-transaction may begin. Whoever becomes the coordinator meanwhile goes on with the markers.
+- A transaction begins when the first partition or group joins it. One record (`committing` or `aborting`) decides its
+  end.
+- Then markers are written to every partition and group that joined, with retries, also by the next coordinator. The
+  next transaction may begin only after each of them has its marker.
+- Every end gives the producer a new epoch (KIP-890), which the markers carry. A late batch, join or end has an old
+  epoch and is refused, so it never touches the next transaction.
+- Every init gives a new epoch, too. It fences the previous producer, and aborts its ongoing transaction.
 
-Every end gives the producer a new epoch (KIP-890), which the markers carry: what comes late, a batch, a request to
-join or to end, is of an old epoch and refused. So the transaction after it is never touched. Every init gives a new
-epoch, too, which fences the producer before it, and aborts what that left.
-
-What a producer may do next it learns from the error: `INVALID_PRODUCER_EPOCH` (another one has its transactional id:
-stop), `TRANSACTION_ABORTABLE` (abort, and begin again), `CONCURRENT_TRANSACTIONS` (markers are under way: ask again).
+Errors name the producer's next step: `INVALID_PRODUCER_EPOCH` (another producer has the transactional id: stop),
+`TRANSACTION_ABORTABLE` (abort, and begin again), `CONCURRENT_TRANSACTIONS` (markers are being written: retry).
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from raftlog.coordinator.transaction.state import ENDING, IDLE, Transactions
 from raftlog.coordinator.transaction.transitions import (
     LAST_EPOCH,
     NeedsProducerIdError,
-    answer_again,
-    completed_end,
-    decided_end,
-    is_of_last,
-    of_producer,
+    complete_end,
+    concurrent_transactions_error,
+    is_last_ended,
+    prepare_end,
     producer_of,
-    still_ending_error,
+    repeat_end,
+    require_producer,
 )
 from raftlog.errors import ErrorCode, InvalidRequestError, TransactionAbortedError
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerId
 from raftlog.wire.transactions import EndTransactionBody, JoinTransactionRequest, TransactionalProducer
 
 MAX_PARTITIONS = 10_000
-"""In one transaction."""
+"""The most partitions and groups of one transaction."""
 MAX_ID_BYTES = 249
 _MAX_PER_TICK = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """The broker's settings; see `BrokerConfig`."""
+    """The broker's settings for transactions; see `BrokerConfig`."""
 
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 7 * 86_400_000
 
 
 class TransactionCoordinator:
-    """Fits the protocol `Coordinator[Transactions]`, and decides what is asked."""
+    """Implements `Coordinator[Transactions]`, and decides requests."""
 
     codec = RecordCodec([TransactionChanged, TransactionSetCommitted])
 
@@ -68,49 +68,49 @@ class TransactionCoordinator:
         return Transactions()
 
     def replay(self, state: Transactions, record: LogRecord) -> None:
-        """Let a record take effect."""
+        """Apply a record."""
         state.apply(record)
 
     def on_loaded(self, state: Transactions, now: Now) -> None:
-        """All that matters is in the log."""
+        """Do nothing: there is no soft state."""
 
     def on_tick(self, state: Transactions, now: Now) -> list[LogRecord]:
-        """Abort transactions that take too long; forget transactional ids that nobody has used for long."""
+        """Abort transactions that have timed out; delete transactional ids that have expired."""
         records = list[LogRecord]()
-        for known in (state.by_id[name] for name in state.ongoing):
-            if known.began_ms + known.timeout_ms <= now.wall_ms and len(records) < _MAX_PER_TICK:
-                records.append(decided_end(known, now, committed=False, fresh_id=None, renew=False, timed_out=True))
+        for current in (state.by_id[name] for name in state.ongoing):
+            if current.began_ms + current.timeout_ms <= now.wall_ms and len(records) < _MAX_PER_TICK:
+                records.append(prepare_end(current, now, committed=False, fresh_id=None, renew=False, timed_out=True))
         if not records:
             records += self._expired(state, now)
         return records
 
     def _expired(self, state: Transactions, now: Now) -> Iterator[LogRecord]:
         limit, count = now.wall_ms - self._settings.id_expiration_ms, 0
-        idle = (known for known in state.by_id.values() if known.phase in IDLE)
-        for known in chain[TransactionChanged | TransactionSetCommitted](idle, state.sets.values()):
-            if known.changed_ms <= limit and count < _MAX_PER_TICK:
+        idle = (current for current in state.by_id.values() if current.phase in IDLE)
+        for current in chain[TransactionChanged | TransactionSetCommitted](idle, state.sets.values()):
+            if current.changed_ms <= limit and count < _MAX_PER_TICK:
                 count += 1
-                yield tombstone(known)
+                yield tombstone(current)
 
     def init(
         self, state: Transactions, now: Now, transactional_id: str, timeout_ms: int, fresh_id: ProducerId | None = None
     ) -> Decision[TransactionalProducer | None]:
-        """Give a producer a new epoch, which fences the one before it; None: ask again, its transaction is being ended.
+        """Give a producer a new epoch, which fences the previous one. None: retry, a transaction is being ended.
 
         Raises:
-            InvalidRequestError: INVALID_TRANSACTION_TIMEOUT, or no such id is allowed.
+            InvalidRequestError: INVALID_TRANSACTION_TIMEOUT, or the id is not allowed.
             NeedsProducerIdError: a `fresh_id` is needed.
         """
         self._check_init(transactional_id, timeout_ms)
-        known = state.by_id.get(transactional_id)
-        if known is not None and known.phase in ENDING:
+        current = state.by_id.get(transactional_id)
+        if current is not None and current.phase in ENDING:
             return Decision([], None)
-        if known is not None and known.phase == "ongoing":
-            # Its own producer is not told how it ended: a later one has its place.
-            ended = replace(decided_end(known, now, committed=False, fresh_id=fresh_id), ended_id=NO_PRODUCER_ID)
+        if current is not None and current.phase == "ongoing":
+            # The previous producer is fenced, so the end is not kept for a repeated request.
+            ended = replace(prepare_end(current, now, committed=False, fresh_id=fresh_id), ended_id=NO_PRODUCER_ID)
             return Decision([replace(ended, ended_epoch=NO_PRODUCER_EPOCH)], None)
-        if known is not None and known.producer_epoch < LAST_EPOCH - 1:
-            producer_id, epoch = known.producer_id, known.producer_epoch + 1
+        if current is not None and current.producer_epoch < LAST_EPOCH - 1:
+            producer_id, epoch = current.producer_id, current.producer_epoch + 1
         elif fresh_id is None:
             raise NeedsProducerIdError("a producer id is needed")
         else:
@@ -124,29 +124,30 @@ class TransactionCoordinator:
         )
         return Decision([changed], TransactionalProducer(producer_id=producer_id, producer_epoch=epoch))
 
-    def join(self, state: Transactions, now: Now, asked: JoinTransactionRequest) -> Decision[None]:
-        """Have partitions and groups take part in a producer's transaction, which begins with the first.
+    def join(self, state: Transactions, now: Now, request: JoinTransactionRequest) -> Decision[None]:
+        """Add partitions and groups to a producer's transaction, which begins with the first of them.
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH.
             InvalidRequestError: INVALID_PRODUCER_ID_MAPPING.
-            TransactionAbortedError: it has timed out, or became too large.
+            TransactionAbortedError: the transaction timed out, or is too large.
             RetriableError: CONCURRENT_TRANSACTIONS: the last transaction is still being ended.
         """
-        known = of_producer(state, asked.transactional_id, asked.producer_id, asked.producer_epoch)
-        if known.phase in ENDING:
-            raise still_ending_error(asked.transactional_id)
-        partitions = tuple(dict.fromkeys((*known.partitions, *asked.partitions)))
-        groups = tuple(dict.fromkeys((*known.groups, *asked.groups)))
+        current = require_producer(state, request.transactional_id, request.producer_id, request.producer_epoch)
+        if current.phase in ENDING:
+            raise concurrent_transactions_error(request.transactional_id)
+        partitions = tuple(dict.fromkeys((*current.partitions, *request.partitions)))
+        groups = tuple(dict.fromkeys((*current.groups, *request.groups)))
         if len(partitions) + len(groups) > MAX_PARTITIONS:
             raise TransactionAbortedError(
-                f"a transaction takes at most {MAX_PARTITIONS} partitions and groups: commit earlier"
+                f"a transaction has at most {MAX_PARTITIONS} partitions and groups, received "
+                f"{len(partitions) + len(groups)}: abort it, and commit earlier"
             )
-        if (known.phase, partitions, groups) == ("ongoing", known.partitions, known.groups):
+        if (current.phase, partitions, groups) == ("ongoing", current.partitions, current.groups):
             return Decision([], None)
-        began_ms = known.began_ms if known.phase == "ongoing" else now.wall_ms
+        began_ms = current.began_ms if current.phase == "ongoing" else now.wall_ms
         changed = replace(
-            known,
+            current,
             phase="ongoing",
             partitions=partitions,
             groups=groups,
@@ -163,42 +164,43 @@ class TransactionCoordinator:
         state: Transactions,
         now: Now,
         transactional_id: str,
-        asked: EndTransactionBody,
+        request: EndTransactionBody,
         fresh_id: ProducerId | None = None,
     ) -> Decision[TransactionalProducer]:
-        """Decide the end of a producer's transaction; the same question again gets the same answer.
+        """Decide the end of a producer's transaction. Idempotent: a repeated request gets the same response.
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH.
-            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING; INVALID_TXN_STATE, it has ended otherwise.
-            TransactionAbortedError: it was aborted because it took too long.
+            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING; INVALID_TXN_STATE: the transaction had the other end.
+            TransactionAbortedError: the transaction timed out and was aborted.
+            RetriableError: CONCURRENT_TRANSACTIONS: the last transaction is still being ended.
             NeedsProducerIdError: a `fresh_id` is needed.
         """
-        known = state.by_id.get(transactional_id)
-        if known is not None and is_of_last(known, asked.producer_id, asked.producer_epoch):
-            return answer_again(known, asked, fresh_id)
-        known = of_producer(state, transactional_id, asked.producer_id, asked.producer_epoch)
-        if known.phase in ENDING:
-            raise still_ending_error(transactional_id)
-        if asked.committed and known.phase != "ongoing":
+        current = state.by_id.get(transactional_id)
+        if current is not None and is_last_ended(current, request.producer_id, request.producer_epoch):
+            return repeat_end(current, request, fresh_id)
+        current = require_producer(state, transactional_id, request.producer_id, request.producer_epoch)
+        if current.phase in ENDING:
+            raise concurrent_transactions_error(transactional_id)
+        if request.committed and current.phase != "ongoing":
             raise InvalidRequestError(
-                f"{transactional_id!r} has no transaction under way, so nothing to commit",
+                f"{transactional_id!r} has no ongoing transaction to commit: it is {current.phase}",
                 code=ErrorCode.INVALID_TXN_STATE,
             )
-        # One that never began ends, too: a batch of it may still be on its way.
-        ended = decided_end(known, now, committed=asked.committed, fresh_id=fresh_id)
+        # A transaction that has not begun is ended, too: its first batch may still be in flight.
+        ended = prepare_end(current, now, committed=request.committed, fresh_id=fresh_id)
         return Decision([ended], producer_of(ended))
 
-    def complete(self, state: Transactions, now: Now, asked: TransactionChanged) -> Decision[None]:
-        """Learn that every partition and group has its marker.
+    def complete(self, state: Transactions, now: Now, decided: TransactionChanged) -> Decision[None]:
+        """Complete a transaction: every partition and group has its marker.
 
         Args:
-            asked: the end that was decided.
+            decided: the end that was decided; ignored if it is not the current one.
         """
-        known = state.by_id.get(asked.transactional_id)
-        if known is None or known != asked:
+        current = state.by_id.get(decided.transactional_id)
+        if current is None or current != decided:
             return Decision([], None)
-        ended = completed_end(known, now)
+        ended = complete_end(current, now)
         return Decision([tombstone(ended) if is_passing(state, ended.transactional_id) else ended], None)
 
     def _check_init(self, transactional_id: str, timeout_ms: int) -> None:

@@ -1,7 +1,8 @@
-"""Writing the ends of transactions into their partitions: again and again, until each has its marker.
+"""Writes the markers of ended transactions to their partitions and groups, with retries, until each has its own.
 
-A marker goes out only once its decision is replicated, with the leader epoch of the shard that decided. Whoever
-coordinates next does the same; partitions refuse what comes from an earlier epoch, and know a marker that they have.
+- A marker is sent only after its decision is replicated, with the leader epoch of the shard that decided.
+- The next coordinator writes the remaining markers again. Partitions refuse markers of earlier coordinator epochs, and
+  accept a repeated one without effect.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _log = logging.getLogger(__name__)
 Send = Callable[[BrokerId, WriteMarkersRequest], Awaitable[Sequence[WireError | None]]]
 Participant: TypeAlias = TransactionPartition | str
 """A partition, or a group."""
-LOOK_S = 0.2
+POLL_S = 0.2
 MAX_AT_ONCE = 256
-"""Transactions that are ended at the same time; others wait."""
+"""Transactions that are ended concurrently; others wait."""
 DECISION_TIMEOUT_MS = 10_000
 MARKER_TIMEOUT_MS = 5_000
 SETTLE_S = 5.0
@@ -41,12 +42,12 @@ _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.02, 1.0
 
 
 class MarkerWriter:
-    """Runs beside the shards of one broker.
+    """Ends the transactions of one broker's active shards.
 
     Args:
-        image: the newest metadata.
-        catch_up: returns once this broker knows all metadata there was at the call.
-        send: has a broker write markers; returns what became of each.
+        image: returns the newest metadata.
+        catch_up: returns once this broker has applied all metadata that was committed before the call.
+        send: sends markers to a broker; returns an error or None for each.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class MarkerWriter:
         self._send = send
         self._tasks = Tasks("transaction markers")
         self._working: dict[str, asyncio.Task[None]] = {}
-        self._hint = asyncio.Event()
+        self._wake = asyncio.Event()
 
     async def start(self) -> None:
         self._tasks.spawn(self._run(), name="look")
@@ -73,9 +74,9 @@ class MarkerWriter:
     async def close(self) -> None:
         await self._tasks.close()
 
-    def hint(self) -> None:
-        """Say that an end was decided."""
-        self._hint.set()
+    def wake(self) -> None:
+        """Look for ended transactions now: an end was decided."""
+        self._wake.set()
 
     async def settled(self, set_id: str) -> None:
         """Return once all ends that were decided for a set are in their partitions, or after `SETTLE_S`."""
@@ -91,99 +92,99 @@ class MarkerWriter:
 
     async def _run(self) -> None:
         while True:
-            self._hint.clear()
-            self._look()
+            self._wake.clear()
+            self._start_pending()
             try:
-                async with asyncio.timeout(LOOK_S):
-                    await self._hint.wait()
+                async with asyncio.timeout(POLL_S):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 
-    def _look(self) -> None:
+    def _start_pending(self) -> None:
         self._working = {name: task for name, task in self._working.items() if not task.done()}
         for state in self._runtime.active.values():
             for name in state.ending:
                 if len(self._working) >= MAX_AT_ONCE:
                     return
                 if name not in self._working:
-                    self._working[name] = self._tasks.spawn(self._finish(name), name=f"end {name}")
+                    self._working[name] = self._tasks.spawn(self._complete(name), name=f"end {name}")
 
-    async def _finish(self, name: str) -> None:
-        """End one transaction, or leave it to whoever coordinates it now; what failed is begun anew by `_look`."""
+    async def _complete(self, name: str) -> None:
+        """Write one transaction's markers. After a failure `_start_pending` starts it again."""
         try:
             epoch = self._runtime.epoch_of(name)
-            # Not before it is certain: a decision that a failover undid must not have gone out.
-            ended = await self._runtime.decide(
+            # Read through the log: a decision that a failover could undo must not be sent.
+            transaction = await self._runtime.decide(
                 name, lambda state, _: Decision([], state.by_id.get(name)), timeout_ms=DECISION_TIMEOUT_MS
             )
-            if ended is None or ended.marker_id < 0 or self._runtime.epoch_of(name) != epoch:
+            if transaction is None or transaction.marker_id < 0 or self._runtime.epoch_of(name) != epoch:
                 return
-            await self._write_all(ended, epoch)
+            await self._write_all(transaction, epoch)
             await self._runtime.decide(
                 name,
-                lambda state, now: self._coordinator.complete(state, now, ended),
+                lambda state, now: self._coordinator.complete(state, now, transaction),
                 timeout_ms=DECISION_TIMEOUT_MS,
             )
-            self.hint()
+            self.wake()
         except RaftlogError as error:
-            _log.info("the end of transaction %s is not written yet: %s", name, error.message)
-            await asyncio.sleep(LOOK_S)
+            _log.info("cannot write the end of transaction %s yet: %s", name, error.message)
+            await asyncio.sleep(POLL_S)
 
-    async def _write_all(self, ended: TransactionChanged, epoch: LeaderEpoch) -> None:
+    async def _write_all(self, transaction: TransactionChanged, epoch: LeaderEpoch) -> None:
         marker = TransactionMarker(
-            producer_id=ended.marker_id,
-            producer_epoch=ended.marker_epoch,
+            producer_id=transaction.marker_id,
+            producer_epoch=transaction.marker_epoch,
             coordinator_epoch=epoch,
-            committed=ended.phase == "committing",
+            committed=transaction.phase == "committing",
         )
-        left: list[Participant] = [*ended.partitions, *ended.groups]
+        remaining: list[Participant] = [*transaction.partitions, *transaction.groups]
         backoff_s = _FIRST_BACKOFF_S
-        while left:
-            if self._runtime.epoch_of(ended.transactional_id) != epoch:
-                raise FencedError(f"{ended.transactional_id!r} is coordinated in another epoch now")
-            left = await self._write(marker, left)
-            if left:
+        while remaining:
+            if self._runtime.epoch_of(transaction.transactional_id) != epoch:
+                raise FencedError(f"{transaction.transactional_id!r} is coordinated in another epoch now")
+            remaining = await self._write(marker, remaining)
+            if remaining:
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, _LAST_BACKOFF_S)
 
     async def _write(self, marker: TransactionMarker, participants: Iterable[Participant]) -> list[Participant]:
-        """Write a marker where that is possible now; return where it was not."""
+        """Write a marker to participants with a leader; return the participants that still need it."""
         image = self._image()
         by_leader = defaultdict[BrokerId, list[Participant]](list)
-        left, unknown = list[Participant](), list[TransactionPartition]()
+        remaining, unknown = list[Participant](), list[TransactionPartition]()
         for participant in participants:
-            state = _state_of(image, participant)
+            state = _partition_of(image, participant)
             if state is None and not isinstance(participant, str):
                 unknown.append(participant)
             elif state is not None and state.leader in image.brokers:
                 by_leader[state.leader].append(participant)
             else:
-                left.append(participant)
+                remaining.append(participant)
         refused = await asyncio.gather(*(self._write_at(leader, marker, of) for leader, of in by_leader.items()))
-        left += [participant for participants in refused for participant in participants]
-        return left + await self._not_gone(unknown)
+        remaining += [participant for participants in refused for participant in participants]
+        return remaining + await self._existing(unknown)
 
     async def _write_at(
         self, leader: BrokerId, marker: TransactionMarker, participants: Sequence[Participant]
     ) -> list[Participant]:
-        partitions = tuple(one for one in participants if not isinstance(one, str))
-        groups = tuple(one for one in participants if isinstance(one, str))
+        partitions = tuple(partition for partition in participants if not isinstance(partition, str))
+        groups = tuple(group for group in participants if isinstance(group, str))
         request = WriteMarkersRequest(marker=marker, partitions=partitions, groups=groups, timeout_ms=MARKER_TIMEOUT_MS)
         try:
             errors = await self._send(leader, request)
         except RaftlogError as error:
-            _log.info("markers for broker %d: %s", leader, error.message)
+            _log.info("cannot send markers to broker %d: %s", leader, error.message)
             return list(participants)
-        asked: list[Participant] = [*partitions, *groups]
-        left = list[Participant]()
-        for participant, refusal in zip(asked, errors, strict=True):
-            if refusal is not None and not self._is_past(marker, participant, refusal):
-                left.append(participant)
-        return left
+        requested: list[Participant] = [*partitions, *groups]
+        remaining = list[Participant]()
+        for participant, refusal in zip(requested, errors, strict=True):
+            if refusal is not None and not self._is_obsolete(marker, participant, refusal):
+                remaining.append(participant)
+        return remaining
 
     @staticmethod
-    def _is_past(marker: TransactionMarker, participant: Participant, error: WireError) -> bool:
-        """Tell whether a participant has come to know of later things than this marker.
+    def _is_obsolete(marker: TransactionMarker, participant: Participant, error: WireError) -> bool:
+        """Return whether a participant has seen a later producer epoch, so that it needs no marker of this one.
 
         Raises:
             FencedError: another coordinator has taken over.
@@ -195,17 +196,19 @@ class MarkerWriter:
         _log.warning("%s needs no marker of producer %d any more: %s", participant, marker.producer_id, error.message)
         return True
 
-    async def _not_gone(self, unknown: list[TransactionPartition]) -> list[Participant]:
-        """Return those whose topic was created a moment ago, rather than deleted."""
+    async def _existing(self, unknown: list[TransactionPartition]) -> list[Participant]:
+        """Return the partitions that exist in newer metadata; the others' topics were deleted."""
         if not unknown:
             return []
         await self._catch_up()
         image = self._image()
-        return [one for one in unknown if image.partition(one.topic_id, one.partition) is not None]
+        return [
+            partition for partition in unknown if image.partition(partition.topic_id, partition.partition) is not None
+        ]
 
 
-def _state_of(image: MetadataImage, participant: Participant) -> PartitionState | None:
-    """Return the partition that a marker goes to; for a group, that which its coordinator leads."""
+def _partition_of(image: MetadataImage, participant: Participant) -> PartitionState | None:
+    """Return the partition that a marker is written to; for a group, that of its coordinator."""
     if not isinstance(participant, str):
         return image.partition(participant.topic_id, participant.partition)
     topic = image.topic(CONSUMER_OFFSETS)

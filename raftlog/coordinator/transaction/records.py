@@ -1,4 +1,4 @@
-"""What the transaction coordinator writes down: one record for each transactional id and set; the newest counts."""
+"""The records of `__transaction_state`: one for each transactional id and each set; compaction keeps the newest."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ Phase: TypeAlias = Literal["empty", "ongoing", "committing", "aborting", "commit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionChanged:
-    """All that is known of one transactional id."""
+    """The state of one transactional id."""
 
     KEY: ClassVar[tuple[str, ...]] = ("transactional_id",)
     VERSION: ClassVar[int] = 1
 
     transactional_id: str
     producer_id: ProducerId
-    """Under which its producer works now, or will work next while a transaction is being ended."""
+    """The producer's current id; while a transaction is being ended, its next one."""
     producer_epoch: ProducerEpoch
     phase: Phase = "empty"
     timeout_ms: int
-    """How long a transaction may take before it is aborted."""
+    """The age at which a transaction is aborted."""
     began_ms: int = -1
-    """When the transaction under way began, since 1970 UTC."""
+    """When the ongoing transaction began, in ms since 1970 UTC; -1 without one."""
     changed_ms: int
     partitions: tuple[TransactionPartition, ...] = ()
-    """Where the transaction has written, while it is under way or being ended."""
+    """The partitions of the transaction, while it is ongoing or being ended."""
     groups: tuple[str, ...] = ()
-    """Whose offsets the transaction commits."""
+    """The groups whose offsets the transaction commits."""
     marker_id: ProducerId = NO_PRODUCER_ID
     """While a transaction is being ended: the producer id and epoch in its markers."""
     marker_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     ended_id: ProducerId = NO_PRODUCER_ID
-    """The producer id and epoch of the last transaction, whose end its producer may ask for again."""
+    """The producer id and epoch of the last ended transaction; its producer may repeat the request to end it."""
     ended_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     timed_out: bool = False
-    """The last transaction took too long: its producer has not asked for its end."""
+    """The last transaction was aborted because it timed out, not on request of its producer."""
 
     def info(self) -> TransactionInfo:
-        """Return what there is to show."""
+        """Return the state in the form of the HTTP API."""
         return TransactionInfo(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -58,19 +58,19 @@ class TransactionChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSetCommitted:
-    """What was committed last for a set of transactional ids."""
+    """The last commit of a set of transactional ids; see `sets`."""
 
     KEY: ClassVar[tuple[str, ...]] = ("set_id",)
     VERSION: ClassVar[int] = 1
 
     set_id: str
     run: str
-    """Within which commits are numbered."""
+    """The run within which commits are numbered."""
     number: int
     passing: bool = False
-    """Its members' ids are not used again: each is forgotten once its transaction has ended."""
+    """The members' ids are used once: each is deleted when its transaction has ended."""
     changed_ms: int
 
     def info(self) -> TransactionSetInfo:
-        """Return what there is to show."""
+        """Return the state in the form of the HTTP API."""
         return TransactionSetInfo(set_id=self.set_id, run=self.run, number=self.number)

@@ -1,4 +1,4 @@
-"""Transactions on one broker: as their coordinator, and as a leader of partitions that take part in them."""
+"""A broker's part in transactions: as coordinator, and as leader of partitions that take part in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raftlog.coordinator.transaction.core import TransactionCoordinator, Transac
 from raftlog.coordinator.transaction.markers import MarkerWriter
 from raftlog.coordinator.transaction.sets import describe_set, end_set
 from raftlog.coordinator.transaction.state import Transactions
-from raftlog.coordinator.transaction.transitions import NeedsProducerIdError
+from raftlog.coordinator.transaction.transitions import NeedsProducerIdError, concurrent_transactions_error
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import TRANSACTION_STATE, Address, BrokerId, ProducerEpoch, ProducerId
@@ -39,7 +39,7 @@ R = TypeVar("R")
 EndInGroup = Callable[[str, TransactionMarker, int], Awaitable[None]]
 """Group id, marker, time-out in ms."""
 JOIN_TIMEOUT_MS = 5_000
-"""The longest that a leader waits for a coordinator's word on a batch."""
+"""The longest that a leader waits for the coordinator before it appends a batch."""
 
 
 class LocalReplicas(Protocol):
@@ -54,10 +54,10 @@ class TransactionService:
     """Start it once replicas are open.
 
     Args:
-        image: the newest metadata; raises if there is none yet.
-        catch_up: returns once this broker knows all metadata there was at the call.
-        take_producer_id: returns one that nobody has had.
-        end_in_group: has a group that this broker coordinates learn of a transaction's end.
+        image: returns the newest metadata; raises if there is none yet.
+        catch_up: returns once this broker has applied all metadata that was committed before the call.
+        take_producer_id: returns a new producer id.
+        end_in_group: applies a transaction's end to a group that this broker coordinates.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class TransactionService:
             partitions=self._partitions,
             replicas=replicas,
             clock=clock,
-            on_active=lambda _: self.markers.hint(),
+            on_active=lambda _: self.markers.wake(),
         )
         self.markers = MarkerWriter(
             self.runtime, self._coordinator, image=image, catch_up=catch_up, send=self._send_markers
         )
 
     async def start(self) -> None:
-        """Begin to coordinate what this broker leads."""
+        """Start the coordinator and the marker writer."""
         await self.runtime.start()
         await self.markers.start()
 
@@ -106,63 +106,63 @@ class TransactionService:
         """Give a producer a new epoch.
 
         Raises:
-            RetriableError: CONCURRENT_TRANSACTIONS, what the one before it left is being ended; or as `Shard.decide`.
-            InvalidRequestError: the id or the time is not allowed.
+            RetriableError: CONCURRENT_TRANSACTIONS: the previous transaction is being ended; or as `Shard.decide`.
+            InvalidRequestError: the id or the time-out is not allowed.
         """
-        made = await self._decide(
+        response = await self._decide(
             transactional_id,
             lambda state, now, fresh: self._coordinator.init(state, now, transactional_id, timeout_ms, fresh),
             deadline_ms,
         )
-        if made is None:
-            self.markers.hint()
-            raise RetriableError(
-                f"the last transaction of {transactional_id!r} is being ended", code=ErrorCode.CONCURRENT_TRANSACTIONS
-            )
-        return made
+        if response is None:
+            self.markers.wake()
+            raise concurrent_transactions_error(transactional_id)
+        return response
 
-    async def end(self, transactional_id: str, asked: EndTransactionBody, *, deadline_ms: int) -> TransactionalProducer:
+    async def end(
+        self, transactional_id: str, request: EndTransactionBody, *, deadline_ms: int
+    ) -> TransactionalProducer:
         """Decide the end of a transaction; markers follow. Errors as `TransactionCoordinator.end`, `Shard.decide`."""
-        made = await self._decide(
+        response = await self._decide(
             transactional_id,
-            lambda state, now, fresh: self._coordinator.end(state, now, transactional_id, asked, fresh),
+            lambda state, now, fresh: self._coordinator.end(state, now, transactional_id, request, fresh),
             deadline_ms,
         )
-        self.markers.hint()
-        return made
+        self.markers.wake()
+        return response
 
-    async def join(self, asked: JoinTransactionRequest, *, deadline_ms: int) -> None:
-        """Have partitions take part in a transaction. Errors as `TransactionCoordinator.join`, `Shard.decide`."""
+    async def join(self, request: JoinTransactionRequest, *, deadline_ms: int) -> None:
+        """Add partitions to a transaction. Errors as `TransactionCoordinator.join`, `Shard.decide`."""
         await self.runtime.decide(
-            asked.transactional_id,
-            lambda state, now: self._coordinator.join(state, now, asked),
+            request.transactional_id,
+            lambda state, now: self._coordinator.join(state, now, request),
             timeout_ms=deadline_ms,
         )
 
-    async def end_set(self, set_id: str, asked: EndSetBody, *, deadline_ms: int) -> TransactionSetInfo:
+    async def end_set(self, set_id: str, request: EndSetBody, *, deadline_ms: int) -> TransactionSetInfo:
         """Decide the end of all transactions of a set. Errors as `sets.end_set`, `Shard.decide`.
 
-        Markers follow; a commit waits for them, within limits: whoever writes and then reads, as a driver of Spark's
-        does, finds what it wrote.
+        Markers follow. A commit waits for them, within limits, so that a client that writes and then reads finds its
+        records. Spark's driver does so.
         """
-        made = await self.runtime.decide(
+        response = await self.runtime.decide(
             set_id,
-            lambda state, now: end_set(state, now, set_id, asked),
+            lambda state, now: end_set(state, now, set_id, request),
             timeout_ms=deadline_ms,
         )
-        self.markers.hint()
-        if asked.committed:
+        self.markers.wake()
+        if request.committed:
             await self.markers.settled(set_id)
-        return made
+        return response
 
     async def describe_set(self, set_id: str, *, deadline_ms: int) -> TransactionSetInfo:
-        """Return what was committed last for a set that this broker coordinates; StaleRouteError: it does not."""
+        """Return the last commit of a set. Raises StaleRouteError if this broker does not coordinate it."""
         return await self.runtime.decide(
             set_id, lambda state, _: Decision([], describe_set(state, set_id)), timeout_ms=deadline_ms
         )
 
     async def describe(self, transactional_id: str, *, deadline_ms: int) -> TransactionInfo:
-        """Return what is known of a transactional id that this broker coordinates.
+        """Return the state of a transactional id that this broker coordinates.
 
         Raises:
             NotFoundError: TRANSACTIONAL_ID_NOT_FOUND.
@@ -174,47 +174,50 @@ class TransactionService:
             timeout_ms=deadline_ms,
         )
 
-    def listed(self) -> list[TransactionInfo]:
-        """Return every transactional id that this broker coordinates, sorted."""
-        known = [known for state in self.runtime.active.values() for known in state.by_id.values()]
-        return [one.info() for one in sorted(known, key=lambda one: one.transactional_id)]
+    def list_transactions(self) -> list[TransactionInfo]:
+        """Return every transaction that this broker coordinates, sorted by transactional id."""
+        transactions = [transactions for state in self.runtime.active.values() for transactions in state.by_id.values()]
+        return [
+            transaction.info()
+            for transaction in sorted(transactions, key=lambda transaction: transaction.transactional_id)
+        ]
 
     def admission(self, transactional_id: str, partition: TransactionPartition, *, timeout_ms: int) -> Admit:
-        """Return what a leader awaits before it appends a producer's first batch of a transaction to `partition`."""
+        """Return the check that a leader awaits before it appends a transaction's first batch to `partition`."""
 
         async def admit(producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
-            asked = JoinTransactionRequest(
+            request = JoinTransactionRequest(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 partitions=(partition,),
             )
-            await self.join_anywhere(asked, deadline_ms=min(timeout_ms, JOIN_TIMEOUT_MS))
+            await self.join_at_coordinator(request, deadline_ms=min(timeout_ms, JOIN_TIMEOUT_MS))
 
         return admit
 
-    async def join_anywhere(self, asked: JoinTransactionRequest, *, deadline_ms: int) -> None:
-        """Have partitions or groups take part in a transaction, whoever coordinates it.
+    async def join_at_coordinator(self, request: JoinTransactionRequest, *, deadline_ms: int) -> None:
+        """Add partitions or groups to a transaction at its coordinator, on this broker or another.
 
         Raises:
-            RetriableError: CONCURRENT_TRANSACTIONS, or COORDINATOR_NOT_AVAILABLE: nobody could say.
-            FencedError, InvalidRequestError: the coordinator's refusal.
+            RetriableError: CONCURRENT_TRANSACTIONS, or COORDINATOR_NOT_AVAILABLE: the coordinator did not answer.
+            FencedError, InvalidRequestError: from the coordinator.
         """
         try:
             state = self._image().topic(TRANSACTION_STATE)
-            number = self.runtime.partition_of(asked.transactional_id)
+            number = self.runtime.partition_of(request.transactional_id)
             leader = state.partitions[number].leader if state else -1
             if leader == self._broker_id:
-                await self.join(asked, deadline_ms=deadline_ms)
+                await self.join(request, deadline_ms=deadline_ms)
             else:
                 path, address = paths.JOIN_TRANSACTION, self._internal_address(leader)
                 await self._session.call(
-                    dict[str, object], "POST", address, path, timeout_ms=deadline_ms, message=asked
+                    dict[str, object], "POST", address, path, timeout_ms=deadline_ms, message=request
                 )
         except (UnknownOutcomeError, StaleRouteError) as error:
-            # It may have joined: then it learns of an end for nothing. What was asked for has not been done.
+            # The partition may have joined; then it gets a needless marker. The caller's append was not done.
             raise RetriableError(
-                f"the coordinator of {asked.transactional_id!r} did not answer: {error.message}",
+                f"the coordinator of {request.transactional_id!r} did not answer: {error.message}",
                 code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             ) from error
 
@@ -222,8 +225,8 @@ class TransactionService:
         """Write a transaction's end to partitions that this broker leads, and groups that it coordinates.
 
         Raises:
-            RetriableError: the marker is of a leader epoch that no coordinator is known to have had: this broker's
-                metadata is older, or the request is forged. Written, it would shut the real coordinators out.
+            RetriableError: the marker's coordinator epoch is above all known leader epochs: this broker's metadata is
+                stale, or the request is forged. Written, it would fence the real coordinators.
         """
         self._require_known_epoch(request.marker)
         errors = await asyncio.gather(
@@ -273,7 +276,7 @@ class TransactionService:
     def _internal_address(self, broker_id: BrokerId) -> Address:
         broker = self._image().brokers.get(broker_id)
         if broker is None:
-            raise StaleRouteError(f"broker {broker_id} is not known here", code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise StaleRouteError(f"broker {broker_id} is not registered", code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return broker.internal
 
     def _partitions(self) -> int:
@@ -286,7 +289,7 @@ class TransactionService:
     async def _decide(
         self, key: str, decide: Callable[[Transactions, Now, ProducerId | None], Decision[R]], deadline_ms: int
     ) -> R:
-        """Decide, with a fresh producer id if it turns out that one is needed."""
+        """Decide; repeat the decision with a new producer id if it needs one."""
         try:
             return await self.runtime.decide(key, lambda state, now: decide(state, now, None), timeout_ms=deadline_ms)
         except NeedsProducerIdError:

@@ -1,9 +1,11 @@
-"""Many producers' transactions that end as one: those of the tasks of a Spark job, for instance.
+"""Transaction sets: transactions of many producers that end atomically, such as those of a Spark job's tasks.
 
-Transactional ids `name::member` make up the set `name`. One shard has them all, so one decision, one batch in its log,
-ends them all: what is listed commits, what else is under way in the set is aborted. Commits are numbered within a
-**run** (a streaming query, say): a number that was committed is not committed again, whoever asks, and so a batch that
-is done twice counts once. No IO, no clock.
+- Transactional ids `name::member` form the set `name`. One shard coordinates all of them.
+- One decision, which is one batch in its log, ends them all: listed members commit, other ongoing ones abort.
+- Commits are numbered within a **run** (a streaming query, say). A committed number is not committed again, so a batch
+  that is processed twice takes effect once.
+
+No IO, no clock.
 """
 
 from __future__ import annotations
@@ -15,79 +17,81 @@ from raftlog.coordinator.runtime.codec import LogRecord
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.coordinator.transaction.records import TransactionChanged, TransactionSetCommitted
 from raftlog.coordinator.transaction.state import Transactions
-from raftlog.coordinator.transaction.transitions import decided_end, of_producer
+from raftlog.coordinator.transaction.transitions import prepare_end, require_producer
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from raftlog.wire.transactions import EndSetBody, SetMember, TransactionSetInfo, set_of
 
 MAX_MEMBERS = 10_000
-"""Whose transactions one decision commits."""
+"""The most members of one commit."""
 
 
 def describe_set(state: Transactions, set_id: str) -> TransactionSetInfo:
-    """Return what was committed last for a set; number -1 if nothing was, or not for long."""
-    known = state.sets.get(set_id)
-    return TransactionSetInfo(set_id=set_id) if known is None else known.info()
+    """Return the last commit of a set; its number is -1 if there was none, or if it has expired."""
+    current = state.sets.get(set_id)
+    return TransactionSetInfo(set_id=set_id) if current is None else current.info()
 
 
-def end_set(state: Transactions, now: Now, set_id: str, asked: EndSetBody) -> Decision[TransactionSetInfo]:
+def end_set(state: Transactions, now: Now, set_id: str, request: EndSetBody) -> Decision[TransactionSetInfo]:
     """Commit the listed transactions of a set and abort its others, or abort them all.
 
-    The same question again gets the same answer; so does one for a number of this run that was committed by others.
+    Idempotent: repeating the request, or a number of this run that was committed before, returns the last commit.
 
     Raises:
-        InvalidRequestError: the members are not of this set; INVALID_TXN_STATE, one has nothing under way;
+        InvalidRequestError: the members are not of this set; INVALID_TXN_STATE: a member has no ongoing transaction;
             INVALID_PRODUCER_ID_MAPPING.
-        FencedError: INVALID_PRODUCER_EPOCH; one was ended, or begun anew by another.
-        TransactionAbortedError: one took too long. Nothing has changed in any of these cases.
+        FencedError: INVALID_PRODUCER_EPOCH: a member's transaction has ended, or another producer has its id.
+        TransactionAbortedError: a member's transaction timed out. In all these cases nothing was changed.
     """
-    _check(set_id, asked)
-    known = state.sets.get(set_id)
-    done = known is not None and known.run == asked.run and known.number >= asked.number
-    committed = [] if done or not asked.committed else [_under_way(state, member) for member in asked.members]
-    records = list[LogRecord](decided_end(one, now, committed=True, fresh_id=None, renew=False) for one in committed)
-    records += _aborts(state, now, set_id, besides={one.transactional_id for one in committed})
-    if asked.committed and not done:
-        known = TransactionSetCommitted(
-            set_id=set_id, run=asked.run, number=asked.number, passing=asked.passing, changed_ms=now.wall_ms
+    _check(set_id, request)
+    current = state.sets.get(set_id)
+    done = current is not None and current.run == request.run and current.number >= request.number
+    committed = [] if done or not request.committed else [_require_ongoing(state, member) for member in request.members]
+    records = list[LogRecord](
+        prepare_end(entry, now, committed=True, fresh_id=None, renew=False) for entry in committed
+    )
+    records += _aborts(state, now, set_id, except_ids={entry.transactional_id for entry in committed})
+    if request.committed and not done:
+        current = TransactionSetCommitted(
+            set_id=set_id, run=request.run, number=request.number, passing=request.passing, changed_ms=now.wall_ms
         )
-        records.append(known)
-    return Decision(records, TransactionSetInfo(set_id=set_id) if known is None else known.info())
+        records.append(current)
+    return Decision(records, TransactionSetInfo(set_id=set_id) if current is None else current.info())
 
 
 def is_passing(state: Transactions, transactional_id: str) -> bool:
-    """Tell whether a member's id will not be used again, so that nothing of it needs to be kept."""
-    known = state.sets.get(set_of(transactional_id))
-    return known is not None and known.passing and known.set_id != transactional_id
+    """Return whether a member's id is used only once, so that its state is deleted at its end."""
+    current = state.sets.get(set_of(transactional_id))
+    return current is not None and current.passing and current.set_id != transactional_id
 
 
-def _check(set_id: str, asked: EndSetBody) -> None:
+def _check(set_id: str, request: EndSetBody) -> None:
     if set_of(set_id) != set_id or not set_id:
         raise InvalidRequestError(f"set_id: expected the part of a transactional id before '::', received {set_id!r}")
-    names = [member.transactional_id for member in asked.members]
-    if strange := [name for name in names if set_of(name) != set_id or name == set_id]:
-        raise InvalidRequestError(f"members: expected ids that begin with {set_id + '::'!r}, received {strange[0]!r}")
+    names = [member.transactional_id for member in request.members]
+    if foreign := [name for name in names if set_of(name) != set_id or name == set_id]:
+        raise InvalidRequestError(f"members: expected ids that begin with {set_id + '::'!r}, received {foreign[0]!r}")
     if len(set(names)) != len(names) or len(names) > MAX_MEMBERS:
         raise InvalidRequestError(
-            f"members: expected at most {MAX_MEMBERS} different ids, received {len(names)}, {len(set(names))} different"
+            f"members: expected at most {MAX_MEMBERS} distinct ids, received {len(names)}, {len(set(names))} distinct"
         )
-    if asked.number < 0:
-        raise InvalidRequestError(f"number: expected 0 or more, received {asked.number}")
+    if request.number < 0:
+        raise InvalidRequestError(f"number: expected 0 or more, received {request.number}")
 
 
-def _under_way(state: Transactions, member: SetMember) -> TransactionChanged:
-    known = of_producer(state, member.transactional_id, member.producer_id, member.producer_epoch)
-    if known.phase != "ongoing":
+def _require_ongoing(state: Transactions, member: SetMember) -> TransactionChanged:
+    current = require_producer(state, member.transactional_id, member.producer_id, member.producer_epoch)
+    if current.phase != "ongoing":
         raise InvalidRequestError(
-            f"{member.transactional_id!r} has no transaction under way (it is {known.phase}), so nothing to commit",
+            f"{member.transactional_id!r} has no ongoing transaction to commit: it is {current.phase}",
             code=ErrorCode.INVALID_TXN_STATE,
         )
-    return known
+    return current
 
 
-def _aborts(state: Transactions, now: Now, set_id: str, *, besides: set[str]) -> Iterator[TransactionChanged]:
+def _aborts(state: Transactions, now: Now, set_id: str, *, except_ids: set[str]) -> Iterator[TransactionChanged]:
     for name in state.ongoing:
-        if set_of(name) == set_id != name and name not in besides:
-            ended = decided_end(state.by_id[name], now, committed=False, fresh_id=None, renew=False)
-            # Its producer did not ask for this, and is told that it is fenced.
+        if set_of(name) == set_id != name and name not in except_ids:
+            ended = prepare_end(state.by_id[name], now, committed=False, fresh_id=None, renew=False)
+            # Its producer did not request this end: a request of its own gets INVALID_PRODUCER_EPOCH.
             yield replace(ended, ended_id=NO_PRODUCER_ID, ended_epoch=NO_PRODUCER_EPOCH)

@@ -1,4 +1,4 @@
-"""What one shard of the transaction coordinator knows: its log, replayed."""
+"""The state of one shard of the transaction coordinator, and how records change it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Transactions:
     by_id: dict[str, TransactionChanged] = field(default_factory=dict)
     ongoing: dict[str, None] = field(default_factory=dict)
     ending: dict[str, None] = field(default_factory=dict)
-    """Whose markers have to be written."""
+    """The transactional ids whose markers have to be written."""
     sets: dict[str, TransactionSetCommitted] = field(default_factory=dict)
 
     def require(self, transactional_id: str) -> TransactionChanged:
-        """Return what is known of a transactional id.
+        """Return the state of a transactional id.
 
         Raises:
             NotFoundError: TRANSACTIONAL_ID_NOT_FOUND.
         """
-        if (known := self.by_id.get(transactional_id)) is None:
+        if (current := self.by_id.get(transactional_id)) is None:
             raise NotFoundError(
-                f"transactional id {transactional_id!r} is not known: it never was, or was not used for long",
+                f"transactional id {transactional_id!r} does not exist: it was never used, or it has expired",
                 code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
             )
-        return known
+        return current
 
     def apply(self, record: LogRecord) -> None:
-        """Let a record take effect. Total: it never raises."""
+        """Apply a record. Total: it never raises."""
         if isinstance(record, Tombstone):
             name = str(record.key[0])
             if record.kind is TransactionSetCommitted:

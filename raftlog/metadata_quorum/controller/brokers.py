@@ -1,14 +1,15 @@
 """The broker registry: registration, fencing, unfencing, controlled shutdown.
 
-Sessions are soft state of the active controller's shell, and come in as arguments. A broker process that starts is a
-new incarnation with a new broker epoch, fenced until it has read the metadata log up to its own registration.
+Sessions are soft state of the active controller's shell, and are passed in as arguments. Each start of a broker
+process is a new incarnation with a new broker epoch. It is fenced until it has replayed the metadata log up to its own
+registration.
 """
 
 from __future__ import annotations
 
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
-from raftlog.metadata_quorum.controller.elections import elect_leaderless, take_offline, take_out
+from raftlog.metadata_quorum.controller.elections import elect_leaderless, mark_offline, remove_from_isrs
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import (
     BeginControlledShutdown,
@@ -29,7 +30,8 @@ def decide_registration(
     """Register a broker process; the response is its epoch, None if that is the offset of this decision.
 
     Raises:
-        InvalidRequestError: INCONSISTENT_CLUSTER_ID, or DUPLICATE_BROKER_REGISTRATION while another process lives.
+        InvalidRequestError: INCONSISTENT_CLUSTER_ID, UNSUPPORTED_VERSION, or DUPLICATE_BROKER_REGISTRATION while
+            another process with this id has a session.
     """
     if request.broker_id < 0:
         raise InvalidRequestError(f"broker_id: expected a whole number from 0, received {request.broker_id}")
@@ -40,46 +42,46 @@ def decide_registration(
         )
     if image.feature_level and not request.min_feature_level <= image.feature_level <= request.max_feature_level:
         raise InvalidRequestError(
-            f"broker {request.broker_id} (version {request.version or 'unknown'}) knows the feature levels "
+            f"broker {request.broker_id} (version {request.version or 'unknown'}) supports the feature levels "
             f"{request.min_feature_level} to {request.max_feature_level}, the cluster has {image.feature_level}",
             code=ErrorCode.UNSUPPORTED_VERSION,
         )
-    known = image.brokers.get(request.broker_id)
-    if known is not None and known.incarnation_id == request.incarnation_id:
-        _require_same_process(known, request)
-        return _amended(known, request)
-    if known is not None and session_alive and not known.fenced and not known.in_controlled_shutdown:
+    registered = image.brokers.get(request.broker_id)
+    if registered is not None and registered.incarnation_id == request.incarnation_id:
+        _require_same_process(registered, request)
+        return _update_registration(registered, request)
+    if registered is not None and session_alive and not registered.fenced and not registered.in_controlled_shutdown:
         raise InvalidRequestError(
-            f"another process is registered as broker {request.broker_id} at {known.internal} and is alive; if that "
-            "process has ended, its session will expire in a moment",
+            f"another process is registered as broker {request.broker_id} at {registered.internal} and has a session; "
+            "if that process has exited, its session will expire soon",
             code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
         )
-    # The process that had these leaderships is gone, even if nobody has noticed yet: a leader epoch is never led twice.
-    lost_disk = known is not None and _is_other_disk(known, request)
-    changes = take_out(image, request.broker_id, lost_disk=lost_disk, lost_unsynced=request.unclean)
+    # The previous process has exited, even if its session has not expired: no two processes lead in one leader epoch.
+    lost_disk = registered is not None and _has_lost_disk(registered, request)
+    changes = remove_from_isrs(image, request.broker_id, lost_disk=lost_disk, lost_unsynced=request.unclean)
     return Decision((*changes, _registration(request)), None)
 
 
-def _require_same_process(known: BrokerRegistration, request: RegisterBrokerRequest) -> None:
-    """Refuse what contradicts the process that has registered: its addresses and its disk are its own for good.
+def _require_same_process(registered: BrokerRegistration, request: RegisterBrokerRequest) -> None:
+    """Raise if an incarnation registers again with another address or storage id: these never change.
 
     Raises:
         InvalidRequestError: DUPLICATE_BROKER_REGISTRATION.
     """
     for name in ("public", "internal", "storage_id"):
-        if getattr(known, name) != getattr(request, name):
+        if getattr(registered, name) != getattr(request, name):
             raise InvalidRequestError(
-                f"broker {request.broker_id} has registered with {name} {getattr(known, name)} in this incarnation, "
-                f"received {getattr(request, name)}",
+                f"broker {request.broker_id} has registered with {name} {getattr(registered, name)} in this "
+                f"incarnation, received {getattr(request, name)}",
                 code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             )
 
 
-def _is_other_disk(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
-    """Tell whether a broker comes back without what its last process held: on a new folder, or an older copy of it."""
-    if known.storage_id not in ("", request.storage_id):
+def _has_lost_disk(registered: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
+    """Return whether a broker lacks its last process' records: it starts on a new data folder, or an older copy."""
+    if registered.storage_id not in ("", request.storage_id):
         return True
-    return request.previous_incarnations is not None and known.incarnation_id not in request.previous_incarnations
+    return request.previous_incarnations is not None and registered.incarnation_id not in request.previous_incarnations
 
 
 def _registration(request: RegisterBrokerRequest, broker_epoch: BrokerEpoch = -1) -> RegisterBroker:
@@ -87,16 +89,18 @@ def _registration(request: RegisterBrokerRequest, broker_epoch: BrokerEpoch = -1
     return RegisterBroker(broker_epoch=broker_epoch, **fields)
 
 
-def _amended(known: BrokerRegistration, request: RegisterBrokerRequest) -> Decision[BrokerEpoch | None]:
-    """The same process asks again: its epoch stays, what it says of itself now holds."""
-    amended = _registration(request, known.broker_epoch)
-    if all(getattr(known, name) == getattr(amended, name) for name in RegisterBroker.__slots__):
-        return Decision((), known.broker_epoch)
-    return Decision((amended,), known.broker_epoch)
+def _update_registration(
+    registered: BrokerRegistration, request: RegisterBrokerRequest
+) -> Decision[BrokerEpoch | None]:
+    """Update the registration of a process that registers again; its epoch stays."""
+    updated = _registration(request, registered.broker_epoch)
+    if all(getattr(registered, name) == getattr(updated, name) for name in RegisterBroker.__slots__):
+        return Decision((), registered.broker_epoch)
+    return Decision((updated,), registered.broker_epoch)
 
 
 def require_current(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> BrokerRegistration:
-    """Return a broker's registration, if `broker_epoch` is its present one.
+    """Return a broker's registration, if `broker_epoch` is its current one.
 
     Raises:
         InvalidRequestError: BROKER_ID_NOT_REGISTERED.
@@ -114,20 +118,20 @@ def require_current(image: MetadataImage, broker_id: BrokerId, broker_epoch: Bro
 
 
 def decide_heartbeat(image: MetadataImage, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
-    """Answer a heartbeat: unfence a broker that has caught up, move leaderships away from one that wants to stop."""
+    """Handle a heartbeat: unfence a broker that has caught up; move leaderships away from one that wants to stop."""
     broker = require_current(image, request.broker_id, request.broker_epoch)
     if request.want_shutdown:
         return _decide_shutdown(image, broker)
     offline = [TopicIdPartition(replica.topic_id, replica.partition) for replica in request.offline]
-    records: list[Record] = list(take_offline(image, broker.broker_id, offline))
+    records: list[Record] = list(mark_offline(image, broker.broker_id, offline))
     caught_up = request.metadata_offset >= broker.broker_epoch
     if broker.fenced and caught_up and not broker.in_controlled_shutdown:
-        # A broker says which of its logs are damaged before it can be elected: in one decision with its return.
+        # Damaged logs are excluded in the same decision that unfences their broker, so they are never elected.
         records.append(UnfenceBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
         records += elect_leaderless(image, broker.broker_id, offline=offline)
         return Decision(tuple(records), HeartbeatResponse(fenced=False))
     if not records and not broker.fenced and not broker.in_controlled_shutdown:
-        # Replicas that it could not open before may have been repaired.
+        # Replicas that the broker could not open before may have been repaired.
         records += elect_leaderless(image, broker.broker_id, offline=offline)
     return Decision(tuple(records), HeartbeatResponse(fenced=broker.fenced))
 
@@ -136,35 +140,35 @@ def _decide_shutdown(image: MetadataImage, broker: BrokerRegistration) -> Decisi
     if broker.in_controlled_shutdown:
         return Decision((), HeartbeatResponse(fenced=broker.fenced, should_shut_down=True))
     begin = BeginControlledShutdown(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
-    # What cannot move (nobody else is eligible) becomes leaderless and waits for it.
-    records: tuple[Record, ...] = (*take_out(image, broker.broker_id), begin)
+    # A partition without another eligible replica becomes leaderless until this broker restarts.
+    records: tuple[Record, ...] = (*remove_from_isrs(image, broker.broker_id), begin)
     return Decision(records, HeartbeatResponse(fenced=broker.fenced, should_shut_down=False))
 
 
 def decide_fence(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> Decision[None]:
-    """Fence a broker that lost its session: out of the ISRs, new leaders, then the fence, in one decision."""
+    """Fence a broker that lost its session: shrink ISRs, elect leaders and record the fence in one decision."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != broker_epoch or broker.fenced:
         return Decision((), None)
     fence = FenceBroker(broker_id=broker_id, broker_epoch=broker_epoch)
-    return Decision((*take_out(image, broker_id), fence), None)
+    return Decision((*remove_from_isrs(image, broker_id), fence), None)
 
 
 def decide_unregistration(image: MetadataImage, request: UnregisterBrokerRequest) -> Decision[None]:
-    """Forget a broker that will not come back.
+    """Remove a broker that will not restart.
 
     Raises:
         NotFoundError: RESOURCE_NOT_FOUND.
-        InvalidRequestError: it is alive, or partitions still have a replica there.
+        InvalidRequestError: the broker is alive, or partitions still have a replica there.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         raise NotFoundError(f"broker {request.broker_id} is not registered", code=ErrorCode.RESOURCE_NOT_FOUND)
     if not broker.fenced:
         raise InvalidRequestError(f"broker {request.broker_id} is alive; stop it first")
-    held = sum(request.broker_id in state.replicas for _, _, state in image.partitions())
-    if held:
+    replicas = sum(request.broker_id in state.replicas for _, _, state in image.partitions())
+    if replicas:
         raise InvalidRequestError(
-            f"{held} partitions have a replica on broker {request.broker_id}; reassign or delete them first"
+            f"{replicas} partitions have a replica on broker {request.broker_id}; reassign or delete them first"
         )
     return Decision((UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),), None)

@@ -1,4 +1,4 @@
-"""What holds for the whole cluster: its first records, the feature level, dynamic settings of brokers."""
+"""Cluster-wide decisions: the first records of a log, the feature level, dynamic settings of brokers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from raftlog.wire.admin import BrokerConfigsRequest, FeaturesBody
 
 
 def first_records(image: MetadataImage, cluster_id: str) -> tuple[Record, ...]:
-    """Return what a controller's first epoch adds to a log that does not say yet whose it is."""
+    """Return the records of a new log: the cluster's id and feature level, where they are missing."""
     identity = () if image.cluster_id else (IdentifyCluster(cluster_id=cluster_id),)
     level = () if image.feature_level else (SetFeatureLevel(level=FEATURE_LEVEL),)
     return (*identity, *level)
 
 
 def decide_features(image: MetadataImage, request: FeaturesBody) -> Decision[None]:
-    """Raise the feature level, once every node knows it. It never falls: older versions could not read the log.
+    """Raise the feature level, once every node supports it. It never falls: older versions could not read the log.
 
     Raises:
         InvalidRequestError: UNSUPPORTED_VERSION.
@@ -44,10 +44,10 @@ def decide_features(image: MetadataImage, request: FeaturesBody) -> Decision[Non
 
 
 def decide_broker_configs(image: MetadataImage, request: BrokerConfigsRequest) -> Decision[None]:
-    """Change settings of one broker, or of all: its own, and those it uses where a topic has none.
+    """Change dynamic settings of one broker or of all: broker settings, and defaults for topics.
 
     Raises:
-        NotFoundError: RESOURCE_NOT_FOUND, no such broker.
+        NotFoundError: RESOURCE_NOT_FOUND: the broker is not registered.
         InvalidRequestError: INVALID_CONFIG.
     """
     if request.broker_id != ALL_BROKERS and request.broker_id not in image.brokers:
@@ -55,7 +55,8 @@ def decide_broker_configs(image: MetadataImage, request: BrokerConfigsRequest) -
     given = validate_broker_configs({name: value for name, value in request.configs.items() if value is not None})
     if fixed := {"min_insync_replicas", "flush", "unclean_leader_election_enable"} & {*given}:
         raise InvalidRequestError(
-            f"{min(fixed)}: every topic has its own, given when it is created", code=ErrorCode.INVALID_CONFIG
+            f"{min(fixed)}: cannot be set on brokers: each topic gets its own value when it is created",
+            code=ErrorCode.INVALID_CONFIG,
         )
     present = image.broker_configs.get(request.broker_id, {})
     changed: dict[str, ConfigValue | None] = {k: v for k, v in given.items() if present.get(k) != v}

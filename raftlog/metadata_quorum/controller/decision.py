@@ -1,4 +1,4 @@
-"""What a controller decides: records to commit, and the answer once they are."""
+"""A controller's decision: records to commit, and the response once they are committed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
-    """No records: nothing changes."""
+    """The outcome of a `decide_...` function."""
 
     records: tuple[Record, ...]
+    """Empty: nothing changes."""
     response: R
 
 

@@ -1,8 +1,9 @@
-"""Who leads a partition: a member of its ISR that is alive, else of its ELR; anybody else only by explicit opt-in.
+"""Leader election: a live member of the ISR, else of the ELR; any other replica only by unclean election.
 
-Whoever leaves an ISR that is below min ISR becomes an eligible leader replica (KIP-966): the high watermark stands
-still from then on, so it holds every acknowledged record. A member that has lost its disk, or what it had not synced,
-is not eligible. Without anybody eligible a partition waits, without a leader.
+- A replica that leaves an ISR below min ISR becomes an eligible leader replica (ELR, KIP-966). The high watermark does
+  not move below min ISR, so this replica has every acknowledged record.
+- A replica that lost its disk, or records that it had not synced, is not eligible.
+- A partition without an eligible live replica has no leader.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from raftlog.model import NO_LEADER, BrokerId, PartitionState, TopicIdPartition
 from raftlog.wire.metadata import ConfigValue
 
 MayLead = Callable[[BrokerId], bool]
-_LEADERLESS: list[tuple[object, Sequence[tuple[TopicImage, int, PartitionState]]]] = [(None, ())]
-"""The topics that were looked at last, and those of their partitions that have no leader."""
+_leaderless_cache: list[tuple[object, Sequence[tuple[TopicImage, int, PartitionState]]]] = [(None, ())]
+"""A cache of one entry: a table of topics, and those of its partitions that have no leader."""
 
 
 def is_active(image: MetadataImage, broker_id: BrokerId) -> bool:
-    """Tell whether a broker may lead."""
+    """Return whether a broker may lead: it is neither fenced nor shutting down."""
     broker = image.brokers.get(broker_id)
     return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
 
 def settings(topic: TopicImage) -> TopicConfig:
-    """Return the settings that elections go by. A topic is given those that matter here when it is created."""
+    """Return a topic's settings; those that elections use are written down when it is created."""
     return _settings(tuple(topic.configs.items()))
 
 
 @lru_cache(maxsize=1_024)
 def _settings(configs: tuple[tuple[str, ConfigValue], ...]) -> TopicConfig:
-    """Fencing a broker asks for each of its partitions; topics with the same settings share them."""
+    """Cached, because fencing a broker needs the settings of each of its partitions."""
     return TopicConfig().with_overrides(dict(configs))
 
 
@@ -45,7 +46,7 @@ def min_isr(topic: TopicImage, state: PartitionState) -> int:
     return min(settings(topic).min_insync_replicas, len(state.replicas))
 
 
-def elect(state: PartitionState, may_lead: MayLead) -> BrokerId:
+def choose_leader(state: PartitionState, may_lead: MayLead) -> BrokerId:
     """Return the first assigned replica that is in the ISR, else in the ELR, and may lead; or `NO_LEADER`."""
     for eligible in (state.isr, state.elr):
         for replica in state.replicas:
@@ -54,7 +55,7 @@ def elect(state: PartitionState, may_lead: MayLead) -> BrokerId:
     return NO_LEADER
 
 
-def moved(
+def next_state(
     state: PartitionState,
     *,
     isr: tuple[BrokerId, ...],
@@ -62,18 +63,18 @@ def moved(
     min_isr: int,
     lost: frozenset[BrokerId] = frozenset(),
 ) -> PartitionState:
-    """Return the next state: each change takes a partition epoch, each change of leader a leader epoch.
+    """Return the next state, with the next partition epoch, and the next leader epoch if the leader changes.
 
     Args:
-        leader: from the ISR, or from the ELR: then it is the whole ISR.
-        lost: replicas that do not hold any more what they held.
+        leader: a member of `isr`, or of the ELR; in that case it becomes the only member of the ISR.
+        lost: replicas that have lost records.
     """
     isr = isr if leader in (NO_LEADER, *isr) else (leader,)
     elr: tuple[BrokerId, ...] = ()
     if len(isr) < min_isr:
         eligible = {*state.elr, *state.isr} - {*isr, *lost}
         elr = tuple(member for member in state.replicas if member in eligible)
-    # Not by `replace`, which takes three times as long: thousands of partitions move at once when a broker is fenced.
+    # `replace` would take three times as long; fencing a broker changes thousands of partitions at once.
     return PartitionState(
         replicas=state.replicas,
         isr=isr,
@@ -86,19 +87,21 @@ def moved(
     )
 
 
-def elected(topic: TopicImage, state: PartitionState, may_lead: MayLead, *, unclean: bool = False) -> PartitionState:
-    """Return the next state of a partition that has no leader; the same one, if nobody can lead.
+def with_new_leader(
+    topic: TopicImage, state: PartitionState, may_lead: MayLead, *, unclean: bool = False
+) -> PartitionState:
+    """Return the next state of a partition without a leader; the same state if no replica can lead.
 
     Args:
-        unclean: elect any assigned replica rather than nobody, even if the topic does not ask for that.
+        unclean: allow an unclean election even if the topic's settings do not.
     """
-    leader = elect(state, may_lead)
+    leader = choose_leader(state, may_lead)
     if leader != NO_LEADER:
-        return moved(state, isr=state.isr, leader=leader, min_isr=min_isr(topic, state))
+        return next_state(state, isr=state.isr, leader=leader, min_isr=min_isr(topic, state))
     if unclean or settings(topic).unclean_leader_election_enable:
         leader = next((replica for replica in state.replicas if may_lead(replica)), NO_LEADER)
         if leader != NO_LEADER:
-            # Its log is the truth from now on; what only the others hold is lost.
+            # Unclean: records that only the other replicas have are lost.
             return replace(
                 state,
                 isr=(leader,),
@@ -110,14 +113,14 @@ def elected(topic: TopicImage, state: PartitionState, may_lead: MayLead, *, uncl
     return state
 
 
-def take_out(
+def remove_from_isrs(
     image: MetadataImage, broker_id: BrokerId, *, lost_disk: bool = False, lost_unsynced: bool = False
 ) -> list[ChangePartition]:
-    """Return the changes that take a broker out of every ISR and every leadership.
+    """Return the changes that remove a broker from every ISR and every leadership.
 
     Args:
-        lost_disk: it holds nothing any more of what it held.
-        lost_unsynced: it may have lost what topics with `flush = os` had not synced.
+        lost_disk: the broker has lost all its records.
+        lost_unsynced: the broker may have lost unsynced records, which topics with `flush = os` have.
     """
     active = {candidate for candidate in image.brokers if candidate != broker_id and is_active(image, candidate)}
     may_lead = active.__contains__
@@ -128,17 +131,16 @@ def take_out(
         gone = lost_disk or (lost_unsynced and settings(topic).flush == "os")
         if broker_id not in state.isr and not gone:
             continue
-        changes.append(change(topic.topic_id, partition, _without(topic, state, broker_id, may_lead, gone=gone)))
+        changes.append(change(topic.topic_id, partition, _without_broker(topic, state, broker_id, may_lead, gone=gone)))
     return changes
 
 
-def take_offline(
+def mark_offline(
     image: MetadataImage, broker_id: BrokerId, replicas: Iterable[TopicIdPartition]
 ) -> Iterator[ChangePartition]:
-    """Return the changes that keep replicas from leading and from being in sync, because their logs are damaged.
+    """Return the changes that remove replicas with damaged logs from ISR, ELR and leadership.
 
-    The last one that may hold every acknowledged record stays eligible, without leading: what becomes of it is for an
-    operator to decide.
+    The last eligible replica of a partition stays eligible, but does not lead: an operator has to decide.
     """
 
     def may_lead(candidate: BrokerId) -> bool:
@@ -151,38 +153,38 @@ def take_offline(
         eligible = {*state.isr, *state.elr}
         last = eligible == {broker_id}
         if broker_id in eligible and (not last or state.leader == broker_id):
-            yield change(topic_id, partition, _without(topic, state, broker_id, may_lead, gone=not last))
+            yield change(topic_id, partition, _without_broker(topic, state, broker_id, may_lead, gone=not last))
 
 
-def _without(
+def _without_broker(
     topic: TopicImage, state: PartitionState, broker_id: BrokerId, may_lead: MayLead, *, gone: bool
 ) -> PartitionState:
-    """Return the next state without a broker in the ISR; `gone`: nor among those who may lead later."""
+    """Return the next state without a broker in the ISR; with `gone` it is not in the ELR either."""
     isr = tuple(member for member in state.isr if member != broker_id)
     leader = NO_LEADER if state.leader == broker_id else state.leader
     lost = frozenset({broker_id}) if gone else frozenset[BrokerId]()
-    after = moved(state, isr=isr, leader=leader, min_isr=min_isr(topic, state), lost=lost)
+    after = next_state(state, isr=isr, leader=leader, min_isr=min_isr(topic, state), lost=lost)
     if leader != NO_LEADER:
         return after
-    # One change of the partition, and of its leader: one step of each epoch.
-    next_state = elected(topic, after, may_lead)
-    epoch = state.leader_epoch + (next_state.leader != state.leader)
-    return replace(next_state, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1)
+    # Removal and election are one change: each epoch grows by one only.
+    with_leader = with_new_leader(topic, after, may_lead)
+    epoch = state.leader_epoch + (with_leader.leader != state.leader)
+    return replace(with_leader, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1)
 
 
 def _leaderless(image: MetadataImage) -> Sequence[tuple[TopicImage, int, PartitionState]]:
-    """Return the partitions without a leader. Heartbeats ask: they are looked for once for each change of topics."""
-    topics, found = _LEADERLESS[0]
+    """Return the partitions without a leader. Cached until topics change, because every heartbeat needs them."""
+    topics, leaderless = _leaderless_cache[0]
     if topics is not image.topics:
-        found = tuple(one for one in image.partitions() if one[2].leader == NO_LEADER)
-        _LEADERLESS[0] = image.topics, found
-    return found
+        leaderless = tuple(entry for entry in image.partitions() if entry[2].leader == NO_LEADER)
+        _leaderless_cache[0] = image.topics, leaderless
+    return leaderless
 
 
 def elect_leaderless(
     image: MetadataImage, returning: BrokerId, *, offline: Container[TopicIdPartition] = ()
 ) -> Iterable[ChangePartition]:
-    """Return the changes that give partitions without a leader to a broker that is back, or whose replicas are.
+    """Return the changes that elect a broker for leaderless partitions, after it or its replicas became available.
 
     Args:
         offline: replicas of that broker that cannot lead.
@@ -194,14 +196,14 @@ def elect_leaderless(
     for topic, partition, state in _leaderless(image):
         unable = TopicIdPartition(topic.topic_id, partition) in offline
         if returning in state.replicas and not unable:
-            after = elected(topic, state, may_lead)
+            after = with_new_leader(topic, state, may_lead)
             if after is not state:
                 yield change(topic.topic_id, partition, after)
 
 
 def unclean_elections(image: MetadataImage, records: Iterable[object]) -> list[str]:
-    """Say of each election among these records that may lose acknowledged ones, what it does."""
-    said = []
+    """Return a log message for each unclean election among these records."""
+    messages = []
     for record in records:
         if not isinstance(record, ChangePartition) or record.leader == NO_LEADER:
             continue
@@ -210,9 +212,9 @@ def unclean_elections(image: MetadataImage, records: Iterable[object]) -> list[s
         if before is None or topic is None or record.leader in (*before.isr, *before.elr):
             continue
         if record.leader in before.adding and not record.adding:
-            continue  # It came into the ISR and ended a reassignment in one decision.
-        said.append(
+            continue  # The new leader joined the ISR and completed a reassignment in one decision.
+        messages.append(
             f"unclean election: {topic.topic}-{record.partition} is led by broker {record.leader} in epoch "
-            f"{record.leader_epoch}; records that only {sorted({*before.isr, *before.elr})} held are lost"
+            f"{record.leader_epoch}; records that only brokers {sorted({*before.isr, *before.elr})} have are lost"
         )
-    return said
+    return messages

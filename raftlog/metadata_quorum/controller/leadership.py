@@ -1,4 +1,4 @@
-"""Elections that somebody asks for: back to preferred leaders, or unclean ones; and the automatic rebalance."""
+"""Elections on request (preferred or unclean), and the automatic election of preferred leaders."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterator
 
 from raftlog.errors import InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision, change
-from raftlog.metadata_quorum.controller.elections import elected, is_active, min_isr, moved
+from raftlog.metadata_quorum.controller.elections import is_active, min_isr, next_state, with_new_leader
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.records import ChangePartition
 from raftlog.model import NO_LEADER, BrokerId, PartitionState
 from raftlog.wire.admin import ElectedLeader, ElectLeadersRequest, ElectLeadersResponse
 
 MAX_IMBALANCE = 0.1
-"""A broker may be without this share of the leaderships that it is preferred for."""
+"""The share of its preferred leaderships that a broker may lack before a rebalance."""
 
-Named = tuple[TopicImage, int, PartitionState]
+PartitionEntry = tuple[TopicImage, int, PartitionState]
 
 
 def decide_elections(image: MetadataImage, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """Elect for each partition named (or all of them) its preferred leader, or anybody where there is no leader.
+    """Elect the preferred leader of each requested partition (or of all); or hold unclean elections.
 
     Raises:
-        NotFoundError: there is no such topic or partition.
-        InvalidRequestError: an unclean election does not say which partitions it may cost records.
+        NotFoundError: the topic or partition does not exist.
+        InvalidRequestError: an unclean election without a list of partitions.
     """
     if request.election == "unclean" and request.partitions is None:
-        raise InvalidRequestError("an unclean election loses records: name the partitions that it is for")
+        raise InvalidRequestError("partitions: missing; an unclean election loses records, so list the partitions")
     changes, results = list[ChangePartition](), list[ElectedLeader]()
-    for topic, number, state in _named(image, request):
-        after, error = (_prefer if request.election == "preferred" else _force)(image, topic, state)
+    for topic, number, state in _requested_partitions(image, request):
+        after, error = (_elect_preferred if request.election == "preferred" else _elect_unclean)(image, topic, state)
         if after is not state:
             changes.append(change(topic.topic_id, number, after))
         if after is not state or (error and request.partitions is not None):
@@ -38,35 +38,35 @@ def decide_elections(image: MetadataImage, request: ElectLeadersRequest) -> Deci
     return Decision(tuple(changes), ElectLeadersResponse(partitions=tuple(results)))
 
 
-def _named(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[Named]:
+def _requested_partitions(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[PartitionEntry]:
     if request.partitions is None:
         yield from image.partitions()
         return
-    for asked in dict.fromkeys(request.partitions):
-        topic = image.topic(asked.topic)
-        if topic is None or asked.partition not in topic.partitions:
-            raise NotFoundError(f"there is no partition {asked.topic}-{asked.partition}")
-        yield topic, asked.partition, topic.partitions[asked.partition]
+    for entry in dict.fromkeys(request.partitions):
+        topic = image.topic(entry.topic)
+        if topic is None or entry.partition not in topic.partitions:
+            raise NotFoundError(f"there is no partition {entry.topic}-{entry.partition}")
+        yield topic, entry.partition, topic.partitions[entry.partition]
 
 
-def _prefer(image: MetadataImage, topic: TopicImage, state: PartitionState) -> tuple[PartitionState, str]:
+def _elect_preferred(image: MetadataImage, topic: TopicImage, state: PartitionState) -> tuple[PartitionState, str]:
     preferred = state.replicas[0]
     if state.leader == preferred:
-        return state, "the preferred leader leads already"
+        return state, "the preferred leader is the leader already"
     if preferred not in state.isr or not is_active(image, preferred):
         return state, f"the preferred leader, broker {preferred}, is not in sync or not alive"
-    return moved(state, isr=state.isr, leader=preferred, min_isr=min_isr(topic, state)), ""
+    return next_state(state, isr=state.isr, leader=preferred, min_isr=min_isr(topic, state)), ""
 
 
-def _force(image: MetadataImage, topic: TopicImage, state: PartitionState) -> tuple[PartitionState, str]:
+def _elect_unclean(image: MetadataImage, topic: TopicImage, state: PartitionState) -> tuple[PartitionState, str]:
     if state.leader != NO_LEADER:
-        return state, f"broker {state.leader} leads it: nothing has to be given up"
-    after = elected(topic, state, lambda broker: is_active(image, broker), unclean=True)
+        return state, f"broker {state.leader} leads it: an unclean election is not needed"
+    after = with_new_leader(topic, state, lambda broker: is_active(image, broker), unclean=True)
     return after, "" if after is not state else f"none of its replicas {list(state.replicas)} is alive"
 
 
 def decide_rebalance(image: MetadataImage) -> Decision[None]:
-    """Give brokers back the leaderships that they are preferred for, where they are without too many of them."""
+    """Elect preferred leaders for brokers that lack more than `MAX_IMBALANCE` of their preferred leaderships."""
     preferred, missing = Counter[BrokerId](), Counter[BrokerId]()
     for _, _, state in image.partitions():
         preferred[state.replicas[0]] += 1
@@ -75,7 +75,7 @@ def decide_rebalance(image: MetadataImage) -> Decision[None]:
     changes = []
     for topic, number, state in image.partitions():
         if state.leader != NO_LEADER and state.replicas[0] in unbalanced:
-            after, _ = _prefer(image, topic, state)
+            after, _ = _elect_preferred(image, topic, state)
             if after is not state:
                 changes.append(change(topic.topic_id, number, after))
     return Decision(tuple(changes), None)

@@ -1,7 +1,7 @@
-"""Where replicas go: spread over racks first, then over brokers, with leaders spread evenly.
+"""Replica placement: over racks first, then over brokers, with leaders spread evenly.
 
-Brokers are put in a ring that alternates between racks. Partition p starts at position p (shifted by where the least
-loaded broker is) and takes the next brokers of the ring, preferring racks it does not have yet.
+Brokers form a ring that alternates between racks and begins with the least loaded broker. Partition p starts at
+position p and takes the next brokers of the ring, preferring racks that it does not have yet.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def place(
     """Return the assigned replicas of each partition, preferred leader first.
 
     Args:
-        brokers: (id, rack) of those that may get replicas; an empty rack is the broker's own.
-        load: how many partitions each broker leads already.
+        brokers: (id, rack) of the brokers that may get replicas. A broker with an empty rack is in a rack of its own.
+        load: the number of partitions that each broker leads already.
     """
     assert 1 <= replication_factor <= len(brokers)
     racks = {broker: rack or f"broker {broker}" for broker, rack in brokers}

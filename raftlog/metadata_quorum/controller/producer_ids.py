@@ -1,4 +1,4 @@
-"""Producer ids: given to brokers in blocks, each id once in the cluster's life."""
+"""Producer ids, allocated to brokers in blocks. Each id is allocated once in the cluster's life."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCK = 1_000
 def decide_producer_ids(
     image: MetadataImage, request: ProducerIdBlockRequest, *, draw_key: Callable[[], str]
 ) -> Decision[ProducerIdBlock]:
-    """Give a broker the next block; with the first one, from the feature level on that has it, draw the key."""
+    """Allocate the next block to a broker; draw the key with the first block at feature level `KEYED_PRODUCER_IDS`."""
     require_current(image, request.broker_id, request.broker_epoch)
     first = image.next_producer_id
     drawn = draw_key() if not image.producer_id_key and image.feature_level >= KEYED_PRODUCER_IDS else ""

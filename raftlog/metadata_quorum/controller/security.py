@@ -1,4 +1,4 @@
-"""Users, rules of access and quotas: what the metadata log keeps of them."""
+"""Decisions about users, ACLs and quotas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUse
 
 MAX_ACLS = 10_000
 MAX_NAME = 255
-"""Characters: longer than any topic's or host's name, short enough for every log entry."""
+"""Characters. Longer than any name of a topic or host."""
 QUOTA_LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_rate")
 _NAME = re.compile(r"[\w.@-]{1,128}")
 
@@ -22,17 +22,17 @@ def decide_user(image: MetadataImage, request: PutUserRequest) -> Decision[None]
     credential = request.credential
     if not _NAME.fullmatch(credential.user):
         raise InvalidRequestError(
-            f"a user's name has 1 to 128 letters, digits and the characters . _ @ -, received {credential.user!r:.200}"
+            f"user: expected 1 to 128 letters, digits and the characters . _ @ -, received {credential.user!r:.200}"
         )
     unchanged = image.users.get(credential.user) == credential
     return Decision(() if unchanged else (PutUser(credential=credential),), None)
 
 
 def decide_user_deletion(image: MetadataImage, request: DeleteUserRequest) -> Decision[None]:
-    """Forget a user.
+    """Delete a user.
 
     Raises:
-        NotFoundError: there is none of that name.
+        NotFoundError: the user does not exist.
     """
     if request.user not in image.users:
         raise NotFoundError(f"there is no user {request.user!r}", code=ErrorCode.RESOURCE_NOT_FOUND)
@@ -40,35 +40,37 @@ def decide_user_deletion(image: MetadataImage, request: DeleteUserRequest) -> De
 
 
 def decide_acls(image: MetadataImage, request: AclsRequest) -> Decision[None]:
-    """Put rules in force; those that are already change nothing."""
+    """Add ACLs; those that exist change nothing."""
     new = [acl for acl in dict.fromkeys(request.acls) if acl not in image.acls]
     for acl in new:
         if not acl.principal or not acl.resource_name or not acl.host:
-            raise InvalidRequestError(f"a rule names a principal, a resource and a host (or *), received {acl}")
+            raise InvalidRequestError(f"an ACL needs a principal, a resource_name and a host (or *), received {acl}")
         _require_short(principal=acl.principal, resource_name=acl.resource_name, host=acl.host)
     if len(image.acls) + len(new) > MAX_ACLS:
-        raise InvalidRequestError(f"a cluster has at most {MAX_ACLS} rules; it has {len(image.acls)} now")
+        raise InvalidRequestError(
+            f"expected at most {MAX_ACLS} ACLs in a cluster, which has {len(image.acls)}; received {len(new)} more"
+        )
     return Decision(tuple(PutAcl(acl=acl) for acl in new), None)
 
 
 def decide_acl_deletion(image: MetadataImage, request: AclFilter) -> Decision[AclsRequest]:
-    """End every rule that fits; the response says which those were."""
-    ended = tuple(acl for acl in image.acls if request.fits(acl))
-    return Decision(tuple(DeleteAcl(acl=acl) for acl in ended), AclsRequest(acls=ended))
+    """Delete every ACL that matches; the response lists them."""
+    deleted = tuple(acl for acl in image.acls if request.fits(acl))
+    return Decision(tuple(DeleteAcl(acl=acl) for acl in deleted), AclsRequest(acls=deleted))
 
 
 def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
-    """Change some limits of one entity."""
+    """Change limits of a user, a client id, or both together; None removes one."""
     if not request.user and not request.client_id:
-        raise InvalidRequestError("a quota is for a user, a client_id or both (* for those without their own)")
+        raise InvalidRequestError("user, client_id: expected at least one of them (* for those without a quota)")
     _require_short(user=request.user, client_id=request.client_id)
     for name, value in request.limits.items():
         if name not in QUOTA_LIMITS:
-            raise InvalidRequestError(f"{name}: unknown limit; there are {', '.join(QUOTA_LIMITS)}")
+            raise InvalidRequestError(f"{name}: unknown limit; expected one of {', '.join(QUOTA_LIMITS)}")
         if value is not None and value <= 0:
             raise InvalidRequestError(f"{name}: expected more than 0, received {value}")
-    known = image.quotas.get((request.user, request.client_id))
-    present = known.limits if known else {}
+    current = image.quotas.get((request.user, request.client_id))
+    present = current.limits if current else {}
     changed = {name: value for name, value in request.limits.items() if present.get(name) != value}
     records: tuple[Record, ...] = ()
     if changed:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from raftlog.config import TopicConfig, validate_topic_configs
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision, change
-from raftlog.metadata_quorum.controller.elections import elected, is_active, min_isr
+from raftlog.metadata_quorum.controller.elections import is_active, min_isr, with_new_leader
 from raftlog.metadata_quorum.controller.placement import place
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.records import (
@@ -26,7 +26,7 @@ from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, PartitionInfo, TopicInfo
 
 MAX_PARTITIONS = 10_000
-"""Of one topic."""
+"""The most partitions of one topic."""
 MAX_NAME_LENGTH = 249
 INTERNAL_TOPIC_SETTINGS = {
     "min_insync_replicas": 1,
@@ -35,16 +35,16 @@ INTERNAL_TOPIC_SETTINGS = {
     "file_delete_delay_ms": 0,
     "min_cleanable_dirty_ratio": 0,
 }
-"""Settings of internal topics that an operator may change, and the least value of each.
+"""Settings of internal topics that an operator may change, with the minimum of each.
 
-None of them loses an acknowledged record, or makes a file of every few records.
+Values from the minimum on lose no acknowledged records, and do not create a segment for every few records.
 """
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What a topic gets when its request does not say."""
+    """Values for a topic whose request has none."""
 
     partitions: int
     replication_factor: int
@@ -54,19 +54,19 @@ class TopicDefaults:
 def decide_creation(
     image: MetadataImage, request: CreateTopicRequest, *, topic_id: TopicId, defaults: TopicDefaults
 ) -> Decision[TopicId | TopicInfo]:
-    """Create a topic with all its partitions; the response is its id, or (`validate_only`) what it would be.
+    """Create a topic with all its partitions; the response is its id, or the planned topic for `validate_only`.
 
     Raises:
-        InvalidRequestError: the name, a number or a setting does not fit, or the topic exists.
+        InvalidRequestError: the name, a number or a setting is not allowed, or the topic exists.
     """
     _require_name(request.topic)
-    # What durability rests on is written down: brokers and controllers must not have different defaults for it.
-    promised = {name: getattr(defaults.settings, name) for name in ("min_insync_replicas", "flush")}
+    # Settings that durability depends on are written to the log: defaults could differ between nodes.
+    durability = {name: getattr(defaults.settings, name) for name in ("min_insync_replicas", "flush")}
     if defaults.settings.unclean_leader_election_enable:
-        promised["unclean_leader_election_enable"] = True
-    configs = promised | validate_topic_configs(request.configs)
+        durability["unclean_leader_election_enable"] = True
+    configs = durability | validate_topic_configs(request.configs)
     if (existing := image.topic(request.topic)) is not None:
-        return _existing(request, existing)
+        return _existing_topic(request, existing)
     alive = sum(is_active(image, broker) for broker in image.brokers)
     partitions = defaults.partitions if request.partitions is None else request.partitions
     factor = request.replication_factor
@@ -76,7 +76,7 @@ def decide_creation(
     _require_min_isr(request.configs, factor)
     created = _new_partitions(image, topic_id, range(partitions), factor)
     if request.validate_only:
-        return Decision((), _planned(request.topic, configs, created))
+        return Decision((), _describe_plan(request.topic, configs, created))
     return Decision((CreateTopic(topic=request.topic, topic_id=topic_id, configs=configs), *created), topic_id)
 
 
@@ -100,7 +100,7 @@ def _new_partitions(
     ]
 
 
-def _planned(topic: str, configs: Mapping[str, ConfigValue], created: Iterable[ChangePartition]) -> TopicInfo:
+def _describe_plan(topic: str, configs: Mapping[str, ConfigValue], created: Iterable[ChangePartition]) -> TopicInfo:
     partitions = tuple(
         PartitionInfo(partition=new.partition, leader=new.leader, leader_epoch=0, replicas=new.replicas, isr=new.isr)
         for new in created
@@ -108,7 +108,7 @@ def _planned(topic: str, configs: Mapping[str, ConfigValue], created: Iterable[C
     return TopicInfo(topic=topic, topic_id="", partitions=partitions, configs=configs)
 
 
-def _existing(request: CreateTopicRequest, existing: TopicImage) -> Decision[TopicId | TopicInfo]:
+def _existing_topic(request: CreateTopicRequest, existing: TopicImage) -> Decision[TopicId | TopicInfo]:
     if request.if_not_exists:
         return Decision((), existing.topic_id)
     raise InvalidRequestError(
@@ -121,7 +121,7 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
     """Change a topic's settings, and add partitions; the response is its id.
 
     Raises:
-        NotFoundError: there is none of that name.
+        NotFoundError: the topic does not exist.
         InvalidRequestError: INVALID_CONFIG, INVALID_PARTITIONS or INVALID_REPLICATION_FACTOR.
     """
     topic = image.topic(request.topic)
@@ -129,21 +129,21 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
         raise NotFoundError(f"there is no topic {request.topic!r}")
     _require_allowed(request)
     configs = _changed_configs(topic, request)
-    _require_sensible(request, configs)
+    _require_internal_minimum(request, configs)
     _require_min_isr(
         configs, max(len(set(state.replicas) - set(state.removing)) for state in topic.partitions.values())
     )
     records: list[Record] = []
     if configs:
         records.append(ChangeTopicConfigs(topic_id=topic.topic_id, configs=configs))
-    records += _with_other_rules(image, topic, configs)
+    records += _apply_election_settings(image, topic, configs)
     if request.partitions is not None:
         records += _added_partitions(image, topic, request.partitions)
     return Decision(tuple(records), topic.topic_id)
 
 
 def _require_allowed(request: AlterTopicRequest) -> None:
-    """Refuse changes of an internal topic that would lose what coordinators keep there, or move it elsewhere.
+    """Raise if a change of an internal topic could lose coordinator state, or move keys to other partitions.
 
     Raises:
         InvalidRequestError: INVALID_TOPIC_EXCEPTION.
@@ -161,8 +161,8 @@ def _require_allowed(request: AlterTopicRequest) -> None:
         )
 
 
-def _require_sensible(request: AlterTopicRequest, configs: Mapping[str, ConfigValue | None]) -> None:
-    """Raise if a setting of an internal topic is below the least value that such a topic may have.
+def _require_internal_minimum(request: AlterTopicRequest, configs: Mapping[str, ConfigValue | None]) -> None:
+    """Raise if a setting of an internal topic is below its minimum.
 
     Raises:
         InvalidRequestError: INVALID_CONFIG.
@@ -182,44 +182,44 @@ def _changed_configs(topic: TopicImage, request: AlterTopicRequest) -> dict[str,
     removed = [name for name, value in request.configs.items() if value is None]
     if kept := {"min_insync_replicas", "flush"} & {*removed}:
         raise InvalidRequestError(
-            f"{min(kept)}: every topic has its own, which cannot be removed; set another value",
+            f"{min(kept)}: cannot be removed from a topic; set another value",
             code=ErrorCode.INVALID_CONFIG,
         )
     given = validate_topic_configs({name: value for name, value in request.configs.items() if value is not None})
     if unknown := [name for name in removed if name not in TopicConfig.__slots__]:
-        raise InvalidRequestError(f"{unknown[0]}: there is no such setting", code=ErrorCode.INVALID_CONFIG)
+        raise InvalidRequestError(f"{unknown[0]}: unknown setting of topics", code=ErrorCode.INVALID_CONFIG)
     changed = {name: value for name, value in given.items() if topic.configs.get(name) != value}
     return {**changed, **{name: None for name in removed if name in topic.configs}}
 
 
-def _with_other_rules(
+def _apply_election_settings(
     image: MetadataImage, topic: TopicImage, configs: Mapping[str, ConfigValue | None]
 ) -> Iterable[ChangePartition]:
-    """Return the partitions that move on because of what their elections go by from now on."""
+    """Return the partitions that change because of new settings for elections."""
     kept = {name: value for name, value in {**topic.configs, **configs}.items() if value is not None}
     altered = replace(topic, configs=kept)
     for number, before in topic.partitions.items():
         state = before
         if "min_insync_replicas" in configs:
-            # The next epoch: no leader may propose an ISR before it knows the new min ISR.
+            # The new partition epoch makes the leader learn the new min ISR before its next proposal.
             enough = len(state.isr) >= min_isr(altered, state)
             state = replace(state, elr=() if enough else state.elr, partition_epoch=before.partition_epoch + 1)
         if state.leader == NO_LEADER and configs.get("unclean_leader_election_enable"):
-            state = elected(altered, state, lambda broker: is_active(image, broker))
+            state = with_new_leader(altered, state, lambda broker: is_active(image, broker))
         if state is not before:
             yield change(topic.topic_id, number, replace(state, partition_epoch=before.partition_epoch + 1))
 
 
 def _require_min_isr(configs: Mapping[str, ConfigValue | None], factor: int) -> None:
-    """Refuse a min_insync_replicas that no partition can reach; the default counts as the replication factor at most.
+    """Raise if min_insync_replicas is above the replication factor. A default above it is capped instead.
 
     Raises:
         InvalidRequestError: INVALID_CONFIG.
     """
-    asked = configs.get("min_insync_replicas")
-    if asked is not None and int(asked) > factor:
+    requested = configs.get("min_insync_replicas")
+    if requested is not None and int(requested) > factor:
         raise InvalidRequestError(
-            f"min_insync_replicas: expected at most the replication factor {factor}, received {asked}",
+            f"min_insync_replicas: expected at most the replication factor {factor}, received {requested}",
             code=ErrorCode.INVALID_CONFIG,
         )
 
@@ -228,11 +228,11 @@ def _added_partitions(image: MetadataImage, topic: TopicImage, partitions: int) 
     present = len(topic.partitions)
     alive = sum(is_active(image, broker) for broker in image.brokers)
     first = topic.partitions[0]
-    factor = len(set(first.replicas) - set(first.removing))  # While it moves, those that it leaves are among them.
+    factor = len(set(first.replicas) - set(first.removing))  # During a reassignment `replicas` has more.
     _require_counts(partitions, factor, alive)
     if partitions < present:
         raise InvalidRequestError(
-            f"partitions: {topic.topic!r} has {present}, which cannot become fewer, received {partitions}",
+            f"partitions: expected at least the {present} that {topic.topic!r} has, received {partitions}",
             code=ErrorCode.INVALID_PARTITIONS,
         )
     return _new_partitions(image, topic.topic_id, range(present, partitions), factor)
@@ -242,7 +242,7 @@ def decide_deletion(image: MetadataImage, request: DeleteTopicRequest) -> Decisi
     """Delete a topic.
 
     Raises:
-        NotFoundError: there is none of that name.
+        NotFoundError: the topic does not exist.
     """
     topic = image.topic(request.topic)
     if topic is None:
@@ -253,7 +253,7 @@ def decide_deletion(image: MetadataImage, request: DeleteTopicRequest) -> Decisi
 def _require_name(name: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_LENGTH or name in (".", ".."):
         raise InvalidRequestError(
-            f"a topic's name has 1 to {MAX_NAME_LENGTH} of the characters a-z A-Z 0-9 . _ -, received {name[:300]!r}",
+            f"topic: expected 1 to {MAX_NAME_LENGTH} of the characters a-z A-Z 0-9 . _ -, received {name[:300]!r}",
             code=ErrorCode.INVALID_TOPIC_EXCEPTION,
         )
 
@@ -265,6 +265,6 @@ def _require_counts(partitions: int, replication_factor: int, brokers: int) -> N
         )
     if not 1 <= replication_factor <= brokers:
         raise InvalidRequestError(
-            f"replication_factor: expected 1 to the {brokers} brokers that are alive, received {replication_factor}",
+            f"replication_factor: expected 1 to the number of live brokers, {brokers}, received {replication_factor}",
             code=ErrorCode.INVALID_REPLICATION_FACTOR,
         )

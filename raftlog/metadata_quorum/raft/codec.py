@@ -1,7 +1,7 @@
 """Raft messages as bytes: MessagePack of plain data only.
 
-Decoding builds None, booleans, numbers, text, bytes, lists and dictionaries with keys of text, and nothing else,
-whatever the bytes say: ormsgpack refuses extension types unless it is given a hook for them.
+Decoding returns only None, booleans, numbers, text, bytes, lists, and dictionaries with text keys: ormsgpack refuses
+extension types without a hook.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from raftlog.errors import RaftlogError
 
 
 class MessageFormatError(RaftlogError):
-    """The bytes are no message of this format."""
+    """The bytes are not a message of this format."""
 
 
 def encode(value: object) -> bytes:
     """Encode plain data; tuples are written as lists.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: the value is not plain data.
     """
     return ormsgpack.packb(value)
 
 
 def decode(data: bytes) -> Any:
-    """Decode one message; sequences come back as lists.
+    """Decode one message; sequences become lists.
 
-    What follows it is not looked at: frames and files know their own length.
+    Bytes after it are ignored: frames and files have their own lengths.
 
     Raises:
-        MessageFormatError: a tag is unknown, or something is too short or too deep.
+        MessageFormatError: a tag is unknown, or the data is too short or nested too deeply.
     """
     try:
         return ormsgpack.unpackb(data)

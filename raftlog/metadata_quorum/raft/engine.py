@@ -1,6 +1,7 @@
-"""PySyncObj's core with our guard, journal, snapshots and transport; one event loop, no thread, no fork, no pickle.
+"""PySyncObj's core with our guard, journal, snapshots and transport. No thread, no fork, no pickle.
 
-It reaches into the core by name-mangled names, so the version is pinned exactly, and the fuzzer runs with the tests.
+It uses private, name-mangled attributes of the core. So the version is pinned exactly, and the fuzzer runs with the
+tests.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from pysyncobj.journal import Journal
 from pysyncobj.node import Node
 
 from raftlog.errors import StorageError
+from raftlog.metadata_quorum.quorum_interface import StateMachine
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
-from raftlog.metadata_quorum.raft.frames import DUTY
+from raftlog.metadata_quorum.raft.frames import REMEDY
 from raftlog.metadata_quorum.raft.guard import Guard, Message
 from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder
 from raftlog.metadata_quorum.raft.rejoin import Standing
-from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, Rot, find_rot
-from raftlog.metadata_quorum.raft.snapshots import Snapshots, require_sound_snapshot
-from raftlog.metadata_quorum.seam import StateMachine
+from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, Corruption, find_corruption
+from raftlog.metadata_quorum.raft.snapshots import Snapshots, require_valid_snapshot
 
 _log = logging.getLogger(__name__)
 BATCH_BYTES = 1 << 20
@@ -35,15 +36,15 @@ _REGULAR = b"\x00"
 _LEADER = 2
 _FOLLOWER = 0
 _PRE_VOTE_RETRY_S = 0.002
-_NO_VOTE_LEFT = "?"
-"""Stands for a vote that was given to somebody, perhaps."""
+_FORFEITED_VOTE = "?"
+"""Placeholder for a vote whose recipient is unknown: the voter must not vote in that term."""
 _LONG_TICK_S = 0.05
 _MAX_JOURNAL_BYTES = 16 << 20
-"""Large commands make a snapshot worth while before there are many: all entries after it are in memory."""
+"""A larger journal causes a snapshot before there are many entries: entries after a snapshot are in memory."""
 
 
 class _NoPickle:
-    """Stands where the core looks for pickle. None of its paths there is used; whoever finds another builds nothing."""
+    """Replaces pickle in the core. The core does not use it on our paths; any other use raises."""
 
     def __getattr__(self, name: str) -> Any:
         raise MessageFormatError(f"the metadata quorum neither reads nor writes pickles (pickle.{name})")
@@ -55,7 +56,7 @@ core_module.createJournal = lambda file: file if isinstance(file, Journal) else 
 
 
 class GuardedWire:
-    """What the core takes for its transport: the guard stands before the real one."""
+    """The transport given to the core: passes messages through the guard, in both directions."""
 
     def __init__(self, wire: Any) -> None:
         self._wire = wire
@@ -78,28 +79,32 @@ class GuardedWire:
         return getattr(self._wire, name)
 
 
-def _sound_journal(folder: Path) -> RaftJournal:
-    """Open a voter's journal, if it and the snapshot are sound, and fit each other.
+def _open_journal(folder: Path) -> RaftJournal:
+    """Open a voter's journal, if journal and snapshot are intact and leave no gap.
 
     Raises:
-        StorageError: one of them is damaged, or something is missing between them.
+        StorageError: one of them is damaged, or entries between them are missing.
     """
-    needed = require_sound_snapshot(folder / SNAPSHOT)
+    needed = require_valid_snapshot(folder / SNAPSHOT)
     journal = RaftJournal(folder / JOURNAL)
     first = journal[0][1] if len(journal) else needed
     if first > needed:
         journal.abandon()
-        raise StorageError(f"{folder}: its journal starts at {first}, and no snapshot holds what was before. {DUTY}")
+        raise StorageError(f"{folder}: the journal starts at {first}, and no snapshot has the entries before. {REMEDY}")
     return journal
 
 
 class RaftEngine(SyncObj):  # type: ignore[misc]
     """One voter.
 
+    - A message leaves only after everything that it acknowledges or votes for is on disk (`Guard.send`).
+    - A failed write or sync of the journal stops the process.
+    - An entry is applied once after each start or snapshot; a state machine that fails stops the process.
+
     Args:
         wire: a `RaftTransport`, or the simulator's.
-        now: the clock that the core reads too.
-        fatal: called with a reason when the process must not go on; it does not return in production.
+        now: the clock, which the core reads too.
+        fatal: called with a reason when the process must stop; it does not return in production.
     """
 
     def __init__(
@@ -115,16 +120,16 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         snapshot_min_entries: int = 20_000,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        fsync_folder(folder.parent)  # A journal in a folder that a loss of power takes away is no journal.
+        fsync_folder(folder.parent)  # Otherwise a power failure could remove the folder with the journal.
         self._machine = state_machine
         self._fatal = fatal
         self._now = now
         self._folder = folder
-        self._journal = _sound_journal(folder)
+        self._journal = _open_journal(folder)
         self._wire = wire
         self._guard: Guard | None = None
         self._pre_votes: tuple[int, set[str], float] | None = None
-        self._announced: tuple[int, int] = (0, 0)
+        self._last_sent: tuple[int, int] = (0, 0)
         guarded = GuardedWire(wire)
         conf = SyncObjConf(
             autoTick=False,
@@ -146,12 +151,12 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         )
         super().__init__(Node(name), wire.nodes, conf, transport=guarded, nodeClass=Node)
         self._SyncObj__serializer = Snapshots(
-            folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal, renew=self._take_snapshot
+            folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal, take_new=self._take_snapshot
         )
         self._deliver = guarded.deliver
         self._guard = guarded.guard = Guard(self, fatal=fatal)
 
-    # What the guard sees.
+    # The port `guard.Core`.
 
     @property
     def term(self) -> int:
@@ -186,10 +191,10 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     @contextmanager
     def _stopping_on_disk_errors(self) -> Iterator[None]:
-        """After a failed fsync nobody knows what is on disk, so the process stops.
+        """Stop the process on a disk error: after a failed fsync it is unknown what is on disk.
 
-        The core writes too, in the middle of a change of state: after an error there, a leader of one term would go on
-        as leader of the next, for which it has no votes.
+        The core also writes during changes of state. If it continued after an error there, a leader of one term could
+        act as leader of the next without votes.
         """
         try:
             yield
@@ -220,7 +225,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     def forfeit_vote(self, term: int) -> None:
         with self._stopping_on_disk_errors():
-            self._SyncObj__setCurrentTerm(term, _NO_VOTE_LEFT)
+            self._SyncObj__setCurrentTerm(term, _FORFEITED_VOTE)
         self._SyncObj__setState(_FOLLOWER)
         self._SyncObj__raftLeader = None
 
@@ -237,11 +242,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             if self._has_majority(self._pre_votes[1]):
                 self._SyncObj__raftElectionDeadline = 0
 
-    # What the seam asks.
+    # For `quorum`.
 
     @property
     def leader_name(self) -> str | None:
-        """Who leads: this voter only once its own term's no-op is applied (S6)."""
+        """The leader's name; this voter's own only after its term's no-op is applied (S6)."""
         if self.is_leader:
             noop = self._SyncObj__noopIDx
             return str(self.selfNode.id) if noop is not None and self.last_applied >= noop else None
@@ -249,16 +254,19 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         return None if leader is None or leader == self.selfNode else str(leader.id)
 
     def voter_states(self) -> dict[str, tuple[int, float]]:
-        """Return of every other voter the last index that it holds, and when it was heard; only a leader knows."""
-        heard = self._SyncObj__lastResponseTime
+        """Return each other voter's last acknowledged index and the time of its last response. For leaders only."""
+        last_response = self._SyncObj__lastResponseTime
         return {
-            str(node.id): (int(self._SyncObj__raftMatchIndex.get(node, 0)), float(heard.get(node, float("-inf"))))
+            str(node.id): (
+                int(self._SyncObj__raftMatchIndex.get(node, 0)),
+                float(last_response.get(node, float("-inf"))),
+            )
             for node in self.voters()
         }
 
     @property
     def catching_up(self) -> set[str]:
-        """Voters that do not vote yet, because they started without a journal."""
+        """The voters that do not vote yet, because they started without a journal."""
         return self._guard.catching_up if self._guard is not None else set()
 
     def propose(self, payload: bytes, callback: Callable[[int | None, int], None]) -> None:
@@ -274,64 +282,67 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._applyCommand(_REGULAR + payload, settled)
 
     def tick(self) -> None:
-        """Let time pass: elections, heartbeats, commits, applying. Cheap when there is nothing to do."""
+        """Advance elections, heartbeats, commits and applying. Cheap when idle."""
         assert self._guard is not None
         started = self._now()
         with self._stopping_on_disk_errors():
             self._guard.rejoin.tick()
             self.doTick(0.0)
-            self._forgive(self._now() - started)
+            self._extend_deadlines(self._now() - started)
             if self._journal.size > _MAX_JOURNAL_BYTES:
                 self.forceLogCompaction()
         if self.is_leader:
-            # Group commit: all commands since the last tick are one fsync and one message to each follower.
+            # Group commit: one fsync and one message to each follower for all commands since the last tick.
             state = (self._journal[-1][1], self.commit_index)
-            if state != self._announced:
-                self._announced = state
+            if state != self._last_sent:
+                self._last_sent = state
                 self.sync()
                 self._SyncObj__sendAppendEntries()
 
-    def _forgive(self, busy_s: float) -> None:
-        """Do not take for silence what this voter could not hear while it applied a large decision.
+    def _extend_deadlines(self, busy_s: float) -> None:
+        """Extend deadlines by the time that applying a large decision took.
 
-        What came meanwhile waits in its sockets, and the core looks at its deadlines first.
+        Messages received during that time wait in the sockets, and the core checks its deadlines before it reads them.
         """
         if busy_s < _LONG_TICK_S:
             return
         assert self._guard is not None
         self._SyncObj__raftElectionDeadline += busy_s  # type: ignore[assignment]
-        self._guard.last_heard_of_leader += busy_s
-        heard = self._SyncObj__lastResponseTime
-        for node in heard:
-            heard[node] += busy_s
+        self._guard.last_leader_contact += busy_s
+        last_response = self._SyncObj__lastResponseTime
+        for node in last_response:
+            last_response[node] += busy_s
 
-    def mend(self) -> Rot:
-        """Look at the files once more, and write anew what has rotted; return what had."""
-        rot = find_rot(self._folder)
-        if rot.journal:
+    def repair_files(self) -> Corruption:
+        """Check the files again, and rewrite damaged ones from memory; return what was damaged."""
+        corruption = find_corruption(self._folder)
+        if corruption.journal:
             with self._stopping_on_disk_errors():
-                self._journal.write_anew()
-        if rot.snapshot:
+                self._journal.rewrite()
+        if corruption.snapshot:
             self._take_snapshot()
-        return rot
+        return corruption
 
     def _take_snapshot(self) -> None:
         applied = self._SyncObj__getEntries(self.last_applied - 1, 2)
-        if len(applied) == 2:  # As after any snapshot: the core keeps both, and learns of this one in its next tick.
+        if len(applied) == 2:  # As after any snapshot: the core keeps both, and polls for this one in its next tick.
             self._SyncObj__serializer.serialize((None, applied[1], applied[0], None), applied[0][1])
 
     def stop(self) -> None:
-        """Release files; the wire is its owner's."""
+        """Close the files; the caller owns the wire."""
         self._journal.close()
 
-    # What the core asks.
+    # Overridden methods of the core.
 
     def _onTick(self, timeToWait: float = 0.0) -> None:  # noqa: N802, N803
         self._pre_vote_gate()
         super()._onTick(timeToWait)
 
     def _pre_vote_gate(self) -> None:
-        """Hold an election back until a majority says that it would vote: a voter that was cut off disturbs nobody."""
+        """Delay an election until a majority grants pre-votes, so that a partitioned voter does not disturb the leader.
+
+        Ongaro's thesis, section 9.6.
+        """
         now = self._now()
         if self._SyncObj__raftState == _LEADER or self._SyncObj__raftElectionDeadline >= now:
             return
@@ -346,7 +357,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         term = self.term + 1
         if self._pre_votes is not None and self._pre_votes[0] == term and self._has_majority(self._pre_votes[1]):
             self._pre_votes = None
-            return  # The core runs the election now.
+            return  # The core starts the election now.
         if self._pre_votes is None or self._pre_votes[0] != term or now > self._pre_votes[2]:
             self._pre_votes = (term, set(), now + self.min_election_timeout_s / 2)
             self._SyncObj__raftLeader = None
@@ -361,7 +372,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         return len(others) + 1 > voters // 2
 
     def _SyncObj__doApplyCommand(self, command: bytes) -> int:  # noqa: N802
-        """Apply one entry, instead of the core, which would unpickle it."""
+        """Apply one entry. Overrides the core's method, which would unpickle it."""
         index = self.last_applied + 1
         if command[:1] == _REGULAR:
             try:

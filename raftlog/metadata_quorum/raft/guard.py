@@ -1,8 +1,8 @@
-"""Makes PySyncObj's core obey Raft, from outside: every message passes here on its way in and out.
+"""Makes PySyncObj's core obey Raft: checks and completes every incoming and outgoing message.
 
-The core (0.3.17, unmodified) loses acknowledged commands under ordinary faults. Each guard below names the fault that
-it prevents; the names S1-S6 are those of docs/adr/0004. Nothing here is a protocol of its own: it is what the Raft
-paper's figure 2 and section 9.6 of Ongaro's thesis (pre-vote) ask for.
+The core (0.3.17, unmodified) loses acknowledged commands under ordinary faults. Each check below names the fault that
+it prevents; S1-S6 are defined in docs/adr/0004. The rules are those of the Raft paper's figure 2 and of section 9.6 of
+Ongaro's thesis (pre-vote).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Message = dict[str, Any]
 
 
 class Core(Protocol):
-    """What the guard sees of the engine, and asks of it."""
+    """The part of the engine that the guard uses."""
 
     term: int
     commit_index: int
@@ -57,17 +57,24 @@ class Core(Protocol):
 
 
 class Guard:
-    """Between one core and its transport."""
+    """Filters the messages between one core and its transport.
+
+    - Nothing is sent before the journal is synced.
+    - A message of an earlier term is never acted upon.
+    - A follower acknowledges and commits only entries that the leader's message has proven to match its log.
+    - A snapshot replaces a log only if it is ahead of it, complete, and from one leader.
+    - A vote counts once per voter and term.
+    """
 
     def __init__(self, core: Core, *, fatal: Callable[[str], None]) -> None:
         self._core = core
         self.rejoin = Rejoin(core)
         self.catching_up: set[str] = set()
-        """Voters that say that they do not vote yet."""
+        """Voters that report that they do not vote yet."""
         self._fatal = fatal
-        self.last_heard_of_leader = float("-inf")
+        self.last_leader_contact = float("-inf")
         self._sent = 0
-        """Numbers each append_entries; the answer repeats it."""
+        """The number of the last append_entries; responses repeat it."""
         self._answering = 0
         self._reset_floor: dict[str, int] = {}
         self._votes: tuple[int, set[str]] = (0, set())
@@ -78,17 +85,17 @@ class Guard:
     # Outgoing.
 
     def send(self, node: Any, message: Message) -> bool:
-        """Complete and check one of the core's messages, make everything it promises durable, and send it."""
+        """Complete one of the core's messages, sync the journal, and send it."""
         kind = message["type"]
         if kind == "apply_command":
-            # Never forward: a deposed controller's command must not commit under its successor.
+            # Commands are not forwarded: a deposed controller's command must not commit under its successor.
             self._core.fail_forwarded(message.get("request_id"))
             return False
         if kind == "next_node_idx":
             self._complete_ack(message)
         if kind == "append_entries":
-            self._number(node, message)
-        # Terms, votes, entries and acks: nothing leaves before what it promises is on disk.
+            self._add_identity(node, message)
+        # Terms, votes, entries and acks must be on disk before they are sent.
         self._core.sync()
         return self._core.transmit(node, message)
 
@@ -99,22 +106,22 @@ class Guard:
         message["seq"] = self._answering
         message["full"] = self.rejoin.is_full
         if message["reset"]:
-            # Back up to what is surely common, instead of one entry for each round trip.
-            surely = max(core.commit_index, core.last_applied) + 1
-            message["next_node_idx"] = min(message["next_node_idx"], surely)
+            # Back up to the last entry that surely matches, instead of one entry per round trip.
+            common = max(core.commit_index, core.last_applied) + 1
+            message["next_node_idx"] = min(message["next_node_idx"], common)
         if self._ack_cap is not None and message["success"]:
-            # S1, S3: acknowledge what this message proved to match, not this log's own end.
+            # S1, S3: acknowledge only entries that this message proved to match, not this log's own end.
             message["next_node_idx"] = min(message["next_node_idx"], self._ack_cap)
 
-    def _number(self, node: Any, message: Message) -> None:
+    def _add_identity(self, node: Any, message: Message) -> None:
         assert "transmission" not in message, "a command is larger than a batch; propose() refuses those"
         self._sent += 1
         message["seq"] = self._sent
         chunk = message.get("serialized")
         if not chunk:
             return
-        # S5: the core's snapshot chunks have no identity: give each its snapshot's number, its own,
-        # and the last entry that the snapshot includes.
+        # S5: the core's snapshot chunks have no identity. Add the snapshot's number, the chunk's number, and the last
+        # entry that the snapshot includes.
         if chunk[1]:
             _, index, term = self._core.log()[1]
             self._snapshots_out[node.id] = [self._sent, 0, index, term]
@@ -125,22 +132,22 @@ class Guard:
     # Incoming.
 
     def receive(self, node: Any, message: Message) -> None:
-        """Check one message, and hand to the core what a correct core would act upon."""
+        """Check one message, and pass to the core what a correct core would act upon."""
         handler = getattr(self, f"_on_{message.get('type')}", None)
         if handler is None or not self._core.is_voter(node) or not self._may_act_on(message["type"]):
             return
-        checked = handler(node, message)
-        if checked is None:
+        forwarded = handler(node, message)
+        if forwarded is None:
             return
         try:
-            self._core.receive(node, checked)
+            self._core.receive(node, forwarded)
         finally:
             self._ack_cap = None
         if message["type"] == "append_entries":
             self.rejoin.on_append(message["term"])
 
     def _may_act_on(self, kind: str) -> bool:
-        """A voter that starts without a journal must not act on what it may have forgotten; see `rejoin`."""
+        """Return whether a voter in this standing may act on a kind of message; see `rejoin`."""
         standing = self.rejoin.standing
         if standing is Standing.BLANK:
             return kind in ("status", "status_ok")
@@ -157,11 +164,11 @@ class Guard:
 
     def _on_response_vote(self, node: Any, message: Message) -> Message | None:
         if message["term"] != self._core.term:
-            return None  # Of an election that is over; it must not make us forget who has voted in this one.
+            return None  # From an earlier election: the core would drop the votes of this one.
         if self._votes[0] != message["term"]:
             self._votes = (message["term"], set())
         if node.id in self._votes[1]:
-            return None  # The core counts answers, not voters: a repeated one would be a second vote.
+            return None  # The core counts responses, not voters: a repeated one would be a second vote.
         self._votes[1].add(node.id)
         return message
 
@@ -170,7 +177,7 @@ class Guard:
             return None  # S2.
         (self.catching_up.discard if message.get("full", True) else self.catching_up.add)(node.id)
         if message["reset"]:
-            # One reset for each probe round: every pipelined batch would otherwise send everything again.
+            # One reset per probe: otherwise every pipelined batch would cause everything to be sent again.
             if message["seq"] <= self._reset_floor.get(node.id, 0):
                 return {**message, "reset": False, "success": False}
             self._reset_floor[node.id] = self._sent
@@ -179,16 +186,16 @@ class Guard:
     def _on_append_entries(self, node: Any, message: Message) -> Message | None:
         core = self._core
         if message["term"] < core.term:
-            # The core says nothing: a deposed leader would go on for ever behind its queue.
+            # The core would not respond, and a deposed leader would keep sending.
             core.transmit(node, {"type": "stale_term", "term": core.term})
             return None
-        self.last_heard_of_leader = core.now()
+        self.last_leader_contact = core.now()
         self._answering = message.get("seq", 0)
         if "transmission" in message:
             return None
         if "prevLogIdx" in message:
             return self._trim(message)
-        # S1: a snapshot message has not checked this log, so it must not commit anything in it.
+        # S1: a snapshot message proves nothing about this log, so it must not commit entries of it.
         message = {**message, "commit_index": 0}
         if message.get("serialized") and not self._is_next_chunk(node, message):
             message["serialized"] = None
@@ -199,15 +206,15 @@ class Guard:
             self._core.adopt_term(message["term"])
 
     def _on_pre_vote(self, node: Any, message: Message) -> None:
-        """Say whether this voter would vote: not while it hears a leader, not for a shorter log."""
+        """Grant a pre-vote if there is no live leader and the candidate's log is up to date."""
         core = self._core
         if message["term"] <= core.term:
-            # Only it may have the log to win an election, and nobody ever votes in a term that is over.
+            # The candidate may be the only one that can win. It needs the current term: no voter votes in a past one.
             core.transmit(node, {"type": "stale_term", "term": core.term})
             return
         last = core.log()[-1]
         up_to_date = (message["last_log_term"], message["last_log_index"]) >= (last[2], last[1])
-        leaderless = core.now() - self.last_heard_of_leader >= core.min_election_timeout_s and not core.is_leader
+        leaderless = core.now() - self.last_leader_contact >= core.min_election_timeout_s and not core.is_leader
         if up_to_date and leaderless:
             core.transmit(node, {"type": "pre_vote_ok", "term": message["term"]})
 
@@ -224,15 +231,15 @@ class Guard:
         if first and self._needs_snapshot(index, term):
             self._snapshot_in = (key, 0)
         if self._snapshot_in != (key, chunk):
-            self._snapshot_in = None  # Lost or foreign: wait for the next first chunk.
+            self._snapshot_in = None  # A chunk is missing or from another snapshot: wait for the next first chunk.
             return False
         self._snapshot_in = None if last else (key, chunk + 1)
         return not last or self._needs_snapshot(index, term)
 
     def _needs_snapshot(self, index: int, term: int) -> bool:
-        """Say whether a snapshot up to an entry is ahead of this log.
+        """Return whether a snapshot up to this entry is ahead of this log.
 
-        The core clears the log for a snapshot. Where the log holds that entry, what follows may be acknowledged.
+        The core clears the log for a snapshot. If the log has that entry, later entries may be acknowledged already.
         """
         log = self._core.log()
         at = index - log[0][1]
@@ -241,14 +248,14 @@ class Guard:
         return not (at < len(log) and log[at][2] == term)
 
     def _trim(self, message: Message) -> Message:
-        """Leave out entries that this log has already: the core would cut the log before adding them again (S3)."""
+        """Remove entries that this log has already: the core would truncate the log before it adds them again (S3)."""
         log, previous = self._core.log(), message["prevLogIdx"]
         entries: list[Entry] = list(message.get("entries") or ())
         first, last = log[0][1], log[-1][1]
-        # S1: commit at most up to the last entry of this message; this log's own end may be another leader's.
+        # S1: commit at most up to the last entry of this message; entries after it may be another leader's.
         message = {**message, "entries": entries, "commit_index": min(message["commit_index"], previous + len(entries))}
         if previous < first or previous > last or log[previous - first][2] != message["prevLogTerm"]:
-            return message  # The core refuses it, and asks the leader to back up.
+            return message  # The core rejects it, and the leader backs up.
         same = 0
         while same < len(entries) and previous + 1 + same <= last:
             if log[previous + 1 + same - first][2] != entries[same][2]:

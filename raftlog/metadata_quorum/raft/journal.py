@@ -2,10 +2,10 @@
 
     body = E index term command | T number of entries kept | M term vote | C commit index | S standing
 
-Everything is buffered until `sync`, which the engine calls before every message it sends: nothing is promised that is
-not on disk. A torn tail is cut: a last record that ends early (a crash in the middle of a write), or lacks a sector (a
-loss of power in the middle of one). What is unsound otherwise is refused (`frames`). Rewriting (after a snapshot) is
-crash-atomic.
+- Writes are buffered until `sync`, which the engine calls before every message that it sends.
+- A torn tail is truncated: a last record that ends early (a crash during a write) or lacks a sector (a power failure
+  during a write). Any other damage is refused (`frames`).
+- Rewriting (after a snapshot) is crash-atomic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from pysyncobj.journal import Journal
 
 from raftlog.errors import StorageError
-from raftlog.metadata_quorum.raft.frames import MAGIC, record, sound_records
+from raftlog.metadata_quorum.raft.frames import MAGIC, read_valid_records, record
 from raftlog.metadata_quorum.raft.rejoin import Standing
 
 _ENTRY = struct.Struct("<QQ")
@@ -41,7 +41,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
         self._term = 0
         self._vote: str | None = None
         self._commit_index = 1
-        self._commit_noted = 1
+        self._commit_written = 1
         self._buffer: list[bytes] = []
         self.size = 0
         """Bytes of entries since the last rewrite."""
@@ -53,13 +53,13 @@ class RaftJournal(Journal):  # type: ignore[misc]
             self._rewrite()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
-    # What the engine asks for.
+    # For the engine.
 
     def sync(self) -> None:
         """Make everything so far durable.
 
         Raises:
-            OSError: it is not known what is on disk; the process must stop.
+            OSError: the state on disk is unknown; the process must stop.
         """
         if not self._buffer:
             return
@@ -70,15 +70,15 @@ class RaftJournal(Journal):  # type: ignore[misc]
         os.fdatasync(self._file)
 
     def set_standing(self, standing: Standing) -> None:
-        """Remember, durably at once, how far this voter takes part (see `rejoin`)."""
+        """Store this voter's standing (see `rejoin`), durable on return."""
         self.standing = standing
         self._buffer.append(self._standing_record())
         self.sync()
 
     def trim_to_snapshot(self, previous: Entry, last: Entry) -> None:
-        """Drop entries that a snapshot covers, keeping the acknowledged ones after it.
+        """Drop entries that a snapshot covers, and keep the entries after it.
 
-        A crash between writing the snapshot and trimming leaves both whole; the core would clear the log (S4).
+        A crash between writing the snapshot and trimming leaves both intact. The core would clear the log (S4).
         """
         if not self._entries or not self._entries[0][1] <= previous[1] < last[1] <= self._entries[-1][1]:
             return
@@ -86,11 +86,11 @@ class RaftJournal(Journal):  # type: ignore[misc]
         if at and self._entries[at] == previous and self._entries[at + 1] == last:
             self.deleteEntriesTo(at)
 
-    def write_anew(self) -> None:
-        """Replace the file by what is in memory: the file was found damaged.
+    def rewrite(self) -> None:
+        """Replace a damaged file by the entries in memory.
 
         Raises:
-            OSError: it is not known what is on disk; the process must stop.
+            OSError: the state on disk is unknown; the process must stop.
         """
         self.deleteEntriesTo(0)
 
@@ -128,7 +128,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
         return min(self._commit_index, self._entries[-1][1]) if self._entries else 1
 
     def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
-        """Remember term and vote, durably at once: a vote that is forgotten can be given twice."""
+        """Store term and vote, durable on return: a forgotten vote could be cast twice."""
         self._term, self._vote = term, votedForNodeId
         self._buffer.append(self._term_record())
         self.sync()
@@ -140,9 +140,9 @@ class RaftJournal(Journal):  # type: ignore[misc]
         return self._vote
 
     def onOneSecondTimer(self) -> None:  # noqa: N802
-        """Note the commit index now and then: only a hint, so that a restart applies sooner."""
-        if self._commit_index != self._commit_noted:
-            self._commit_noted = self._commit_index
+        """Store the commit index periodically: a hint, so that a restarted voter applies sooner."""
+        if self._commit_index != self._commit_written:
+            self._commit_written = self._commit_index
             self._buffer.append(self._commit_record())
             self.sync()
 
@@ -154,7 +154,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
             self._file = -1
 
     def abandon(self) -> None:
-        """Close the file without syncing: what is buffered is lost, as in a crash."""
+        """Close the file without syncing: buffered writes are lost, as in a crash."""
         self._buffer = []
         self.close()
 
@@ -173,40 +173,40 @@ class RaftJournal(Journal):  # type: ignore[misc]
         return record(b"S" + self.standing.encode())
 
     def _rewrite(self) -> None:
-        beside = self._path.with_suffix(".new")
+        temporary = self._path.with_suffix(".new")
         records = [record(b"E" + _ENTRY.pack(index, term) + command) for command, index, term in self._entries]
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             facts = [self._standing_record(), self._term_record(), self._commit_record()]
             file.write(b"".join([MAGIC, *facts, *records]))
             file.flush()
             os.fsync(file.fileno())
-        # A snapshot that was renamed just before must be durable before the entries that it covers disappear.
+        # A snapshot that was renamed just before must be durable before the entries that it covers are removed.
         fsync_folder(self._path.parent)
-        beside.replace(self._path)
+        temporary.replace(self._path)
         fsync_folder(self._path.parent)
         self._buffer = []
         self.size = sum(len(command) for command, _, _ in self._entries)
 
     def _recover(self) -> None:
-        """Take over what is there, and write and sync it again before anybody hears of it.
+        """Load the file's records, then write and sync them again before they are used.
 
-        The process before may have ended between a write and its sync, or because a sync had failed: the system shows
-        such bytes all the same, and a loss of power takes them away.
+        The previous process may have exited between a write and its sync, or after a failed sync. Such bytes can be
+        read, but a power failure would still remove them.
         """
-        sound = sound_records(self._path)
-        for body in sound.bodies:
+        valid = read_valid_records(self._path)
+        for body in valid.bodies:
             self._replay(body)
         try:
-            if sound.is_first_format:
+            if valid.is_first_format:
                 self._rewrite()
                 return
             with self._path.open("r+b") as file:
-                file.write(b"".join([MAGIC, *map(record, sound.bodies)]))
-                file.truncate(sound.end)
+                file.write(b"".join([MAGIC, *map(record, valid.bodies)]))
+                file.truncate(valid.end)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise StorageError(f"cannot sync what {self._path} holds: {error}") from error
+            raise StorageError(f"cannot write and sync {self._path} again: {error}") from error
 
     def _replay(self, body: bytes) -> None:
         kind, rest = body[:1], body[1:]
@@ -219,7 +219,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
         elif kind == b"M":
             self._term, self._vote = _TERM.unpack_from(rest)[0], rest[_TERM.size :].decode() or None
         elif kind == b"C":
-            self._commit_index = self._commit_noted = _TERM.unpack(rest)[0]
+            self._commit_index = self._commit_written = _TERM.unpack(rest)[0]
         elif kind == b"S":
             self.standing = Standing(rest.decode())
 

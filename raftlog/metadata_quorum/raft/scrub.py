@@ -1,6 +1,6 @@
-"""Checking a voter's files while it runs: what rots there is in memory too, and is written anew.
+"""Scrubbing: checks a voter's files while it runs. Damaged ones can be rewritten, because memory has their contents.
 
-Without this, rot in the journal or the snapshot is found at the next start, by a voter that cannot start then.
+Without it, damage of the journal or the snapshot would be found only at the next start, which would fail.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from pathlib import Path
 
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
-from raftlog.metadata_quorum.raft.frames import sound_records
+from raftlog.metadata_quorum.raft.frames import read_valid_records
 from raftlog.metadata_quorum.raft.snapshots import check_snapshot
 
 JOURNAL, SNAPSHOT = "raft.journal", "snapshot"
 
 
 @dataclass(frozen=True, slots=True)
-class Rot:
-    """What is wrong with a voter's files; empty: nothing."""
+class Corruption:
+    """The damage of a voter's files: a description for each file, empty if it is intact."""
 
     journal: str = ""
     snapshot: str = ""
@@ -28,36 +28,36 @@ class Rot:
         return bool(self.journal or self.snapshot)
 
 
-def find_rot(folder: Path) -> Rot:
-    """Read a voter's files from the disk, while they may be written to. Blocks; for a worker thread."""
+def find_corruption(folder: Path) -> Corruption:
+    """Check a voter's files on disk; they may be written to meanwhile. Blocks: call it in a worker thread."""
     for name in (JOURNAL, SNAPSHOT):
-        _forget(folder / name)
-    return Rot(_rot_of_journal(folder / JOURNAL), _rot_of_snapshot(folder / SNAPSHOT))
+        _drop_page_cache(folder / name)
+    return Corruption(_check_journal(folder / JOURNAL), _check_snapshot(folder / SNAPSHOT))
 
 
-def _forget(path: Path) -> None:
-    """Have the system read the file from the disk, not from its memory of it."""
+def _drop_page_cache(path: Path) -> None:
+    """Drop the file's pages from the page cache, so that it is read from the disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # Whoever reads it says so.
+        return  # Reading it will report the error.
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)
 
 
-def _rot_of_journal(path: Path) -> str:
+def _check_journal(path: Path) -> str:
     try:
-        sound_records(path)
+        read_valid_records(path)
     except StorageError as error:
         return error.message
     except OSError as error:
-        return f"{path} cannot be read: {error}"
+        return f"cannot read {path}: {error}"
     return ""
 
 
-def _rot_of_snapshot(path: Path) -> str:
+def _check_snapshot(path: Path) -> str:
     try:
         check_snapshot(path)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Snapshots of the state machine: written, loaded, and sent in chunks, without fork and without swallowed errors.
+"""Snapshots of the state machine: written, loaded, and sent in chunks. No fork, no swallowed errors.
 
-Takes the place of PySyncObj's own serializer, whose method names it keeps. One file, replaced atomically:
+Replaces PySyncObj's serializer, and keeps its method names. One file, replaced atomically:
 
     magic | u32 CRC-32C of body | u64 length of body | body = (state, last applied entry, the entry before it)
 
@@ -20,17 +20,17 @@ from pysyncobj.config import SERIALIZER_STATE
 
 from raftlog.checksum import crc32c
 from raftlog.errors import StorageError
+from raftlog.metadata_quorum.quorum_interface import StateMachine
 from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
-from raftlog.metadata_quorum.raft.frames import DUTY
+from raftlog.metadata_quorum.raft.frames import REMEDY
 from raftlog.metadata_quorum.raft.journal import Entry, RaftJournal
-from raftlog.metadata_quorum.seam import StateMachine
 
 _log = logging.getLogger(__name__)
 CHUNK_BYTES = 256 << 10
 _MAGIC = b"RLSNAP02"
 _HEAD = struct.Struct("<IQ")
 _RETRY_ENTRIES = 1_000
-"""After a failure (a full disk), wait for this many more entries before the next attempt."""
+"""Entries between a failed attempt (on a full disk, say) and the next one."""
 
 
 class Snapshots:
@@ -43,21 +43,21 @@ class Snapshots:
         machine: StateMachine,
         journal: RaftJournal,
         fatal: Callable[[str], None],
-        renew: Callable[[], None] = lambda: None,
+        take_new: Callable[[], None] = lambda: None,
     ) -> None:
-        """Begin; `renew` has a snapshot taken at once, through `serialize`."""
+        """Set up; `take_new` must call `serialize` at once."""
         self._path = path
         self._machine = machine
         self._journal = journal
         self._fatal = fatal
-        self._renew = renew
+        self._take_new = take_new
         self._result: tuple[int, int] | None = None
         self._retry_after = 0
         self._outgoing: dict[Any, tuple[bytes, int]] = {}
         self._incoming: bytearray | None = None
 
     def serialize(self, data: tuple[Any, Entry, Entry, Any], id: int) -> None:  # noqa: A002
-        """Write a snapshot at the entry that was applied last; `checkSerializing` tells the result."""
+        """Write a snapshot at the last applied entry; `checkSerializing` returns the result."""
         _, last, previous, _ = data
         if id < self._retry_after:
             return
@@ -78,7 +78,7 @@ class Snapshots:
     def deserialize(self) -> tuple[None, Entry, Entry, tuple[()]]:
         """Verify and load the file.
 
-        The core swallows what is raised here, and acknowledges the snapshot (S5): damage ends the process instead.
+        The core swallows errors from here and acknowledges the snapshot (S5). So damage stops the process instead.
         """
         try:
             state, last, previous = self._read()
@@ -92,7 +92,7 @@ class Snapshots:
     def getTransmissionData(self, peer: Any) -> tuple[bytes, bool, bool] | None:  # noqa: N802
         """Return the next chunk for a peer: (data, is first, is last)."""
         try:
-            content, position = self._outgoing.get(peer) or (self._sound_content(), 0)
+            content, position = self._outgoing.get(peer) or (self._valid_content(), 0)
         except OSError as error:
             _log.error("cannot read %s to send it: %s", self._path, error)
             return None
@@ -105,7 +105,7 @@ class Snapshots:
         return chunk, position == 0, end == len(content)
 
     def setTransmissionData(self, chunk: tuple[bytes, bool, bool]) -> bool:  # noqa: N802
-        """Take in a chunk; return whether the snapshot is complete, verified and on disk. The guard orders them."""
+        """Add a chunk; return whether the snapshot is complete, verified and on disk. The guard orders the chunks."""
         data, first, last = chunk
         if first:
             self._incoming = bytearray()
@@ -119,28 +119,28 @@ class Snapshots:
             _body(content)
             self._replace(content)
         except (OSError, MessageFormatError) as error:
-            _log.error("a snapshot from the leader was not taken: %s", error)
+            _log.error("cannot store a snapshot from the leader: %s", error)
             return False
         return True
 
     def cancelTransmisstion(self, peer: Any) -> None:  # noqa: N802  (spelt so by PySyncObj)
         self._outgoing.pop(peer, None)
 
-    def _sound_content(self) -> bytes:
-        """Read the file to send it. Nobody would take a damaged one, so that is taken anew first.
+    def _valid_content(self) -> bytes:
+        """Read the file to send it. Replace a damaged one by a new snapshot first: followers would reject it.
 
-        At once: the core would ask again and again, for as long as it may send.
+        This happens at once, because the core would retry in a loop.
         """
         try:
             return self._checked_content()
         except MessageFormatError as error:
-            _log.error("%s is to be sent, and is taken anew: %s", self._path, error)
+            _log.error("%s cannot be sent to a follower, and is replaced by a new snapshot: %s", self._path, error)
         self._retry_after = 0
-        self._renew()
+        self._take_new()
         try:
             return self._checked_content()
         except MessageFormatError as error:
-            self._fatal(f"{self._path} cannot be taken anew: {error}")
+            self._fatal(f"cannot replace the damaged snapshot {self._path}: {error}")
             raise
 
     def _checked_content(self) -> bytes:
@@ -153,12 +153,12 @@ class Snapshots:
         return state, tuple(last), tuple(previous)
 
     def _replace(self, content: bytes) -> None:
-        beside = self._path.with_name(self._path.name + ".new")
-        with beside.open("wb") as file:
+        temporary = self._path.with_name(self._path.name + ".new")
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(self._path)
+        temporary.replace(self._path)
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
@@ -167,33 +167,33 @@ class Snapshots:
 
 
 def check_snapshot(path: Path) -> int:
-    """Read a snapshot file without using it; return the index of the first entry that a log needs beside it.
+    """Check a snapshot file; return the index of the first entry that the log needs after it.
 
     Raises:
-        MessageFormatError: it is damaged.
+        MessageFormatError: the file is damaged.
     """
     _, _, previous = decode(_body(path.read_bytes()))
     return int(previous[1])
 
 
-def require_sound_snapshot(path: Path) -> int:
-    """Look at a snapshot before a voter starts on it; return as `check_snapshot` does, or 1 if there is none.
+def require_valid_snapshot(path: Path) -> int:
+    """Check a snapshot before a voter starts; return as `check_snapshot` does, or 1 if there is none.
 
     Raises:
-        StorageError: it is damaged.
+        StorageError: the file is damaged.
     """
     try:
         return check_snapshot(path) if path.exists() else 1
     except MessageFormatError as error:
-        raise StorageError(f"{path}: {error}. {DUTY}") from None
+        raise StorageError(f"{path}: {error}. {REMEDY}") from None
 
 
 def _body(content: bytes) -> bytes:
     start = len(_MAGIC) + _HEAD.size
     if not content.startswith(_MAGIC) or len(content) < start:
-        raise MessageFormatError(f"no snapshot: it begins with {content[:8]!r}")
+        raise MessageFormatError(f"not a snapshot: it begins with {content[:8]!r}")
     crc, length = _HEAD.unpack_from(content, len(_MAGIC))
     body = content[start:]
     if len(body) != length or crc32c(body) != crc:
-        raise MessageFormatError(f"a damaged snapshot: {len(body)} of {length} bytes, or a wrong checksum")
+        raise MessageFormatError(f"the snapshot is damaged: {len(body)} of {length} bytes, or a wrong checksum")
     return body

@@ -1,12 +1,13 @@
-"""Controllers talking to each other: authenticated, ordered, bounded frames over TCP, on the event loop.
+"""The Raft transport between controllers: authenticated, ordered, bounded frames over TCP.
 
-Both sides prove that they know the cluster's key over both nonces, both names and the cluster's id (HMAC-SHA256); each
-direction then has a key of its own, and each frame a MAC over its number. So a frame cannot be forged, replayed,
-reordered or moved to another connection. Nothing is decoded before it is authenticated. Contents are not encrypted.
+- Both sides prove that they know the cluster's key: HMAC-SHA256 over both nonces, both names and the cluster's id.
+- Each direction has its own key, and each frame a MAC over its number. So a frame cannot be forged, replayed, reordered
+  or moved to another connection.
+- Nothing is decoded before it is authenticated. Contents are not encrypted.
 
     hello = u16 length | name | 16-byte nonce      proof = 32-byte MAC      frame = u32 length | 16-byte MAC | message
 
-Only the voter with the greater name dials, so that there is one connection for each pair.
+Only the voter with the greater name dials, so there is one connection for each pair.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from raftlog.runtime import Tasks
 _log = logging.getLogger(__name__)
 MAX_FRAME_BYTES = 64 << 20
 MAX_QUEUED_BYTES = 64 << 20
-"""A peer that does not read loses its connection, and catches up on the next one."""
+"""A peer that does not read is disconnected at this limit, and catches up on its next connection."""
 _MAX_NAME = 256
 _NONCE_BYTES = 16
 _MAC_BYTES = 16
 _RETRY_S = 0.1
 _IDLE_S = 2.0
-"""Heartbeats come many times a second: a silent connection is dead."""
+"""A connection silent for this long is closed: heartbeats are sent many times a second."""
 _LENGTH = struct.Struct("<I")
 _NUMBERED = struct.Struct("<QI")
 
 
 class AuthenticationError(ConnectionError):
-    """The peer is not one of us."""
+    """The peer is not a voter of this cluster, or a frame was altered."""
 
 
 class _Peer:
@@ -60,7 +61,7 @@ class _Peer:
 
 
 class RaftTransport(Transport):  # type: ignore[misc]
-    """PySyncObj's transport interface over our own connections.
+    """PySyncObj's transport interface over authenticated connections.
 
     Args:
         names: PySyncObj's node ids: the quorum addresses, as text.
@@ -97,7 +98,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
         return list(self._nodes.values())
 
     async def start(self) -> None:
-        """Listen, and dial those whom this voter dials.
+        """Listen, and dial the voters with smaller names.
 
         Raises:
             OSError: the address is in use.
@@ -117,7 +118,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
         await self._tasks.close()
 
     def send(self, node: Node, message: dict[str, object]) -> bool:
-        """Queue one message; False when there is no connection, or too much is queued on it."""
+        """Queue one message; return False without a connection, or if too much is queued on it."""
         peer = self._peers.get(node.id)
         if peer is None:
             return False
@@ -146,7 +147,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
             writer.transport.abort()
             return
         task = self._tasks.spawn(self._converse(reader, writer, dialled=None), name="accepted connection")
-        task.add_done_callback(lambda _: writer.transport.abort())  # One that ends before it begins runs no `finally`.
+        task.add_done_callback(lambda _: writer.transport.abort())  # A task cancelled before it runs has no `finally`.
 
     async def _converse(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, dialled: str | None
@@ -165,10 +166,10 @@ class RaftTransport(Transport):  # type: ignore[misc]
         except AuthenticationError as error:
             _log.warning("refused a connection: %s", error)
         except (OSError, asyncio.IncompleteReadError, TimeoutError, MessageFormatError) as error:
-            _log.debug("connection to %s ended: %r", name or "a stranger", error)
+            _log.debug("connection to %s closed: %r", name or "an unauthenticated peer", error)
         except Exception:  # noqa: BLE001
-            # A voter of another version, or a bug. The next connection may do better; none would be worse.
-            _log.exception("a message from %s could not be handled, so the connection is closed", name)
+            # A voter of another version, or a bug. The peer connects again.
+            _log.exception("cannot handle a message from %s; closing the connection", name)
         finally:
             if peer is not None and self._peers.get(name) is peer:
                 self._drop(name, peer)
@@ -177,12 +178,12 @@ class RaftTransport(Transport):  # type: ignore[misc]
     async def _authenticate(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dialled: str | None
     ) -> tuple[str, bytes, bytes]:
-        """Prove to each other that both know the key; return the peer's name and the two directions' keys."""
+        """Authenticate both sides; return the peer's name, the sending key and the receiving key."""
         nonce = os.urandom(_NONCE_BYTES)
         writer.write(struct.pack("<H", len(self._name)) + self._name.encode() + nonce)
         (length,) = struct.unpack("<H", await reader.readexactly(2))
         if length > _MAX_NAME:
-            raise AuthenticationError(f"a name of {length} bytes")
+            raise AuthenticationError(f"name: expected at most {_MAX_NAME} bytes, received {length}")
         name = (await reader.readexactly(length)).decode("utf-8", "replace")
         their_nonce = await reader.readexactly(_NONCE_BYTES)
         if name not in self._nodes or dialled not in (None, name) or (dialled is None and name < self._name):

@@ -1,4 +1,4 @@
-"""The narrow seam between the metadata quorum and its Raft engine. Nothing above it knows which engine that is."""
+"""The interface between the controller and its Raft engine: `Quorum` below, `StateMachine` above."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class VoterState:
     node_id: ControllerId
     role: VoterRole
     log_end_offset: Offset
-    """It holds every entry below this."""
+    """The voter has every entry below this offset."""
     last_heard_ms: int
-    """How long ago; 0 for the leader itself, -1 for never."""
+    """Milliseconds since its last response; 0 for the leader itself, -1 for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +33,25 @@ class QuorumState:
 
 
 class StateMachine(Protocol):
-    """What every controller does with committed entries."""
+    """What the quorum calls on every controller."""
 
     def apply(self, index: int, payload: bytes) -> None:
-        """Apply one committed entry: in order, once after each (re)load. Never raises."""
+        """Apply one committed entry. Called in log order, once per entry since the last load. Never raises."""
         ...
 
     def take_snapshot(self) -> bytes:
-        """Return everything that was applied so far."""
+        """Return the state after all applied entries."""
         ...
 
     def load_snapshot(self, index: int, data: bytes) -> None:
-        """Replace everything by a snapshot that was taken at `index`."""
+        """Replace the state by a snapshot that was taken at `index`."""
         ...
 
     def leadership_changed(self, leader: ControllerId | None) -> None:
-        """Learn who leads. It is this node only once its own term's first entry is committed and applied."""
+        """Handle a change of leader.
+
+        This node counts as leader only after the first entry of its term is committed and applied.
+        """
         ...
 
 
@@ -56,11 +59,11 @@ class Quorum(Protocol):
     """A replicated log of opaque entries."""
 
     async def start(self) -> None:
-        """Recover from disk, and take part."""
+        """Recover from disk, and join the quorum."""
         ...
 
     async def close(self) -> None:
-        """Stop taking part."""
+        """Leave the quorum."""
         ...
 
     @property
@@ -73,7 +76,7 @@ class Quorum(Protocol):
     def applied_index(self) -> int: ...
 
     def status(self) -> QuorumState:
-        """Describe the log and, on the leader, how far each voter is."""
+        """Describe the log and, on the leader, each voter's position."""
         ...
 
     async def propose(self, payload: bytes, *, timeout_ms: int) -> int:
