@@ -60,7 +60,7 @@ class Patient:
 
 
 class Repairer:
-    """Repairs this broker's logs, and serves whole batches to others."""
+    """RepairManager this broker's logs, and serves whole batches to others."""
 
     def __init__(
         self,

@@ -31,9 +31,9 @@ from raftlog.partition.core.ages import outlived_retention_ms
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.following import FollowingReplica
+from raftlog.partition.follower_replica import FollowerReplica
 from raftlog.partition.group_commit import GroupCommit
-from raftlog.partition.readable import OnDamage
+from raftlog.partition.readable_replica import OnDamage
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import save_producers
 from raftlog.partition.waiters import OffsetWaiters, Pulse
@@ -59,13 +59,13 @@ class AppendResult:
     """See `ProduceResult`."""
 
 
-class Replica(FollowingReplica):
+class Replica(FollowerReplica):
     """A replica of one partition on this broker.
 
     Args:
         on_isr_hint: called when the ISR may have to change.
         require_given: awaited before the first batch of a producer that is not known here; None: any id is one.
-        producers, on_damage, on_disk_failure: see `ReadableReplica` and `FollowingReplica`.
+        producers, on_damage, on_disk_failure: see `ReadableReplica` and `FollowerReplica`.
     """
 
     def __init__(

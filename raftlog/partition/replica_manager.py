@@ -20,27 +20,27 @@ from raftlog.model import (
     TopicIdPartition,
 )
 from raftlog.partition.admission import RequireGiven
-from raftlog.partition.cleaning import CleanerSettings, LogCleaner
+from raftlog.partition.consumer_fetch import Served, serve_fetch
 from raftlog.partition.core.damage import may_fetch_anew
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.core.read_replicas import preferred_read_replica
 from raftlog.partition.damage import DamageKeeper, DamagePort
-from raftlog.partition.fetchers import Fetchers
+from raftlog.partition.fetcher_manager import FetcherManager
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
+from raftlog.partition.log_cleaner import CleanerSettings, LogCleaner
+from raftlog.partition.log_maintenance import LogMaintenance, sync_and_checkpoint
 from raftlog.partition.repair import PATIENCE_S, Repairer
-from raftlog.partition.repairs import Repairs
+from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.replica import AppendResult, Replica
-from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.partition.scrubber import Scrubber, ScrubSettings
-from raftlog.partition.serving import Served, serve_fetch
-from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.storage.file_pool import DEFAULT_LIMIT, FilePool
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
-from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
 from raftlog.partition.storage.producer_snapshots import recover_producers
-from raftlog.partition.strays import Strays
-from raftlog.partition.upkeep import Upkeep, sync_and_checkpoint
+from raftlog.partition.storage.verified_reads import FileRange
+from raftlog.partition.stray_partitions import StrayPartitions
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks, in_turns
 from raftlog.transport import HttpSession
@@ -97,7 +97,7 @@ class ReplicaManager:
         self._power_lost: set[TopicIdPartition] = set()
         """Logs that could not be opened yet since power was lost: their tails may be torn in any way."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
-        self._fetchers = Fetchers(
+        self._fetchers = FetcherManager(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
             session=session,
@@ -106,7 +106,7 @@ class ReplicaManager:
             tasks=self._tasks,
         )
         self._applying = asyncio.Lock()
-        self._strays = Strays(data_dir, self._tasks)
+        self._strays = StrayPartitions(data_dir, self._tasks)
         self._followers = ReplicaFetchServer(
             find=self._replica, brokers=lambda: self._brokers, broker_epoch=lambda: self.broker_epoch, clock=clock
         )
@@ -118,7 +118,7 @@ class ReplicaManager:
             on_disk_failure=on_disk_failure,
         )
         self.scrubber = Scrubber(scrub or ScrubSettings(), replicas=lambda: list(self._replicas.values()), clock=clock)
-        self._upkeep = Upkeep(
+        self._upkeep = LogMaintenance(
             replicas=lambda: list(self._replicas.values()),
             clock=clock,
             checkpoint_interval_ms=checkpoint_interval_ms,
@@ -130,7 +130,7 @@ class ReplicaManager:
             served=lambda key: replica.assignment if (replica := self._replicas.get(key)) else None,
             controller=damage_port,
         )
-        self.repairs = Repairs(
+        self.repairs = RepairManager(
             Repairer(
                 broker_id=broker_id,
                 session=session,

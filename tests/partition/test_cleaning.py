@@ -21,7 +21,7 @@ from raftlog.errors import (
     StaleRouteError,
     UnknownOutcomeError,
 )
-from raftlog.partition.cleaning import CleanerSettings, LogCleaner
+from raftlog.partition.log_cleaner import CleanerSettings, LogCleaner
 from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.cleaner import CleanerState, CleaningPass, Moved
@@ -406,7 +406,7 @@ async def test_the_rate_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     solo, slept = Solo(tmp_path, **COMPACT), []
     feed(solo, 40)
     size = solo.replica.log.size_bytes
-    monkeypatch.setattr("raftlog.partition.cleaning.asyncio.sleep", _noting(slept))
+    monkeypatch.setattr("raftlog.partition.log_cleaner.asyncio.sleep", _noting(slept))
 
     assert await cleaner(solo, io_max_bytes_per_second=1000).clean_dirtiest()
 

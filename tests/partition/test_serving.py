@@ -14,10 +14,10 @@ from replica_support import EPOCHS, TOPIC_ID, Solo
 
 from raftlog.errors import ErrorCode, FencedError, NotFoundError, RetriableError
 from raftlog.model import Address, BrokerRegistration, TopicIdPartition
-from raftlog.partition import replica_serving
+from raftlog.partition import replica_fetch_server
+from raftlog.partition.consumer_fetch import serve_fetch
 from raftlog.partition.replica import Replica
-from raftlog.partition.replica_serving import ReplicaFetchServer
-from raftlog.partition.serving import serve_fetch
+from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.partition.waiters import Listener, Pulse
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest
@@ -267,7 +267,7 @@ async def parked_at_the_end(shelf: Shelf, *, max_wait_ms: int = 60_000) -> tuple
 
 
 async def test_a_high_watermark_goes_with_the_next_records(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(replica_serving, "MARKS_WAIT_S", 60)
+    monkeypatch.setattr(replica_fetch_server, "MARKS_WAIT_S", 60)
     solo, parked = await parked_at_the_end(shelf)
     solo.follow(3)
     for _ in range(5):
@@ -305,7 +305,7 @@ async def test_what_comes_just_when_time_is_up_does_not_pass_for_told(shelf: She
 
 
 async def test_a_log_start_is_told_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(replica_serving, "MARKS_WAIT_S", 60)
+    monkeypatch.setattr(replica_fetch_server, "MARKS_WAIT_S", 60)
     solo, parked = await parked_at_the_end(shelf)
     solo.replica.log.advance_log_start(2, 2)
     solo.replica.data_pulse.fire()

@@ -11,10 +11,10 @@ from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.partition import scrubber
 from raftlog.partition.core import compaction, repair
 from raftlog.partition.storage import cleaner, index, producer_snapshots, retention, transaction_index
-from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.storage.log_dirs import LogDirs
 from raftlog.partition.storage.scrub import SegmentScrub
 from raftlog.partition.storage.segment import Segment
+from raftlog.partition.storage.verified_reads import FileRange
 
 INDEX = "tests/storage/test_index_and_pool.py"
 COMPACTION = "tests/storage/test_compaction.py"

@@ -14,13 +14,13 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
-from raftlog.partition.storage.checked import SoundBatches, find_sound
-from raftlog.partition.storage.failing import failing_with_its_syncs
+from raftlog.partition.storage.batch_reads import offset_for_timestamp, read_batches
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import is_unreadable, storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
-from raftlog.partition.storage.pool import FilePool
-from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.segment import Segment
+from raftlog.partition.storage.sync_failures import failing_with_its_syncs
+from raftlog.partition.storage.verified_reads import SoundBatches, find_sound
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 from raftlog.record.control import Marker, parse_marker
 

@@ -16,7 +16,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.epochs import EpochTable, require_epochs
-from raftlog.partition.storage.failing import failing_with_its_syncs
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import (
     FailedSyncError,
     SyncError,
@@ -25,11 +25,11 @@ from raftlog.partition.storage.files import (
     storage_error,
     unlink_quietly,
 )
-from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.recovery import open_segments
 from raftlog.partition.storage.retention import DelayedDeletes
 from raftlog.partition.storage.segment import Segment, unlink_indexes
 from raftlog.partition.storage.sync import Syncer
+from raftlog.partition.storage.sync_failures import failing_with_its_syncs
 
 _log = logging.getLogger(__name__)
 PRODUCERS_SUFFIX = ".producers"

@@ -1,6 +1,6 @@
 """Whole segments of a log: they begin, are replaced by compacted ones, and go.
 
-All of it excludes cutting (`CuttableLog`) and checkpointing (`LogFiles`). A cut makes what was compacted before void.
+All of it excludes cutting (`TruncatableLog`) and checkpointing (`LogFiles`). A cut makes what was compacted before void.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 
 from raftlog.errors import StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.failing import failing_with_its_syncs
 from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, unlink_quietly, write_fully
-from raftlog.partition.storage.log_cuts import CuttableLog
+from raftlog.partition.storage.log_truncation import TruncatableLog
 from raftlog.partition.storage.retention import active_has_expired, expired_segments
 from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
-from raftlog.partition.storage.swap import put_in_place, remove_indexes, remove_replaced
+from raftlog.partition.storage.segment_replacement import put_in_place, remove_indexes, remove_replaced
+from raftlog.partition.storage.sync_failures import failing_with_its_syncs
 
 _log = logging.getLogger(__name__)
 
 
-class SegmentedLog(CuttableLog):
+class SegmentedLog(TruncatableLog):
     """Rolling, retention, deletion by offset, and putting compacted segments in place."""
 
     @property

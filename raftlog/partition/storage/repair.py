@@ -17,6 +17,7 @@ from typing import Protocol
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from raftlog.partition.core.repair import Accepted, DamagedBatch
+from raftlog.partition.storage.batch_scan import Read, find_sound_header
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.cleaner import STATE_FILE
 from raftlog.partition.storage.epochs import EpochTable
@@ -24,7 +25,6 @@ from raftlog.partition.storage.files import fsync_dir, list_names, storage_error
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.repair_source import tolerant
-from raftlog.partition.storage.scanning import Read, find_sound_header
 from raftlog.partition.storage.segment import Segment, segment_path
 from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
 

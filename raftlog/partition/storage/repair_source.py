@@ -13,10 +13,10 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import LeaderEpoch, Offset
+from raftlog.partition.storage.batch_scan import Read, find_header
 from raftlog.partition.storage.files import is_unreadable, list_names
 from raftlog.partition.storage.index import read_index
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.scanning import Read, find_header
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
 from raftlog.wire.repair import Holding

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from raftlog.partition.storage.batch_scan import scan_batches
 from raftlog.partition.storage.files import is_unreadable, read_json, write_json
-from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.segment import Segment
 
 _log = logging.getLogger(__name__)

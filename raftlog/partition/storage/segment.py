@@ -12,6 +12,8 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
+from raftlog.partition.storage.batch_scan import scan_batches
+from raftlog.partition.storage.file_pool import FilePool, PooledFile
 from raftlog.partition.storage.files import unlink_quietly, write_fully
 from raftlog.partition.storage.index import (
     NO_TIMESTAMP,
@@ -21,8 +23,6 @@ from raftlog.partition.storage.index import (
     write_index,
 )
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
-from raftlog.partition.storage.pool import FilePool, PooledFile
-from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
 from raftlog.partition.storage.transaction_index import AbortedEntry, entry_of, read_aborted, write_aborted
 from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header

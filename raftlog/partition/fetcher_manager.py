@@ -15,7 +15,7 @@ from raftlog.runtime import Tasks
 from raftlog.transport import HttpSession
 
 
-class Fetchers:
+class FetcherManager:
     """Starts, redirects and ends fetchers as metadata says; see `LeaderFetcher` for the arguments.
 
     `throttle` is shared by all of them: it limits what replicas that reassignments add may fetch.

@@ -12,7 +12,7 @@ from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions, Urgency
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.waiters import wait_until
 from raftlog.runtime import Clock
 from raftlog.wire.data import DivergingEpoch

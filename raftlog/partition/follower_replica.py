@@ -10,7 +10,7 @@ from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, S
 from raftlog.model import Offset, PartitionAssignment
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.readable import OnDamage, ReadableReplica
+from raftlog.partition.readable_replica import OnDamage, ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import LogClosedError
@@ -24,7 +24,7 @@ from raftlog.runtime import Clock
 _log = logging.getLogger(__name__)
 
 
-class FollowingReplica(ReadableReplica):
+class FollowerReplica(ReadableReplica):
     """A replica that can follow.
 
     Args:

@@ -33,7 +33,7 @@ class Reopen(Protocol):
     async def __call__(self, key: TopicIdPartition, *, hopeless: bool) -> bool: ...
 
 
-class Repairs:
+class RepairManager:
     """Begins and ends repairs, for the replicas of one broker.
 
     Args:

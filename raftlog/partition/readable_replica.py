@@ -23,9 +23,9 @@ from raftlog.model import (
 from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.damage import Damage
-from raftlog.partition.storage.checked import FileRange, SoundBatches
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.verified_reads import FileRange, SoundBatches
 
 _log = logging.getLogger(__name__)
 _MAX_SUSPECTS = 1_000

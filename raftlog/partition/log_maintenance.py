@@ -14,7 +14,7 @@ from raftlog.runtime import Clock, in_turns
 _log = logging.getLogger(__name__)
 
 
-class Upkeep:
+class LogMaintenance:
     """Runs for all replicas of a broker."""
 
     def __init__(

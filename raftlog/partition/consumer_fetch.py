@@ -11,7 +11,7 @@ from raftlog.errors import RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, BrokerId, Isolation, Offset
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.waiters import Pulse, wait_until
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError

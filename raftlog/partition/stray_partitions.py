@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 DELAY_S = 60.0
 
 
-class Strays:
+class StrayPartitions:
     """Knows which partitions this process has been assigned, and removes the folders of others."""
 
     def __init__(self, data_dir: NodeFolders, tasks: Tasks) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from raftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.failing import failing_with_its_syncs
 from raftlog.partition.storage.files import fsync_dir, storage_error
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX, LogFiles
 from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.sync_failures import failing_with_its_syncs
 
 
-class CuttableLog(LogFiles):
+class TruncatableLog(LogFiles):
     """Truncation, and starting over."""
 
     def end_if_cut_at(self, offset: Offset) -> Offset:
