@@ -12,7 +12,7 @@ from raftlog.model import NO_LEADER_EPOCH, BrokerId, Isolation, Offset
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.verified_reads import FileRange
-from raftlog.partition.waiters import Pulse, wait_until
+from raftlog.partition.waiters import Notifier, wait_until
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
 
@@ -39,41 +39,41 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
         find: from topic, partition and topic id to this broker's replica, whatever its role.
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
-    event, pulses, waits = asyncio.Event(), list[Pulse](), True
+    event, notifiers, waits = asyncio.Event(), list[Notifier](), True
     try:
         for start in range(0, len(request.partitions), _TURN_PARTITIONS):
             async with _turn(request):
-                for asked in request.partitions[start : start + _TURN_PARTITIONS]:
+                for wanted in request.partitions[start : start + _TURN_PARTITIONS]:
                     try:
-                        pulse = find(asked.topic, asked.partition, asked.topic_id).visible_pulse
+                        notifier = find(wanted.topic, wanted.partition, wanted.topic_id).visible_notifier
                     except RaftlogError:
                         waits = False  # `_read` says so, in the partition's own result, and that is answered at once.
                         break
-                    pulse.add(event)
-                    pulses.append(pulse)
+                    notifier.add(event)
+                    notifiers.append(notifier)
             if not waits:
                 break
         while True:
             event.clear()
             results = await _read_all(find, request, prefer)
             enough = sum(len(data) for _, data in results) >= request.min_bytes
-            said = any(_says_something(result) for result, _ in results)
-            if enough or said or not waits or not await wait_until(event, deadline):
+            urgent = any(_must_answer(result) for result, _ in results)
+            if enough or urgent or not waits or not await wait_until(event, deadline):
                 return results
     finally:
-        await _stop_listening(request, event, pulses)
+        await _stop_listening(request, event, notifiers)
 
 
-async def _stop_listening(request: FetchRequest, event: asyncio.Event, pulses: list[Pulse]) -> None:
-    """Remove `event` from `pulses`, in turns as well: many fetches end at the same moment."""
+async def _stop_listening(request: FetchRequest, event: asyncio.Event, notifiers: list[Notifier]) -> None:
+    """Remove `event` from `notifiers`, in turns as well: many fetches end at the same moment."""
     try:
-        for start in range(0, len(pulses), _TURN_PARTITIONS):
+        for start in range(0, len(notifiers), _TURN_PARTITIONS):
             async with _turn(request):
-                for pulse in pulses[start : start + _TURN_PARTITIONS]:
-                    pulse.remove(event)
+                for notifier in notifiers[start : start + _TURN_PARTITIONS]:
+                    notifier.remove(event)
     except asyncio.CancelledError:
-        for pulse in pulses:
-            pulse.remove(event)
+        for notifier in notifiers:
+            notifier.remove(event)
         raise
 
 
@@ -84,8 +84,8 @@ async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) ->
             await asyncio.sleep(0)  # All of them together may take longer than others should wait.
         async with _turn(request):
             turn = 0
-            while turn < _TURN_BYTES and (asked := next(partitions, None)) is not None:
-                result, data = _read(find, asked, left, prefer, request.isolation)
+            while turn < _TURN_BYTES and (wanted := next(partitions, None)) is not None:
+                result, data = _read(find, wanted, left, prefer, request.isolation)
                 left -= len(data)
                 turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
                 results.append((result, data))
@@ -107,25 +107,25 @@ async def _long_turn() -> AsyncIterator[None]:
         await asyncio.sleep(0)
 
 
-def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, isolation: Isolation) -> Served:
+def _read(find: FindReplica, wanted: FetchPartition, left: int, prefer: Prefer, isolation: Isolation) -> Served:
     try:
-        replica = find(asked.topic, asked.partition, asked.topic_id)
-        preferred = prefer(replica, asked.rack, asked.offset) if asked.rack else None
+        replica = find(wanted.topic, wanted.partition, wanted.topic_id)
+        preferred = prefer(replica, wanted.rack, wanted.offset) if wanted.rack else None
         if preferred is not None:
-            named = FetchResult(topic=asked.topic, partition=asked.partition, preferred_read_replica=preferred)
+            named = FetchResult(topic=wanted.topic, partition=wanted.partition, preferred_read_replica=preferred)
             return named, b""
-        if (diverging := _diverging(replica, asked)) is not None:
-            return FetchResult(topic=asked.topic, partition=asked.partition, diverging=diverging), b""
-        max_bytes = min(asked.max_bytes, max(0, left))
+        if (diverging := _diverging(replica, wanted)) is not None:
+            return FetchResult(topic=wanted.topic, partition=wanted.partition, diverging=diverging), b""
+        max_bytes = min(wanted.max_bytes, max(0, left))
         read = replica.read(
-            asked.offset, max_bytes, any_replica=asked.any_replica, isolation=isolation, check_crcs=asked.check_crcs
+            wanted.offset, max_bytes, any_replica=wanted.any_replica, isolation=isolation, check_crcs=wanted.check_crcs
         )
     except RaftlogError as error:
-        return FetchResult(topic=asked.topic, partition=asked.partition, error=WireError.of(error)), b""
+        return FetchResult(topic=wanted.topic, partition=wanted.partition, error=WireError.of(error)), b""
     data = read.data if left > 0 else b""
     result = FetchResult(
-        topic=asked.topic,
-        partition=asked.partition,
+        topic=wanted.topic,
+        partition=wanted.partition,
         length=len(data),
         high_watermark=read.high_watermark,
         log_start_offset=read.log_start_offset,
@@ -136,26 +136,26 @@ def _read(find: FindReplica, asked: FetchPartition, left: int, prefer: Prefer, i
     return result, data
 
 
-def _says_something(result: FetchResult) -> bool:
+def _must_answer(result: FetchResult) -> bool:
     return result.error is not None or result.diverging is not None or result.preferred_read_replica >= 0
 
 
-def _diverging(replica: Replica, asked: FetchPartition) -> DivergingEpoch | None:
+def _diverging(replica: Replica, wanted: FetchPartition) -> DivergingEpoch | None:
     """Tell a reader whose last record is not in this log. Followers cannot: their logs may be behind (KIP-320).
 
     Raises:
         StaleRouteError: this replica does not lead, or the reader has read from a leader after it.
     """
-    if asked.any_replica or asked.last_fetched_epoch == NO_LEADER_EPOCH:
+    if wanted.any_replica or wanted.last_fetched_epoch == NO_LEADER_EPOCH:
         return None
     replica.require_leader()
-    if asked.last_fetched_epoch > replica.state.leader_epoch:
-        require_same_epoch(replica.state.leader_epoch, asked.last_fetched_epoch, replica.assignment.topic_partition)
+    if wanted.last_fetched_epoch > replica.state.leader_epoch:
+        require_same_epoch(replica.state.leader_epoch, wanted.last_fetched_epoch, replica.assignment.topic_partition)
     found = diverging_epoch(
         replica.log.epochs,
         log_end_offset=replica.log.log_end_offset,
-        fetch_offset=asked.offset,
-        last_fetched_epoch=asked.last_fetched_epoch,
+        fetch_offset=wanted.offset,
+        last_fetched_epoch=wanted.last_fetched_epoch,
     )
     if found is None or found[0] == NO_LEADER_EPOCH:
         return None  # The latter: retention has taken all of that epoch, and nothing can be said.

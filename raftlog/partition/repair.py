@@ -14,7 +14,7 @@ from pathlib import Path
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
 from raftlog.model import BrokerId, BrokerRegistration, Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.repair import Accepted, DamagedBatch, Fate, accept, fate
+from raftlog.partition.core.repair import Accepted, DamagedBatch, RepairVerdict, accept, repair_verdict
 from raftlog.partition.storage.data_dir import quarantined_logs
 from raftlog.partition.storage.repair import RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
@@ -35,7 +35,7 @@ _AT_ONCE = 2
 
 
 @dataclass(slots=True)
-class Patient:
+class RepairJob:
     """A damaged log, as the task that repairs it sees it.
 
     Args:
@@ -51,11 +51,11 @@ class Patient:
     assignment: Callable[[], PartitionAssignment | None]
     begin: Callable[[], RepairTarget]
     finished: Callable[[], Awaitable[bool]]
-    hopeless: Callable[[], Awaitable[bool]]
-    rests: Callable[[tuple[Offset, ...]], None]
+    unrepairable: Callable[[], Awaitable[bool]]
+    on_attempt_done: Callable[[tuple[Offset, ...]], None]
     began: float = 0.0
-    said: set[Offset] = field(default_factory=set)
-    complaint: str = ""
+    reported: set[Offset] = field(default_factory=set)
+    last_error: str = ""
     written: int = 0
 
 
@@ -96,14 +96,14 @@ class Repairer:
         """Whether no repair can begin any more."""
         return self._tasks.closed
 
-    def start(self, patient: Patient) -> None:
+    def start(self, job: RepairJob) -> None:
         """Begin to repair a log, unless that is under way."""
-        if patient.key in self._running:
+        if job.key in self._running:
             return
-        patient.began = asyncio.get_running_loop().time()
-        task = self._tasks.spawn(self._repair(patient), name=f"repair {patient.folder.name}")
-        self._running[patient.key] = task
-        task.add_done_callback(lambda _: self._ended(patient.key, task))
+        job.began = asyncio.get_running_loop().time()
+        task = self._tasks.spawn(self._repair(job), name=f"repair {job.folder.name}")
+        self._running[job.key] = task
+        task.add_done_callback(lambda _: self._ended(job.key, task))
 
     def stop(self, key: TopicIdPartition) -> None:
         """End the repair of a log that is closed, deleted or put aside."""
@@ -135,114 +135,121 @@ class Repairer:
             except OSError as error:
                 raise StorageError(f"{folder} cannot be read: {error}") from error
 
-    async def _repair(self, patient: Patient) -> None:
+    async def _repair(self, job: RepairJob) -> None:
         rest_s = SHORTEST_REST_S
-        while patient.assignment() is not None:
-            before = patient.written
-            verdict = await self._attempt(patient)
-            if verdict is None and await patient.finished():
-                self.lost.pop(patient.key, None)
+        while job.assignment() is not None:
+            before = job.written
+            verdict = await self._attempt(job)
+            if verdict is None and await job.finished():
+                self.lost.pop(job.key, None)
                 return
             # A log that stays damaged though all its batches are whole is damaged in a way that no batch repairs.
-            if verdict is Fate.GIVE_WAY or (verdict is None and patient.written == before):
-                if await patient.hopeless():
+            if verdict is RepairVerdict.RESIGN or (verdict is None and job.written == before):
+                if await job.unrepairable():
                     return
-            elif patient.written > before:
+            elif job.written > before:
                 continue
             await asyncio.sleep(rest_s)
             rest_s = min(2 * rest_s, LONGEST_REST_S)
 
-    async def _attempt(self, patient: Patient) -> Fate | None:
+    async def _attempt(self, job: RepairJob) -> RepairVerdict | None:
         try:
-            return await self._go_over(patient)
+            return await self._repair_all(job)
         except (RaftlogError, OSError) as error:
-            if str(error) != patient.complaint:
-                patient.complaint = str(error)
-                _log.warning("%s cannot be repaired now: %s", patient.folder.name, error)
+            if str(error) != job.last_error:
+                job.last_error = str(error)
+                _log.warning("%s cannot be repaired now: %s", job.folder.name, error)
             # A full disk, too many open files, a segment that retention has just removed: another attempt may do.
             passing = isinstance(error, DiskFullError) or not isinstance(error, StorageError)
-            return Fate.WAIT if passing else Fate.GIVE_WAY
+            return RepairVerdict.WAIT if passing else RepairVerdict.RESIGN
         except Exception:  # noqa: BLE001  (our own bug: the others go on, and this one does not spin)
-            _log.exception("repairing %s failed", patient.folder.name)
-            return Fate.WAIT
+            _log.exception("repairing %s failed", job.folder.name)
+            return RepairVerdict.WAIT
 
-    async def _go_over(self, patient: Patient) -> Fate | None:
+    async def _repair_all(self, job: RepairJob) -> RepairVerdict | None:
         """Repair what can be repaired now; return the worst that is left, None if there is nothing left."""
         async with self._reading:
-            target = await asyncio.to_thread(patient.begin)
-        left, lost = list[Fate](), list[Offset]()
+            target = await asyncio.to_thread(job.begin)
+        left, lost = list[RepairVerdict](), list[Offset]()
         written: tuple[int, Offset] | None = None
         while (damaged := await self._find(target)) is not None:
-            accepted, answers = await self._ask(patient, damaged)
+            accepted, answers = await self._ask(job, damaged)
             if accepted is not None and written != (damaged.position, damaged.offset):
-                if not await self._write(patient, target, damaged, accepted):
-                    return Fate.WAIT  # The log has changed: begin again.
+                if not await self._write(job, target, damaged, accepted):
+                    return RepairVerdict.WAIT  # The log has changed: begin again.
                 written = (damaged.position, damaged.offset)
                 continue
-            became = Fate.GIVE_WAY if accepted is not None else self._fate(patient, answers)
-            self._say(patient, damaged, became, answers)
-            left.append(became)
-            if became is Fate.LOST:
+            verdict = RepairVerdict.RESIGN if accepted is not None else self._verdict(job, answers)
+            self._log_unrepaired(job, damaged, verdict, answers)
+            left.append(verdict)
+            if verdict is RepairVerdict.LOST:
                 lost.append(damaged.offset)
             async with self._reading:
                 await asyncio.to_thread(target.skip, damaged)
-        self.lost.pop(patient.key, None)
+        self.lost.pop(job.key, None)
         if lost:
-            self.lost[patient.key] = tuple(lost)
-        patient.rests(tuple(lost) if set(left) == {Fate.LOST} else ())
-        return next((verdict for verdict in (Fate.GIVE_WAY, Fate.WAIT, Fate.LOST) if verdict in left), None)
+            self.lost[job.key] = tuple(lost)
+        job.on_attempt_done(tuple(lost) if set(left) == {RepairVerdict.LOST} else ())
+        return next(
+            (verdict for verdict in (RepairVerdict.RESIGN, RepairVerdict.WAIT, RepairVerdict.LOST) if verdict in left),
+            None,
+        )
 
     async def _find(self, target: RepairTarget) -> DamagedBatch | None:
         async with self._reading:
             return await asyncio.to_thread(target.find)
 
-    async def _write(self, patient: Patient, target: RepairTarget, damaged: DamagedBatch, accepted: Accepted) -> bool:
+    async def _write(self, job: RepairJob, target: RepairTarget, damaged: DamagedBatch, accepted: Accepted) -> bool:
         async with self._reading:
             if not await asyncio.to_thread(target.write, damaged, accepted):
                 return False
         self.repaired_batches += 1
-        patient.written += 1
+        job.written += 1
         _log.warning(
             "%s: repaired %d bytes at offset %d to %d",
-            patient.folder.name,
+            job.folder.name,
             len(accepted.data),
             damaged.offset,
             accepted.next_offset - 1,
         )
         return True
 
-    def _fate(self, patient: Patient, answers: Mapping[BrokerId, Holding | None]) -> Fate:
-        assignment = patient.assignment()
+    def _verdict(self, job: RepairJob, answers: Mapping[BrokerId, Holding | None]) -> RepairVerdict:
+        assignment = job.assignment()
         if assignment is None:
-            return Fate.WAIT
-        over = asyncio.get_running_loop().time() - patient.began >= self._patience_s
-        return fate(assignment.state, self.broker_id, answers, patience_over=over)
+            return RepairVerdict.WAIT
+        over = asyncio.get_running_loop().time() - job.began >= self._patience_s
+        return repair_verdict(assignment.state, self.broker_id, answers, patience_over=over)
 
-    def _say(
-        self, patient: Patient, damaged: DamagedBatch, became: Fate, answers: Mapping[BrokerId, Holding | None]
+    def _log_unrepaired(
+        self, job: RepairJob, damaged: DamagedBatch, verdict: RepairVerdict, answers: Mapping[BrokerId, Holding | None]
     ) -> None:
         """Say once of each batch what could not be done about it."""
-        if damaged.offset in patient.said:
+        if damaged.offset in job.reported:
             return
-        patient.said.add(damaged.offset)
-        told = {broker: answer.value if answer else "no answer" for broker, answer in answers.items()}
-        what = "no replica has it whole: its records are lost" if became is Fate.LOST else "it is not repaired yet"
-        _log.error("%s: the batch at offset %d is damaged; %s; %s", patient.folder.name, damaged.offset, what, told)
+        job.reported.add(damaged.offset)
+        answered = {broker: answer.value if answer else "no answer" for broker, answer in answers.items()}
+        what = (
+            "no replica has it whole: its records are lost"
+            if verdict is RepairVerdict.LOST
+            else "it is not repaired yet"
+        )
+        _log.error("%s: the batch at offset %d is damaged; %s; %s", job.folder.name, damaged.offset, what, answered)
 
     async def _ask(
-        self, patient: Patient, damaged: DamagedBatch
+        self, job: RepairJob, damaged: DamagedBatch
     ) -> tuple[Accepted | None, dict[BrokerId, Holding | None]]:
         """Ask what lies aside here, then all other replicas at once; the first who has the right bytes is believed."""
-        assignment = patient.assignment()
+        assignment = job.assignment()
         if assignment is None:
             return None, {}
         offset, epoch = damaged.offset, damaged.leader_epoch
-        _, data = await self._look(patient.folder, offset, epoch, ASK_BYTES, with_log=False)
+        _, data = await self._look(job.folder, offset, epoch, ASK_BYTES, with_log=False)
         if (accepted := accept(damaged, data)) is not None:
             return accepted, {}
         answers = dict[BrokerId, Holding | None]()
         others = [member for member in assignment.state.replicas if member != self.broker_id]
-        asking = [asyncio.ensure_future(self._ask_one(patient.key, other, damaged)) for other in others]
+        asking = [asyncio.ensure_future(self._ask_one(job.key, other, damaged)) for other in others]
         try:
             for answer in asyncio.as_completed(asking):
                 broker, holding, accepted = await answer

@@ -16,9 +16,9 @@ from raftlog.errors import (
     StorageError,
 )
 from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.damage import may_fetch_anew
-from raftlog.partition.damage import Damage, DamageKeeper
-from raftlog.partition.repair import Patient, Repairer
+from raftlog.partition.core.damage import may_refetch
+from raftlog.partition.damage import Damage, DamageTracker
+from raftlog.partition.repair import Repairer, RepairJob
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.repair import ClosedLog, OpenLog
@@ -30,7 +30,7 @@ Failed = tuple[PartitionAssignment, StorageError]
 class Reopen(Protocol):
     """Opens a log that could not be opened before; see `ReplicaManager`."""
 
-    async def __call__(self, key: TopicIdPartition, *, hopeless: bool) -> bool: ...
+    async def __call__(self, key: TopicIdPartition, *, unrepairable: bool) -> bool: ...
 
 
 class RepairManager:
@@ -44,7 +44,7 @@ class RepairManager:
     def __init__(
         self,
         repairer: Repairer,
-        keeper: DamageKeeper,
+        keeper: DamageTracker,
         *,
         find: Callable[[TopicIdPartition], Replica | None],
         closed: Callable[[TopicIdPartition], Failed | None],
@@ -83,7 +83,7 @@ class RepairManager:
         """End the repair of a log that is closed or not wanted any more."""
         self._repairer.stop(key)
 
-    def told(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
+    def error_for(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
         """Return what to answer for a replica that could not be opened: while it is repaired, ask again."""
         if assignment.key not in self or self.lost(assignment.key):
             return error
@@ -106,39 +106,39 @@ class RepairManager:
         self._keeper.note(key, damage)
         replica = self._find(key)
         if replica is not None and not self._repairer.closed:
-            self._repairer.start(self._open_patient(key, replica))
+            self._repairer.start(self._open_log_job(key, replica))
 
-    def _open_patient(self, key: TopicIdPartition, replica: Replica) -> Patient:
-        gone_over = list[Offset]()
+    def _open_log_job(self, key: TopicIdPartition, replica: Replica) -> RepairJob:
+        note_repair_attempt = list[Offset]()
 
         def begin() -> OpenLog:
             if replica.log.failure is not None:
                 raise replica.log.failure
-            gone_over[:] = replica.suspects
-            return OpenLog(replica.log, tuple(gone_over), compacts=replica.config.compacts)
+            note_repair_attempt[:] = replica.suspects
+            return OpenLog(replica.log, tuple(note_repair_attempt), compacts=replica.config.compacts)
 
         async def finished() -> bool:
-            if replica.repaired(gone_over):
+            if replica.repaired(note_repair_attempt):
                 self._keeper.repaired(key)
-                replica.data_pulse.fire()
-                replica.visible_pulse.fire()
+                replica.data_notifier.fire()
+                replica.visible_notifier.fire()
             return True
 
-        async def hopeless() -> bool:
-            self._keeper.give_way(key)
+        async def unrepairable() -> bool:
+            self._keeper.mark_unrepairable(key)
             failure = replica.log.failure
             if failure is not None and _is_of_the_disk(failure):
                 self._on_disk_failure(failure)
             return False
 
-        return Patient(
+        return RepairJob(
             key=key,
             folder=replica.log.folder,
             assignment=lambda: replica.assignment if self._find(key) is replica else None,
             begin=begin,
             finished=finished,
-            hopeless=hopeless,
-            rests=lambda lost: replica.gone_over(gone_over, lost=bool(lost)),
+            unrepairable=unrepairable,
+            on_attempt_done=lambda lost: replica.note_repair_attempt(note_repair_attempt, lost=bool(lost)),
         )
 
     def _ended(self, key: TopicIdPartition) -> None:
@@ -157,27 +157,27 @@ class RepairManager:
             at = failed[1].details.get("damaged_at") if failed is not None else None
             return ClosedLog(folder, at if isinstance(at, int) else None, compacts=config.compacts)
 
-        async def hopeless() -> bool:
+        async def unrepairable() -> bool:
             failed = self._closed(key)
             if failed is None or not isinstance(failed[1], DamagedDataError):
                 return True
-            if not may_fetch_anew(failed[0].state, self._repairer.broker_id):
+            if not may_refetch(failed[0].state, self._repairer.broker_id):
                 return False
-            return await self._reopen(key, hopeless=True)
+            return await self._reopen(key, unrepairable=True)
 
         def assignment() -> PartitionAssignment | None:
             failed = self._closed(key)
             return failed[0] if failed is not None else None
 
         self._repairer.start(
-            Patient(
+            RepairJob(
                 key=key,
                 folder=folder,
                 assignment=assignment,
                 begin=begin,
-                finished=lambda: self._reopen(key, hopeless=False),
-                hopeless=hopeless,
-                rests=lambda _: None,
+                finished=lambda: self._reopen(key, unrepairable=False),
+                unrepairable=unrepairable,
+                on_attempt_done=lambda _: None,
             )
         )
 

@@ -36,7 +36,7 @@ from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.readable_replica import OnDamage
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import save_producers
-from raftlog.partition.waiters import OffsetWaiters, Pulse
+from raftlog.partition.waiters import Notifier, OffsetWaiters
 from raftlog.record import parse_header, stamp, validate_batch
 from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.control import NO_OFFSET, Marker, build_marker, parse_marker
@@ -93,21 +93,21 @@ class Replica(FollowerReplica):
             on_damage=on_damage,
             on_disk_failure=on_disk_failure,
         )
-        self.data_pulse = Pulse()
+        self.data_notifier = Notifier()
         """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
-        self.followers_pulse = Pulse()
+        self.followers_notifier = Notifier()
         """Fires when a follower has said where it is, or the ISR may be another one."""
         self._topic_defaults = topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._on_isr_hint = on_isr_hint
         self._require_given = require_given
-        self._acknowledged = OffsetWaiters()
-        self._held = OffsetWaiters()
+        self._replicated = OffsetWaiters()
+        self._persisted = OffsetWaiters()
         self._applied: PartitionAssignment | None = None
         self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure)
 
     @property
-    def held_end_offset(self) -> Offset:
+    def persisted_end_offset(self) -> Offset:
         """Every record below it is held here, as firmly as the topic's `flush` asks."""
         return self.log.durable_end_offset if self.config.flush == "batch" else self.log.log_end_offset
 
@@ -132,8 +132,8 @@ class Replica(FollowerReplica):
             self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
             self._refuse_if_under_min_isr()
             if self.config.compacts or set(self.state.replicas) != set(before.replicas):
-                self.data_pulse.fire()  # Other replicas, or another policy: what all of them hold may be news.
-        self.followers_pulse.fire()
+                self.data_notifier.fire()  # Other replicas, or another policy: what all of them hold may be news.
+        self.followers_notifier.fire()
         self._applied = assignment
 
     def apply_state(self, state: PartitionState) -> None:
@@ -195,9 +195,9 @@ class Replica(FollowerReplica):
         core = self.require_leader()
         require_same_epoch(self.state.leader_epoch, leader_epoch, self.assignment.topic_partition)
         if core.high_watermark < end_offset:
-            await self._acknowledged.wait(end_offset - 1, timeout_ms=timeout_ms)
+            await self._replicated.wait(end_offset - 1, timeout_ms=timeout_ms)
 
-    async def append_marker(self, asked: TransactionMarker, *, timeout_ms: int) -> AppendResult:
+    async def append_marker(self, marker_request: TransactionMarker, *, timeout_ms: int) -> AppendResult:
         """Write the end of a transaction, and return once it is replicated.
 
         Raises:
@@ -208,23 +208,27 @@ class Replica(FollowerReplica):
         """
         core = self.require_leader()
         core.require_min_isr()
-        producer, end = asked.producer_id, self.log.log_end_offset
-        there = self.producers.check_marker(producer, asked.producer_epoch, asked.coordinator_epoch)
-        if there is not None:
+        producer, end = marker_request.producer_id, self.log.log_end_offset
+        known_offset = self.producers.check_marker(
+            producer, marker_request.producer_epoch, marker_request.coordinator_epoch
+        )
+        if known_offset is not None:
             epoch = self.state.leader_epoch
-            result = AppendResult(base_offset=there, last_offset=there, leader_epoch=epoch, duplicate=True)
+            result = AppendResult(
+                base_offset=known_offset, last_offset=known_offset, leader_epoch=epoch, duplicate=True
+            )
         else:
             began = self.producers.transactions.first_offset_of(producer)
             marker = Marker(
-                committed=asked.committed,
-                coordinator_epoch=asked.coordinator_epoch,
+                committed=marker_request.committed,
+                coordinator_epoch=marker_request.coordinator_epoch,
                 first_offset=NO_OFFSET if began is None else began,
                 stable_offset=self.producers.transactions.stable_offset_after(producer, end),
             )
             batch = build_marker(
                 marker,
                 producer_id=producer,
-                producer_epoch=asked.producer_epoch,
+                producer_epoch=marker_request.producer_epoch,
                 timestamp_us=self._clock.wall_us(),
             )
             header = parse_header(batch)
@@ -251,7 +255,7 @@ class Replica(FollowerReplica):
     ) -> AppendResult:
         base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
-        with self._ending_on_a_bad_disk(), self.noticing_damage():
+        with self._failing_on_disk_errors(), self.recording_damage():
             self.log.append(batch)
         header = replace(header, base_offset=base_offset, leader_epoch=epoch)
         self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
@@ -285,8 +289,8 @@ class Replica(FollowerReplica):
         )
         self._moved(moved)
         if self.config.compacts and core.replicated_offset != replicated:
-            self.data_pulse.fire()  # Followers must hear it too, or their tombstones stay.
-        self.followers_pulse.fire()
+            self.data_notifier.fire()  # Followers must hear it too, or their tombstones stay.
+        self.followers_notifier.fire()
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._on_isr_hint()
 
@@ -307,7 +311,7 @@ class Replica(FollowerReplica):
         """End the role and close the log."""
         self.resign()
         self.log.close()
-        self.visible_pulse.fire()  # Consumers of a follower wait too.
+        self.visible_notifier.fire()  # Consumers of a follower wait too.
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")
@@ -315,7 +319,7 @@ class Replica(FollowerReplica):
             broker_id=self.broker_id,
             state=self.state,
             log_end_offset=self.log.log_end_offset,
-            own_end_offset=self.held_end_offset,
+            own_end_offset=self.persisted_end_offset,
             # Only what was below it was ever removed: a log that has started over may not have heard of it yet.
             high_watermark=max(self._follower_high_watermark, self.log.log_start_offset),
             min_insync_replicas=self.config.min_insync_replicas,
@@ -324,7 +328,7 @@ class Replica(FollowerReplica):
             log_start_offset=self.log.log_start_offset,
         )
         _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
-        self._moved(self.core.on_local_end(self.held_end_offset))
+        self._moved(self.core.on_local_end(self.persisted_end_offset))
         self._commit.request()
 
     def _follow(self) -> None:
@@ -339,47 +343,47 @@ class Replica(FollowerReplica):
             code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
             details={"appended": True},
         )
-        self._acknowledged.fail(outcome)
-        self._held.fail(outcome)
-        self.data_pulse.fire()
-        self.visible_pulse.fire()
-        self.followers_pulse.fire()
+        self._replicated.fail(outcome)
+        self._persisted.fail(outcome)
+        self.data_notifier.fire()
+        self.visible_notifier.fire()
+        self.followers_notifier.fire()
 
     def _appended(self, core: LeaderCore) -> None:
         core.on_local_append(self.log.log_end_offset)
-        self.data_pulse.fire()
+        self.data_notifier.fire()
         if self.config.flush == "batch":
             self._commit.request()
         else:
             self._moved(core.on_local_end(self.log.log_end_offset))
-            self._held.passed(self.log.log_end_offset)
+            self._persisted.passed(self.log.log_end_offset)
 
     async def _wait_for(self, result: AppendResult, core: LeaderCore, acks: Acks, timeout_ms: int) -> None:
         if acks == ACKS_ALL and core.high_watermark <= result.last_offset:
-            await self._acknowledged.wait(result.last_offset, timeout_ms=timeout_ms)
-        elif acks == 1 and self.held_end_offset <= result.last_offset:
-            await self._held.wait(result.last_offset, timeout_ms=timeout_ms)
+            await self._replicated.wait(result.last_offset, timeout_ms=timeout_ms)
+        elif acks == 1 and self.persisted_end_offset <= result.last_offset:
+            await self._persisted.wait(result.last_offset, timeout_ms=timeout_ms)
 
     def _on_durable(self, end_offset: Offset) -> None:
         if self.core is not None and self.config.flush == "batch":
             self._moved(self.core.on_local_end(end_offset))
-        self._held.passed(end_offset)
+        self._persisted.passed(end_offset)
 
     def on_storage_failure(self, error: StorageError) -> None:
         outcome = UnknownOutcomeError(f"the leader's disk failed: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT)
-        self._acknowledged.fail(outcome)
-        self._held.fail(outcome)
+        self._replicated.fail(outcome)
+        self._persisted.fail(outcome)
         super().on_storage_failure(error)
 
     def _moved(self, moved: bool) -> None:
         if moved and self.core is not None:
-            self._acknowledged.passed(self.core.high_watermark)
-            self.visible_pulse.fire()
-            self.data_pulse.fire()
+            self._replicated.passed(self.core.high_watermark)
+            self.visible_notifier.fire()
+            self.data_notifier.fire()
 
     def _refuse_if_under_min_isr(self) -> None:
         if self.core is not None and self.core.under_min_isr:
-            self._acknowledged.fail(
+            self._replicated.fail(
                 UnknownOutcomeError(
                     f"{self.assignment.topic_partition}: appended, then replicas left the ISR: {len(self.state.isr)} "
                     f"are in sync, acks=all needs {self.core.min_isr}",

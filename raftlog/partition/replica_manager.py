@@ -21,10 +21,10 @@ from raftlog.model import (
 )
 from raftlog.partition.admission import RequireGiven
 from raftlog.partition.consumer_fetch import Served, serve_fetch
-from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.core.damage import may_refetch
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.core.read_replicas import preferred_read_replica
-from raftlog.partition.damage import DamageKeeper, DamagePort
+from raftlog.partition.damage import DamagePort, DamageTracker
 from raftlog.partition.fetcher_manager import FetcherManager
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
 from raftlog.partition.log_cleaner import CleanerSettings, LogCleaner
@@ -124,7 +124,7 @@ class ReplicaManager:
             checkpoint_interval_ms=checkpoint_interval_ms,
             retention_check_interval_ms=retention_check_interval_ms,
         )
-        self.damage = DamageKeeper(
+        self.damage = DamageTracker(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
             served=lambda key: replica.assignment if (replica := self._replicas.get(key)) else None,
@@ -217,7 +217,7 @@ class ReplicaManager:
             # Replicas that are open change their roles at once: opening others may take long.
             await self._apply_to_open(wanted)
             for assignment, reason in damaged:
-                await self._heal(assignment, reason)
+                await self._replace_damaged(assignment, reason)
             if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 for start in range(0, len(new), OPENED_AT_ONCE):
                     await asyncio.gather(
@@ -251,7 +251,7 @@ class ReplicaManager:
         if replica is None:
             for assignment, error in self._offline.values():
                 if assignment.topic_partition == (topic, partition):
-                    raise self.repairs.told(assignment, error)
+                    raise self.repairs.error_for(assignment, error)
             raise StaleRouteError(f"broker {self.broker_id} has no replica of {topic}-{partition}, or not yet")
         if topic_id not in ("", replica.assignment.topic_id):
             raise StaleRouteError(
@@ -306,7 +306,7 @@ class ReplicaManager:
             )
         return replica
 
-    async def _open(self, assignment: PartitionAssignment, *, hopeless: bool = False) -> None:
+    async def _open(self, assignment: PartitionAssignment, *, unrepairable: bool = False) -> None:
         """Open a replica.
 
         Args:
@@ -319,9 +319,9 @@ class ReplicaManager:
                 log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
             except DamagedDataError as error:
                 # This incarnation has said nothing yet of what it holds here: its leader epoch may be any.
-                if not hopeless or not may_fetch_anew(assignment.state, self.broker_id):
+                if not unrepairable or not may_refetch(assignment.state, self.broker_id):
                     raise
-                await self._put_aside(assignment, folder, error.message)
+                await self._quarantine_log(assignment, folder, error.message)
                 log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
             replica = self._make_replica(assignment, log, producers)
         except StorageError as error:
@@ -365,12 +365,12 @@ class ReplicaManager:
         # Damage stays until the partition's state says that the log may be fetched anew.
         return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
 
-    async def _reopen(self, key: TopicIdPartition, *, hopeless: bool) -> bool:
+    async def _reopen(self, key: TopicIdPartition, *, unrepairable: bool) -> bool:
         """Open a log that was repaired, or fetch it anew if it is hopeless; return whether it is open."""
         async with self._applying:
             if (failed := self._offline.get(key)) is None:
                 return True
-            await self._open(failed[0], hopeless=hopeless)
+            await self._open(failed[0], unrepairable=unrepairable)
             await self._apply_to_open({key: failed[0]})
         self.isr.hint()
         return key not in self._offline
@@ -387,7 +387,7 @@ class ReplicaManager:
             log.close()
             raise
 
-    async def _put_aside(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
+    async def _quarantine_log(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
         aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
         _log.error(
             "%s is fetched anew from broker %d; its damaged log is at %s: %s",
@@ -401,23 +401,23 @@ class ReplicaManager:
         self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
     ) -> list[tuple[PartitionAssignment, str]]:
         """Close damaged replicas that nobody counts on, before they can take part in the epoch that says so."""
-        healing = self.damage.that_may_heal(wanted)
-        for assignment, _ in healing:
+        replaceable = self.damage.replaceable(wanted)
+        for assignment, _ in replaceable:
             if assignment.key in self._replicas:
                 self._drop(assignment.key)
-        return healing
+        return replaceable
 
-    async def _heal(self, assignment: PartitionAssignment, reason: str) -> None:
+    async def _replace_damaged(self, assignment: PartitionAssignment, reason: str) -> None:
         """Put a log aside; what opens in its place is fetched anew."""
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         try:
-            await self._put_aside(assignment, folder, reason)
+            await self._quarantine_log(assignment, folder, reason)
         except StorageError as error:
             _log.error("%s stays offline: %s", assignment.topic_partition, error.message)
             self._offline[assignment.key] = (assignment, error)
             self._end_on_a_failed_sync(error)
         else:
-            self.damage.healed(assignment.key)
+            self.damage.quarantined_log(assignment.key)
 
     def _end_on_a_failed_sync(self, error: StorageError) -> None:
         """The next attempt would take for written what the system has only failed to write."""

@@ -49,9 +49,9 @@ class Scrubber:
         self._replicas = replicas
         self._clock = clock
         self._states: dict[TopicIdPartition, ScrubState] = {}
-        self._asked: set[TopicIdPartition] = set()
+        self._requested: set[TopicIdPartition] = set()
         """Logs that somebody wants to be checked now."""
-        self._resting: dict[TopicIdPartition, int] = {}
+        self._retry_at_ms: dict[TopicIdPartition, int] = {}
         """Logs that could not be read, and until when nobody tries again."""
         self._wanted = asyncio.Event()
         self._free_at = 0.0
@@ -70,15 +70,17 @@ class Scrubber:
         for replica in self._replicas():
             key = replica.assignment.key
             wanted = not topics or replica.assignment.topic in topics
-            if wanted and key not in self._asked and _is_able(replica):
-                self._asked.add(key)
+            if wanted and key not in self._requested and _can_check(replica):
+                self._requested.add(key)
                 if (state := self._states.get(key)) is not None:
                     state.checked_below = 0
         self._wanted.set()
 
     def progress(self) -> ScrubProgress:
         """Return how much of what was asked for is not checked yet."""
-        left = [replica for replica in self._replicas() if replica.assignment.key in self._asked and _is_left(replica)]
+        left = [
+            replica for replica in self._replicas() if replica.assignment.key in self._requested and _is_left(replica)
+        ]
         return ScrubProgress(len(left), sum(self._bytes_left(replica) for replica in left))
 
     def _bytes_left(self, replica: Replica) -> int:
@@ -94,7 +96,7 @@ class Scrubber:
             self._wanted.clear()
             if overdue := await self._overdue():
                 for replica in overdue:
-                    if _is_able(replica):
+                    if _can_check(replica):
                         await self._check(replica)
                 continue
             try:
@@ -111,22 +113,24 @@ class Scrubber:
         async for replica in in_turns(self._replicas()):
             key = replica.assignment.key
             present.add(key)
-            if not _is_able(replica) or (self._settings.interval_ms == NEVER and key not in self._asked):
+            if not _can_check(replica) or (self._settings.interval_ms == NEVER and key not in self._requested):
                 continue
             if (state := self._states.get(key)) is None:
                 state = await asyncio.to_thread(ScrubState, replica.log.folder, now_ms=now_ms)
                 self._states[key] = state
-                if key in self._asked:
+                if key in self._requested:
                     state.checked_below = 0
             # Of a check that ended in the future, nobody knows how long ago that was: the clock has been set back.
-            asked = key in self._asked or state.finished_ms > now_ms
-            due_ms = 0 if asked else state.finished_ms + self._settings.interval_ms
-            if due_ms > now_ms or self._resting.get(key, 0) > self._clock.monotonic_ms():
+            forced = key in self._requested or state.finished_ms > now_ms
+            due_ms = 0 if forced else state.finished_ms + self._settings.interval_ms
+            if due_ms > now_ms or self._retry_at_ms.get(key, 0) > self._clock.monotonic_ms():
                 continue
             found.append((due_ms, replica))
         self._states = {key: state for key, state in self._states.items() if key in present}
-        self._asked &= present
-        self._resting = {key: until for key, until in self._resting.items() if until > self._clock.monotonic_ms()}
+        self._requested &= present
+        self._retry_at_ms = {
+            key: until for key, until in self._retry_at_ms.items() if until > self._clock.monotonic_ms()
+        }
         return [replica for _, replica in sorted(found, key=lambda each: each[0])]
 
     async def _check(self, replica: Replica) -> None:
@@ -141,10 +145,10 @@ class Scrubber:
                 await asyncio.to_thread(state.save)
         except (RaftlogError, OSError) as error:
             _log.warning("%s cannot be checked: %s", replica.assignment.topic_partition, error)
-            self._resting[key] = self._clock.monotonic_ms() + int(1000 * LONGEST_LOOK_S)
-            self._asked.discard(key)
+            self._retry_at_ms[key] = self._clock.monotonic_ms() + int(1000 * LONGEST_LOOK_S)
+            self._requested.discard(key)
             return
-        self._asked.discard(key)
+        self._requested.discard(key)
         state.checked_below, state.finished_ms = 0, self._now_ms()
         if replica.log.failure is None:
             await asyncio.to_thread(state.save)
@@ -181,7 +185,7 @@ class Scrubber:
         return self._clock.wall_us() // 1000
 
 
-def _is_able(replica: Replica) -> bool:
+def _can_check(replica: Replica) -> bool:
     """Tell whether there is something to check now. What is being repaired would be found damaged again."""
     return replica.log.failure is None and replica.damage is None and replica.log.size_bytes > 0
 

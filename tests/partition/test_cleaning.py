@@ -196,7 +196,7 @@ async def test_a_deletion_that_a_replica_in_sync_did_not_confirm_is_of_unknown_o
         world.reachable = False
         await world.stop(3)
 
-        with pytest.raises(UnknownOutcomeError, match="not everybody who may lead next said so: ask again") as unknown:
+        with pytest.raises(UnknownOutcomeError, match="not every replica that may lead next has confirmed: send the request again") as unknown:
             await delete_records(world.brokers[1].replica, 1, timeout_ms=300)
 
         assert unknown.value.details == {"log_start_offset": 1}

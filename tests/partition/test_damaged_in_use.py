@@ -15,7 +15,7 @@ from replication_support import World
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
-from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.core.damage import may_refetch
 from raftlog.partition.storage import verified_reads
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record import NewRecord, build_batch, stamp
@@ -38,7 +38,7 @@ STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=5,
     ids=["later epoch", "never served", "same epoch", "leads", "no leader", "in sync", "eligible"],
 )
 def test_a_log_is_replaced_only_where_nobody_counts_on_it(change: dict, served_epoch: int, allowed: bool):
-    assert may_fetch_anew(replace(STATE, **change), 3, served_epoch=served_epoch) is allowed
+    assert may_refetch(replace(STATE, **change), 3, served_epoch=served_epoch) is allowed
 
 
 def log_file(world: World, broker: int) -> Path:

@@ -53,7 +53,7 @@ def an_unknown_change_of_the_isr_is_taken_back(patch: Any) -> None:
     async def forgetful(self: Any) -> None:
         await check(self)
         for change in list(self._in_flight):
-            if change in self._doubtful:
+            if change in self._unanswered:
                 for one in self._leaders():
                     if one.assignment.key == change and one.core is not None:
                         one.core.pending_isr = None
@@ -68,9 +68,9 @@ def a_refused_change_may_still_be_on_its_way(patch: Any) -> None:
     check = isr.IsrKeeper.check
 
     async def sure(self: Any) -> None:
-        self._doubtful = set()
+        self._unanswered = set()
         await check(self)
-        self._doubtful = set()
+        self._unanswered = set()
 
     patch(isr.IsrKeeper, "check", sure)
 
@@ -82,7 +82,7 @@ def followers_count_before_they_sync(patch: Any) -> None:
 
 @mutant
 def the_leader_counts_before_it_syncs(patch: Any) -> None:
-    patch(Replica, "held_end_offset", property(lambda self: self.log.log_end_offset))
+    patch(Replica, "persisted_end_offset", property(lambda self: self.log.log_end_offset))
     appended = Replica._appended
 
     def eager(self: Any, core: Any) -> None:
@@ -95,7 +95,7 @@ def the_leader_counts_before_it_syncs(patch: Any) -> None:
 @mutant
 def acknowledged_when_the_leader_has_it(patch: Any) -> None:
     async def wait(self: Any, result: Any, core: Any, acks: Any, timeout_ms: int) -> None:
-        if self.held_end_offset <= result.last_offset:
+        if self.persisted_end_offset <= result.last_offset:
             await self._held.wait(result.last_offset, timeout_ms=timeout_ms)
 
     patch(Replica, "_wait_for", wait)

@@ -195,14 +195,16 @@ def repair_writes_beyond_what_is_known_to_be_damaged(patch: Any) -> None:
 @told_by(FATE)
 def records_are_lost_before_everybody_has_answered(patch: Any) -> None:
     patch.edit(
-        repair.fate, "for other in others):\n        return Fate.WAIT", "for other in heirs):\n        return Fate.WAIT"
+        repair.repair_verdict,
+        "for other in others):\n        return RepairVerdict.WAIT",
+        "for other in heirs):\n        return RepairVerdict.WAIT",
     )
 
 
 @mutant
 @told_by(FATE)
 def a_silent_heir_is_not_waited_for(patch: Any) -> None:
-    patch.edit(repair.fate, "patience_over and ", "")
+    patch.edit(repair.repair_verdict, "patience_over and ", "")
 
 
 # The quorum's files; `tests/raft/mutants_support.py` has more, which the quorum's schedules find.

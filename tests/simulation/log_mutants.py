@@ -183,8 +183,8 @@ def a_replaced_disk_goes_unnoticed(patch: Any) -> None:
 @mutant
 def a_lost_tail_goes_unnoticed(patch: Any) -> None:
     """KIP-966: the machine of a replica with `flush = os` went down, and it stays eligible."""
-    last_end = data_dir._last_end
-    patch(data_dir, "_last_end", lambda path: replace(last_end(path), unclean=False))
+    last_end = data_dir._last_shutdown
+    patch(data_dir, "_last_shutdown", lambda path: replace(last_end(path), unclean=False))
 
 
 # Records that go.
@@ -230,10 +230,10 @@ def segments_go_before_the_log_start_is_on_disk(patch: Any) -> None:
 
 @mutant
 def followers_keep_what_the_leader_deleted(patch: Any) -> None:
-    learn = Replica.learn_marks
+    learn = Replica.update_marks
     patch(
         Replica,
-        "learn_marks",
+        "update_marks",
         lambda self, mark, *, log_start_offset, replicated_offset: learn(
             self, mark, log_start_offset=0, replicated_offset=replicated_offset
         ),

@@ -23,7 +23,7 @@ def damaged_batches_are_not_repaired(patch: Any) -> None:
         return None, {}
 
     patch(repair.Repairer, "_ask", nobody)
-    patch(repair, "fate", lambda *_, **__: repair.Fate.GIVE_WAY)
+    patch(repair, "repair_verdict", lambda *_, **__: repair.RepairVerdict.RESIGN)
 
 
 @told_by("tests/storage/test_repair_in_place.py")

@@ -79,7 +79,7 @@ class Dirt:
     def ratio(self) -> float:
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
-    def is_worth_it(self, config: TopicConfig) -> bool:
+    def should_compact(self, config: TopicConfig) -> bool:
         """Tell whether to compact."""
         return self.overdue or (self.dirty_bytes > 0 and self.ratio > config.min_cleanable_dirty_ratio)
 
@@ -134,7 +134,7 @@ class CleaningRules:
     delete_retention_ms: int
     replicated_below: Offset
     """Every assigned replica holds all records below it: tombstones above must stay."""
-    remembered: frozenset[Offset] = frozenset()
+    producer_batches: frozenset[Offset] = frozenset()
     """Base offsets of the batches by which producers are recognised."""
     aborted: AbortedBatches = NOTHING_ABORTED
 
@@ -164,7 +164,7 @@ class Compactor:
         self._last = last
         self._rules = rules
         self._run: _Run | None = None
-        self._holding = set[ProducerId]()
+        self._with_kept_records = set[ProducerId]()
         """Producers of whose present transaction some record was kept."""
         self.changed = False
         """Whether anything differs since this was last set to False."""
@@ -178,7 +178,7 @@ class Compactor:
         if header.is_control:
             return self._clean_marker(header, batch)
         if header.is_empty:
-            if header.base_offset in self._rules.remembered:
+            if header.base_offset in self._rules.producer_batches:
                 return self.finish() + bytes(batch)
             return self._drop(header)
         if header in self._rules.aborted:
@@ -198,7 +198,7 @@ class Compactor:
         rows = to_arrow(header, batch)
         values, cleaned_at_s = rows.column(_VALUE), self._cleaned_at_s(header)
         keys, nulls = rows.column(_KEY).to_pylist(), values.is_null().to_pylist()
-        drop_tombstones = self._has_had_its_time(header)
+        drop_tombstones = self._may_drop_tombstones(header)
         kept, tombstones = [], 0
         for row, (key, is_null, offset) in enumerate(zip(keys, nulls, _offsets(header, rows), strict=True)):
             if key is not None and self._last.of.get(key, offset) > offset:
@@ -211,7 +211,7 @@ class Compactor:
         if not kept:
             return self._drop_rows(header)
         if header.is_transactional:
-            self._holding.add(header.producer_id)
+            self._with_kept_records.add(header.producer_id)
         stamp = self._note_waiting(cleaned_at_s) if tombstones else 0
         if len(kept) == rows.num_rows and stamp == header.cleaned_at_s:
             return self.finish() + bytes(batch)
@@ -219,11 +219,11 @@ class Compactor:
         return self.finish() + keep_rows(header, _with_deltas(rows, kept), cleaned_at_s=stamp)
 
     def _clean_marker(self, header: BatchHeader, batch: Buffer) -> bytes:
-        holds = header.producer_id in self._holding
-        self._holding.discard(header.producer_id)
-        if holds or header.base_offset in self._rules.remembered:
+        holds = header.producer_id in self._with_kept_records
+        self._with_kept_records.discard(header.producer_id)
+        if holds or header.base_offset in self._rules.producer_batches:
             return self.finish() + bytes(batch)
-        if self._has_had_its_time(header):
+        if self._may_drop_tombstones(header):
             return self._drop(header)
         stamp = self._note_waiting(self._cleaned_at_s(header))
         if stamp == header.cleaned_at_s:
@@ -244,7 +244,7 @@ class Compactor:
             return header.cleaned_at_s
         return self._rules.now_s + 1  # Rounded up, so that no tombstone goes too early.
 
-    def _has_had_its_time(self, header: BatchHeader) -> bool:
+    def _may_drop_tombstones(self, header: BatchHeader) -> bool:
         due_ms = header.cleaned_at_s * 1000 + self._rules.delete_retention_ms
         return (
             header.cleaned_at_s > 0
@@ -254,7 +254,7 @@ class Compactor:
         )
 
     def _drop_rows(self, header: BatchHeader) -> bytes:
-        if header.base_offset not in self._rules.remembered:
+        if header.base_offset not in self._rules.producer_batches:
             return self._drop(header)
         self.changed = True
         return self.finish() + keep_header(header)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, PartitionState
 
 
-def may_fetch_anew(state: PartitionState, broker_id: BrokerId, *, served_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> bool:
+def may_refetch(state: PartitionState, broker_id: BrokerId, *, served_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> bool:
     """Tell whether nobody relies on what this broker held: it may not be elected, and another one leads.
 
     Args:

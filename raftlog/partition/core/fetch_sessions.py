@@ -34,7 +34,7 @@ MAX_SESSIONS = 1_000
 
 
 @dataclass(slots=True)
-class Told:
+class SessionPartition:
     """One partition of a session, as the leader sees it: where the follower is, and what it has been told."""
 
     position: ReplicaFetchPartition
@@ -56,7 +56,7 @@ class LeaderSession:
     """Of the newest request."""
     closed: bool = False
     clock: SessionClock = field(default_factory=SessionClock)
-    partitions: dict[TopicIdPartition, Told] = field(default_factory=dict)
+    partitions: dict[TopicIdPartition, SessionPartition] = field(default_factory=dict)
     _dirty: dict[TopicIdPartition, None] = field(default_factory=dict)
     """Partitions that may have news, the one that has waited longest first."""
     _unconfirmed: dict[TopicIdPartition, None] = field(default_factory=dict)
@@ -67,14 +67,14 @@ class LeaderSession:
         self.epoch, self.clock.last_fetch_ms = request.session_epoch, now_ms
         if request.answers_lost:
             for key in self._unconfirmed:
-                self._tell_again(key)
+                self._send_again(key)
         self._unconfirmed.clear()
         for key in request.forgotten:
             self.partitions.pop(key, None)
             self._dirty.pop(key, None)
         for position in request.partitions:
-            known = self.partitions.setdefault(position.key, Told(position))
-            known.position, known.awaiting = position, False
+            partition = self.partitions.setdefault(position.key, SessionPartition(position))
+            partition.position, partition.awaiting = position, False
             self.mark(position.key)
 
     def require_under_way(self, epoch: int) -> None:
@@ -90,8 +90,8 @@ class LeaderSession:
 
     def mark(self, key: TopicIdPartition) -> bool:
         """Note that a partition may have news; return whether that is worth waking for."""
-        known = self.partitions.get(key)
-        if known is None or known.awaiting:
+        partition = self.partitions.get(key)
+        if partition is None or partition.awaiting:
             return False
         self._dirty[key] = None
         return True
@@ -105,15 +105,15 @@ class LeaderSession:
 
         A result that says nothing new at all is looked at no longer.
         """
-        known = self.partitions[result.key]
-        if not self.session_id and known.marks is None:
+        partition = self.partitions[result.key]
+        if not self.session_id and partition.marks is None:
             # Who keeps no session gets the marks with each answer: only a change while it waits is news.
-            known.marks = _marks(result)
+            partition.marks = _marks(result)
         if result.error is not None or result.diverging is not None:
             return "now"
-        if _marks(result) != known.marks:
-            known_start = known.marks[1] if known.marks is not None else None
-            return "soon" if result.log_start_offset == known_start else "now"
+        if _marks(result) != partition.marks:
+            sent_start = partition.marks[1] if partition.marks is not None else None
+            return "soon" if result.log_start_offset == sent_start else "now"
         if result.length == 0 and self.session_id:
             self._dirty.pop(result.key, None)
         return ""
@@ -121,16 +121,16 @@ class LeaderSession:
     def on_answered(self, results: Iterable[ReplicaFetchResult]) -> None:
         """Note what an answer tells."""
         for result in results:
-            known = self.partitions[result.key]
+            partition = self.partitions[result.key]
             self._unconfirmed[result.key] = None
             self._dirty.pop(result.key, None)
-            known.awaiting = result.length > 0 or result.error is not None or result.diverging is not None
+            partition.awaiting = result.length > 0 or result.error is not None or result.diverging is not None
             if result.error is None and result.diverging is None:
-                known.marks = _marks(result)
+                partition.marks = _marks(result)
 
-    def _tell_again(self, key: TopicIdPartition) -> None:
-        if (known := self.partitions.get(key)) is not None:
-            known.marks, known.awaiting = None, False
+    def _send_again(self, key: TopicIdPartition) -> None:
+        if (partition := self.partitions.get(key)) is not None:
+            partition.marks, partition.awaiting = None, False
             self.mark(key)
 
 
@@ -176,10 +176,10 @@ class LeaderSessions:
             self._close(follower)
 
     def _open(self, request: ReplicaFetchRequest, broker_epoch: BrokerEpoch) -> LeaderSession:
-        known = self._by_follower.get(request.replica_id)
-        if known is not None and known.broker_epoch > request.broker_epoch:
+        previous = self._by_follower.get(request.replica_id)
+        if previous is not None and previous.broker_epoch > request.broker_epoch:
             raise FencedError(
-                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by {known.broker_epoch}",
+                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by {previous.broker_epoch}",
                 code=ErrorCode.STALE_BROKER_EPOCH,
             )
         self._close(request.replica_id)

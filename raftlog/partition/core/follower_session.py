@@ -32,7 +32,7 @@ class FollowerSession:
         self._held_back: dict[TopicIdPartition, None] = {}
         self._to_name: dict[TopicIdPartition, None] = {}
         self._to_forget: dict[TopicIdPartition, None] = {}
-        self._said: dict[TopicIdPartition, LeaderEpoch] = {}
+        self._sent_epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._id = ""
         self._epoch = NEW_SESSION
         self._answers_lost = False
@@ -54,7 +54,7 @@ class FollowerSession:
         """Follow a partition no longer."""
         for keys in (self._followed, self._held_back, self._to_name):
             keys.pop(key, None)
-        if self._said.pop(key, None) is not None:
+        if self._sent_epochs.pop(key, None) is not None:
             self._to_forget[key] = None
 
     def name(self, key: TopicIdPartition) -> None:
@@ -70,19 +70,19 @@ class FollowerSession:
             self._to_name.pop(key, None)
             self._held_back[key] = None
 
-    def said_epoch(self, key: TopicIdPartition) -> LeaderEpoch | None:
+    def sent_epoch(self, key: TopicIdPartition) -> LeaderEpoch | None:
         """Return the leader epoch in which a partition was named last: an answer about it is of that epoch."""
-        return self._said.get(key)
+        return self._sent_epochs.get(key)
 
     def next_request(self, position: Callable[[TopicIdPartition], ReplicaFetchPartition]) -> SessionPart:
         """Return what to send now. Positions are asked for now, so that none is older than the request."""
         opens = self._epoch == NEW_SESSION
         if opens:
-            self._said.clear()
+            self._sent_epochs.clear()
             self._to_forget.clear()
         named = [key for key in self._followed if key not in self._held_back] if opens else list(self._to_name)
         positions = tuple(position(key) for key in named)
-        self._said.update((at.key, at.leader_epoch) for at in positions)
+        self._sent_epochs.update((at.key, at.leader_epoch) for at in positions)
         part = SessionPart(
             session_id=self._id,
             session_epoch=self._epoch,

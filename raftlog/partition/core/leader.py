@@ -42,12 +42,12 @@ class Follower:
     """The session in which it fetches: each of its requests says that the position it named last still holds."""
 
     @property
-    def heard_ms(self) -> int:
+    def last_seen_ms(self) -> int:
         return max(self.last_fetch_ms, self.session.last_fetch_ms) if self.session else self.last_fetch_ms
 
-    def kept_up(self, log_end_offset: Offset) -> None:
+    def note_caught_up(self, log_end_offset: Offset) -> None:
         """Note that up to its last fetch it had the whole log, which ends at `log_end_offset` until now."""
-        self.last_fetch_ms = self.heard_ms
+        self.last_fetch_ms = self.last_seen_ms
         self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.last_fetch_leader_end = log_end_offset
 
@@ -88,7 +88,7 @@ class LeaderCore:
         self._own_end_offset = own_end_offset
         self._log_end_offset = log_end_offset
         self.followers: dict[BrokerId, Follower] = {}
-        self._know_followers(now_ms)
+        self._track_followers(now_ms)
 
     @property
     def min_isr(self) -> int:
@@ -146,7 +146,7 @@ class LeaderCore:
                 code=ErrorCode.UNKNOWN_LEADER_EPOCH,
             )
 
-    def hears(self, follower_id: BrokerId, session: SessionClock | None) -> bool:
+    def counts_session(self, follower_id: BrokerId, session: SessionClock | None) -> bool:
         """Tell whether the position that a follower named last in this session has been counted."""
         follower = self.followers.get(follower_id)
         return follower is not None and follower.session is session
@@ -155,7 +155,7 @@ class LeaderCore:
         """Learn that the log ends later; the records count only once `on_local_end` says that they are held."""
         for follower in self.followers.values():
             if follower.end_offset >= self._log_end_offset:
-                follower.kept_up(self._log_end_offset)
+                follower.note_caught_up(self._log_end_offset)
         self._log_end_offset = log_end_offset
 
     def on_local_end(self, end_offset: Offset) -> bool:
@@ -205,7 +205,7 @@ class LeaderCore:
         """Learn that a session no longer speaks for a follower: it fetches elsewhere, or not from where it should."""
         follower = self.followers.get(follower_id)
         if follower is not None and follower.session is session:
-            follower.last_fetch_ms, follower.session = follower.heard_ms, None
+            follower.last_fetch_ms, follower.session = follower.last_seen_ms, None
 
     def on_state(self, state: PartitionState, now_ms: int, *, min_insync_replicas: int) -> bool:
         """Learn newer metadata of this leader epoch: it settles what was pending."""
@@ -214,7 +214,7 @@ class LeaderCore:
             return False
         self.state = state
         self.pending_isr = None
-        self._know_followers(now_ms)
+        self._track_followers(now_ms)
         return self._advance()
 
     def propose_isr(self, eligible: Mapping[BrokerId, BrokerEpoch], now_ms: int) -> frozenset[BrokerId] | None:
@@ -241,7 +241,7 @@ class LeaderCore:
         """Learn that the controller certainly did not accept the proposal."""
         self.pending_isr = None
 
-    def _know_followers(self, now_ms: int) -> None:
+    def _track_followers(self, now_ms: int) -> None:
         others = [replica for replica in self.state.replicas if replica != self.broker_id]
         # In-sync replicas get the whole lag time from here: a new leader has not heard of them yet.
         fresh = Follower(last_fetch_ms=now_ms, last_caught_up_ms=now_ms)
@@ -255,7 +255,7 @@ class LeaderCore:
         follower = self.followers.get(member)
         if follower is None:
             return True
-        if now_ms - follower.heard_ms > self._limits.silence_max_ms:
+        if now_ms - follower.last_seen_ms > self._limits.silence_max_ms:
             return True
         behind = follower.end_offset < self._log_end_offset
         return behind and now_ms - follower.last_caught_up_ms > self._limits.lag_time_max_ms
@@ -263,7 +263,7 @@ class LeaderCore:
     def _may_join(self, member: BrokerId, eligible: Mapping[BrokerId, BrokerEpoch], now_ms: int) -> bool:
         follower = self.followers[member]
         return (
-            now_ms - follower.heard_ms <= self._limits.silence_max_ms
+            now_ms - follower.last_seen_ms <= self._limits.silence_max_ms
             and eligible.get(member) == follower.broker_epoch
             and follower.end_offset >= self.high_watermark
             and follower.end_offset >= self.epoch_start_offset

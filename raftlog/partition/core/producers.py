@@ -74,7 +74,7 @@ class AppendedBatch:
 
 
 @dataclass(slots=True)
-class _Producer:
+class _ProducerEntry:
     epoch: ProducerEpoch
     seen_ms: int
     """When this replica saw it append: not the batch's timestamp, which its producer may choose freely."""
@@ -98,7 +98,7 @@ class ProducerStates:
         self.limits = limits or ProducerLimits()
         self.transactions = Transactions()
         self._now_ms = now_ms
-        self._producers: dict[ProducerId, _Producer] = {}
+        self._producers: dict[ProducerId, _ProducerEntry] = {}
         for header in headers:
             self.on_appended(header)
 
@@ -126,23 +126,23 @@ class ProducerStates:
                 f"producer {header.producer_id} sent epoch {header.producer_epoch}, sequence {header.base_sequence}: "
                 "an idempotent producer's epoch and sequence start at 0"
             )
-        known = self._producers.get(header.producer_id)
-        if known is None:
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
             self._require_room(header.producer_id, now_ms)
             return None  # Its earlier batches, if any, are forgotten: any sequence may come next (KIP-360).
-        if header.producer_epoch < known.epoch:
+        if header.producer_epoch < entry.epoch:
             raise FencedError(
-                f"producer {header.producer_id}: epoch {header.producer_epoch} was replaced by {known.epoch}",
+                f"producer {header.producer_id}: epoch {header.producer_epoch} was replaced by {entry.epoch}",
                 code=ErrorCode.INVALID_PRODUCER_EPOCH,
             )
-        self._require_same_transaction(header, known)
-        if header.producer_epoch > known.epoch:
+        self._require_same_transaction(header, entry)
+        if header.producer_epoch > entry.epoch:
             self._require_next(header, expected=0)
             return None
-        for batch in known.batches:
+        for batch in entry.batches:
             if batch.is_repeated_by(header):
                 return batch
-        expected = (known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1) if known.batches else 0
+        expected = (entry.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1) if entry.batches else 0
         self._require_next(header, expected=expected)
         return None
 
@@ -150,8 +150,8 @@ class ProducerStates:
         """Tell whether a batch would begin a transaction here, of which the coordinator must know before."""
         if not header.is_transactional:
             return False
-        known = self._producers.get(header.producer_id)
-        return known is None or known.epoch < header.producer_epoch or header.producer_id not in self.transactions
+        entry = self._producers.get(header.producer_id)
+        return entry is None or entry.epoch < header.producer_epoch or header.producer_id not in self.transactions
 
     def check_marker(self, producer_id: ProducerId, epoch: ProducerEpoch, coordinator_epoch: int) -> Offset | None:
         """Judge a marker before it is appended: return where it is already, or None to append it.
@@ -160,23 +160,23 @@ class ProducerStates:
             FencedError: TRANSACTION_COORDINATOR_FENCED, a later coordinator has written one of this producer.
             FencedError: INVALID_PRODUCER_EPOCH, the transaction that it is of has ended; another one may be under way.
         """
-        known = self._producers.get(producer_id)
-        if known is None:
+        entry = self._producers.get(producer_id)
+        if entry is None:
             return None
-        if coordinator_epoch < known.coordinator_epoch:
+        if coordinator_epoch < entry.coordinator_epoch:
             raise FencedError(
                 f"producer {producer_id}: the coordinator of epoch {coordinator_epoch} was replaced, "
-                f"by that of epoch {known.coordinator_epoch}",
+                f"by that of epoch {entry.coordinator_epoch}",
                 code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             )
         under_way = producer_id in self.transactions
-        if epoch < known.epoch or (epoch == known.epoch and under_way):
+        if epoch < entry.epoch or (epoch == entry.epoch and under_way):
             raise FencedError(
                 f"producer {producer_id}: a marker of epoch {epoch} came late, "
-                f"epoch {known.epoch} has {'a transaction under way' if under_way else 'begun'}",
+                f"epoch {entry.epoch} has {'a transaction under way' if under_way else 'begun'}",
                 code=ErrorCode.INVALID_PRODUCER_EPOCH,
             )
-        return known.marker_offset if epoch == known.epoch and known.marker_offset >= 0 else None
+        return entry.marker_offset if epoch == entry.epoch and entry.marker_offset >= 0 else None
 
     def on_appended(self, header: BatchHeader, now_ms: int | None = None, *, marker: Marker | None = None) -> None:
         """Learn of a batch that is in the log now.
@@ -187,21 +187,21 @@ class ProducerStates:
         if header.producer_id == NO_PRODUCER_ID:
             return
         self._now_ms = self._now_ms if now_ms is None else now_ms
-        known = self._producers.pop(header.producer_id, None)
-        if known is None:
-            known = _Producer(header.producer_epoch, self._now_ms)
-        if known.epoch != header.producer_epoch:
-            known.epoch, known.batches = header.producer_epoch, ()
-        known.seen_ms = self._now_ms
-        self._producers[header.producer_id] = known
+        entry = self._producers.pop(header.producer_id, None)
+        if entry is None:
+            entry = _ProducerEntry(header.producer_epoch, self._now_ms)
+        if entry.epoch != header.producer_epoch:
+            entry.epoch, entry.batches = header.producer_epoch, ()
+        entry.seen_ms = self._now_ms
+        self._producers[header.producer_id] = entry
         if marker is not None:
-            known.coordinator_epoch, known.marker_offset = marker.coordinator_epoch, header.base_offset
+            entry.coordinator_epoch, entry.marker_offset = marker.coordinator_epoch, header.base_offset
             self.transactions.on_marker(header.producer_id, header.base_offset)
         else:
             crc = _UNKNOWN_PAYLOAD if header.is_compacted else header.payload_crc32c
             sequences = header.base_sequence, header.last_sequence
             appended = AppendedBatch(*sequences, header.base_offset, header.last_offset, crc)
-            known.batches = (*known.batches[1 - REMEMBERED_BATCHES :], appended)
+            entry.batches = (*entry.batches[1 - REMEMBERED_BATCHES :], appended)
             if header.is_transactional:
                 self.transactions.on_batch(header)
         if len(self._producers) > self.limits.max_producers and (oldest := self._oldest()) is not None:
@@ -212,8 +212,8 @@ class ProducerStates:
         self._now_ms = now_ms
         limit = now_ms - self.limits.expiration_ms
         gone = []
-        for producer, known in self._producers.items():
-            if known.seen_ms > limit:
+        for producer, entry in self._producers.items():
+            if entry.seen_ms > limit:
                 break  # The others wrote later.
             if producer not in self.transactions:
                 gone.append(producer)
@@ -235,7 +235,7 @@ class ProducerStates:
             loaded = tuple(AppendedBatch(*map(int, batch)) for batch in batches)
             if not loaded and marker_offset < 0:
                 raise ValueError(f"producer {producer} has no batch")
-            self._producers[int(producer)] = _Producer(
+            self._producers[int(producer)] = _ProducerEntry(
                 int(epoch), int(seen_ms), loaded, int(coordinator_epoch), int(marker_offset)
             )
         self.transactions.load(plain)
@@ -243,22 +243,22 @@ class ProducerStates:
     def remembered_offsets(self) -> frozenset[Offset]:
         """Return the base offsets of all batches that are remembered: what compaction must not forget."""
         producers = self._producers.values()
-        markers = {known.marker_offset for known in producers if known.marker_offset >= 0}
-        return frozenset(markers | {batch.base_offset for known in producers for batch in known.batches})
+        markers = {entry.marker_offset for entry in producers if entry.marker_offset >= 0}
+        return frozenset(markers | {batch.base_offset for entry in producers for batch in entry.batches})
 
-    def _require_same_transaction(self, header: BatchHeader, known: _Producer) -> None:
+    def _require_same_transaction(self, header: BatchHeader, entry: _ProducerEntry) -> None:
         if header.producer_id not in self.transactions:
             return
-        if header.producer_epoch == known.epoch and header.is_transactional:
+        if header.producer_epoch == entry.epoch and header.is_transactional:
             return
-        if header.producer_epoch > known.epoch:
+        if header.producer_epoch > entry.epoch:
             raise RetriableError(
-                f"producer {header.producer_id}: its transaction of epoch {known.epoch} is still being ended here",
+                f"producer {header.producer_id}: its transaction of epoch {entry.epoch} is still being ended here",
                 code=ErrorCode.CONCURRENT_TRANSACTIONS,
             )
         kind = "transactional" if header.is_transactional else "other"
         raise InvalidRequestError(
-            f"producer {header.producer_id}: its transaction of epoch {known.epoch} is under way here, received "
+            f"producer {header.producer_id}: its transaction of epoch {entry.epoch} is under way here, received "
             f"{kind} records of epoch {header.producer_epoch}",
             code=ErrorCode.INVALID_TXN_STATE,
         )
@@ -294,9 +294,9 @@ class ProducerStates:
             )
 
 
-def _to_plain(producer_id: ProducerId, known: _Producer) -> list[Any]:
+def _to_plain(producer_id: ProducerId, entry: _ProducerEntry) -> list[Any]:
     batches = [
         [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.payload_crc]
-        for batch in known.batches
+        for batch in entry.batches
     ]
-    return [producer_id, known.epoch, known.seen_ms, batches, known.coordinator_epoch, known.marker_offset]
+    return [producer_id, entry.epoch, entry.seen_ms, batches, entry.coordinator_epoch, entry.marker_offset]

@@ -26,9 +26,9 @@ class DamagedBatch:
     """What is put in place may not reach beyond; None where the file is shorter than it was."""
     end_offset: Offset | None
     """What lies beyond begins here, if that is known."""
-    room: int
+    unsound_bytes: int
     """So many bytes are known not to be sound: more than the first batch may be put in place only inside them."""
-    alone: bool
+    exact_fit: bool
     """Compaction may have changed what other replicas hold: only one batch that fills exactly what its neighbours leave
     may be put in place."""
 
@@ -55,7 +55,7 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
                 break
             verify_payload_crc(header, batch)
             length, offset, epoch = length + header.batch_length, header.next_offset, header.leader_epoch
-            if damaged.header is not None or damaged.alone or offset == damaged.end_offset:
+            if damaged.header is not None or damaged.exact_fit or offset == damaged.end_offset:
                 break
     except CorruptBatchError:
         pass  # What came before is whole.
@@ -71,28 +71,28 @@ def _is_wanted(damaged: DamagedBatch, header: BatchHeader) -> bool:
 def _fits(damaged: DamagedBatch, length: int, header: BatchHeader) -> bool:
     position, end_offset = damaged.end_position, damaged.end_offset
     end = damaged.position + length + header.batch_length
-    if length and length + header.batch_length > damaged.room:
+    if length and length + header.batch_length > damaged.unsound_bytes:
         return False
-    if damaged.alone and damaged.header is None:
+    if damaged.exact_fit and damaged.header is None:
         return position in (None, end) and end_offset in (None, header.next_offset)
     return (position is None or end <= position) and (end_offset is None or header.next_offset <= end_offset)
 
 
-class Fate(StrEnum):
+class RepairVerdict(StrEnum):
     """What a replica does about a batch that nobody has sent whole."""
 
     WAIT = "wait"
     """Somebody who may have it has not answered: ask again."""
-    GIVE_WAY = "give way"
+    RESIGN = "give way"
     """Another replica that may lead goes on without it, or with another one in its place: nothing acknowledged is lost
     if this replica is fetched anew."""
     LOST = "lost"
     """Everybody has answered, and nobody has it whole."""
 
 
-def fate(
+def repair_verdict(
     state: PartitionState, broker_id: BrokerId, answers: Mapping[BrokerId, Holding | None], *, patience_over: bool
-) -> Fate:
+) -> RepairVerdict:
     """Decide what becomes of a replica whose damage nobody could repair.
 
     Args:
@@ -104,9 +104,9 @@ def fate(
     others = [member for member in state.replicas if member != broker_id]
     heirs = [member for member in others if member in (*state.isr, *state.elr)]
     if any(answers.get(heir) in (Holding.OTHER, Holding.ABSENT) for heir in heirs):
-        return Fate.GIVE_WAY
+        return RepairVerdict.RESIGN
     if patience_over and any(answers.get(heir) is None for heir in heirs):
-        return Fate.GIVE_WAY
+        return RepairVerdict.RESIGN
     if any(answers.get(other) is None for other in others):
-        return Fate.WAIT
-    return Fate.LOST
+        return RepairVerdict.WAIT
+    return RepairVerdict.LOST

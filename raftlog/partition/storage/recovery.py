@@ -133,7 +133,7 @@ class _Recovery:
         if facts is not None and (facts.base_offset > base or facts.size > size):
             facts = None
         if closed and facts is not None and facts.size == size:
-            segment.trust(facts)
+            segment.load_facts(facts)
             return segment
         if facts is not None:
             self._start_from_index(segment)
@@ -159,7 +159,7 @@ class _Recovery:
             offset, position, newest = (column[at] for column in index.columns)
             index.cut(position)
             before = [entry for entry in aborted if entry.last_offset < offset]
-            segment.trust(
+            segment.load_facts(
                 SegmentFacts(facts.base_offset, position, offset, newest, facts.first_timestamp, len(before)),
                 index,
                 before,

@@ -123,7 +123,7 @@ class Segment:
         """
         return os.stat(self.path).st_mtime_ns // 1_000
 
-    def trust(
+    def load_facts(
         self, facts: SegmentFacts, index: SparseIndex | None = None, aborted: list[AbortedEntry] | None = None
     ) -> None:
         """Take over what the index files say, which was checked; what is not given is read when it is needed."""
@@ -230,10 +230,10 @@ class Segment:
         unlink_indexes(self.path)
         self.indexed_size = -1
 
-    def rest(self) -> None:
+    def release_if_idle(self) -> None:
         """Give back file and memory, if nobody has used the segment since the last call and its index is on disk."""
         if not self._used:
-            self.file.rest()
+            self.file.release_if_idle()
             if self.indexed_size == self.size and self.size:
                 self._index = self._aborted = None
         self._used = False
