@@ -1,4 +1,4 @@
-"""Answering consumers: fetches of many partitions, parked until there is something to say."""
+"""Consumer fetches of many partitions: read, or parked until enough records arrive (long poll)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from raftlog.wire.errors import WireError
 
 FindReplica = Callable[[str, int, str], Replica]
 Served = tuple[FetchResult, bytes | FileRange]
-"""What is said of a partition, and its whole batches."""
+"""The result of one partition, and its whole batches."""
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
-"""Which follower should be read instead, from the leader's replica, the consumer's rack and its offset."""
+"""Return the follower to read instead (KIP-392), given the leader's replica, the consumer's rack and offset."""
 
 _TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
 _TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
-"""By event loop: what its long fetches take turns by."""
+"""For each event loop, the lock that lets one long fetch run at a time."""
 _NO_TURN = nullcontext()
 
 
@@ -33,10 +33,10 @@ def _nobody(_: Replica, __: str, ___: Offset) -> None:
 
 
 async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody) -> list[Served]:
-    """Answer a consumer: at once if there are `min_bytes` or something else to say, else when there is or time is up.
+    """Answer a consumer: at once if there are `min_bytes` or a partition has an error, else on arrival or at the deadline.
 
     Args:
-        find: from topic, partition and topic id to this broker's replica, whatever its role.
+        find: returns this broker's replica, whatever its role, for topic, partition and topic id.
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
     event, notifiers, waits = asyncio.Event(), list[Notifier](), True
@@ -47,7 +47,7 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
                     try:
                         notifier = find(wanted.topic, wanted.partition, wanted.topic_id).visible_notifier
                     except RaftlogError:
-                        waits = False  # `_read` says so, in the partition's own result, and that is answered at once.
+                        waits = False  # `_read` returns the error in the partition's result, at once.
                         break
                     notifier.add(event)
                     notifiers.append(notifier)
@@ -65,7 +65,7 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
 
 
 async def _stop_listening(request: FetchRequest, event: asyncio.Event, notifiers: list[Notifier]) -> None:
-    """Remove `event` from `notifiers`, in turns as well: many fetches end at the same moment."""
+    """Remove `event` from `notifiers`, in slices as well: many fetches end at the same moment."""
     try:
         for start in range(0, len(notifiers), _TURN_PARTITIONS):
             async with _turn(request):
@@ -81,7 +81,7 @@ async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) ->
     results, left, partitions = list[Served](), request.max_bytes, iter(request.partitions)
     while len(results) < len(request.partitions):
         if results:
-            await asyncio.sleep(0)  # All of them together may take longer than others should wait.
+            await asyncio.sleep(0)  # Reading all partitions at once would block other requests.
         async with _turn(request):
             turn = 0
             while turn < _TURN_BYTES and (wanted := next(partitions, None)) is not None:
@@ -93,9 +93,9 @@ async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) ->
 
 
 def _turn(request: FetchRequest) -> AbstractAsyncContextManager[None]:
-    """Keep the event loop for a moment; of long fetches one after another, and others are served in between.
+    """Run one slice of a fetch; long fetches run one at a time, and other requests are served in between.
 
-    One record may wake hundreds of them. If each took a moment in the same turn of the loop, that would be a long one.
+    One record may wake hundreds of long fetches. Running a slice of each in one loop iteration would block the loop.
     """
     return _NO_TURN if len(request.partitions) <= _TURN_PARTITIONS else _long_turn()
 
@@ -141,10 +141,12 @@ def _must_answer(result: FetchResult) -> bool:
 
 
 def _diverging(replica: Replica, wanted: FetchPartition) -> DivergingEpoch | None:
-    """Tell a reader whose last record is not in this log. Followers cannot: their logs may be behind (KIP-320).
+    """Return the diverging epoch if the consumer's last record is not in the leader's log (KIP-320); None if it agrees.
+
+    Followers always return None: their logs may be behind.
 
     Raises:
-        StaleRouteError: this replica does not lead, or the reader has read from a leader after it.
+        StaleRouteError: this replica does not lead, or the consumer has read from a later leader.
     """
     if wanted.any_replica or wanted.last_fetched_epoch == NO_LEADER_EPOCH:
         return None
@@ -158,5 +160,5 @@ def _diverging(replica: Replica, wanted: FetchPartition) -> DivergingEpoch | Non
         last_fetched_epoch=wanted.last_fetched_epoch,
     )
     if found is None or found[0] == NO_LEADER_EPOCH:
-        return None  # The latter: retention has taken all of that epoch, and nothing can be said.
+        return None  # NO_LEADER_EPOCH: retention has deleted that epoch, so divergence is unknown.
     return DivergingEpoch(epoch=found[0], end_offset=found[1])

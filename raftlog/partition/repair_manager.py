@@ -1,4 +1,4 @@
-"""Which of a broker's logs are repaired, open or not, and what becomes of them (docs/adr/0017)."""
+"""Starts and ends repairs of a broker's damaged logs, open or not (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Failed = tuple[PartitionAssignment, StorageError]
 
 
 class Reopen(Protocol):
-    """Opens a log that could not be opened before; see `ReplicaManager`."""
+    """Open a log that could not be opened before; see `ReplicaManager`."""
 
     async def __call__(self, key: TopicIdPartition, *, unrepairable: bool) -> bool: ...
 
 
 class RepairManager:
-    """Begins and ends repairs, for the replicas of one broker.
+    """Starts and ends repairs of the replicas of one broker.
 
     Args:
-        find: from a partition to its open replica.
-        closed: from a partition to what is known of a replica that could not be opened.
+        find: returns the open replica of a partition.
+        closed: returns assignment and error of a replica that could not be opened.
     """
 
     def __init__(
@@ -67,24 +67,24 @@ class RepairManager:
 
     @property
     def repaired_batches(self) -> int:
-        """How many damaged places were repaired since the start."""
+        """How many damaged places were repaired since the broker started."""
         return self._repairer.repaired_batches
 
     @property
     def lost_batches(self) -> int:
-        """How many damaged batches no replica has whole, as far as is known."""
+        """How many damaged batches no replica has intact, as far as is known."""
         return sum(map(len, self._repairer.lost.values()))
 
     def lost(self, key: TopicIdPartition) -> tuple[Offset, ...]:
-        """Return the first offsets of a partition's batches that no replica has whole, as far as is known."""
+        """Return the first offsets of a partition's batches that no replica has intact, as far as is known."""
         return self._repairer.lost.get(key, ())
 
     def stop(self, key: TopicIdPartition) -> None:
-        """End the repair of a log that is closed or not wanted any more."""
+        """Cancel the repair of a log that is closed or not assigned here any more."""
         self._repairer.stop(key)
 
     def error_for(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
-        """Return what to answer for a replica that could not be opened: while it is repaired, ask again."""
+        """Return the error for a request to a replica that could not be opened: retriable while it is being repaired."""
         if assignment.key not in self or self.lost(assignment.key):
             return error
         return StaleRouteError(
@@ -93,7 +93,7 @@ class RepairManager:
         )
 
     async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:
-        """Answer another broker. A log says that a batch is absent only if it is known to end or start elsewhere."""
+        """Answer another broker. ABSENT is returned only if an open log proves that it starts after or ends before."""
         response, data = await self._repairer.serve(request, folder)
         if response.holding is Holding.ABSENT:
             replica = self._find(request.key)
@@ -102,7 +102,7 @@ class RepairManager:
         return response, data
 
     def begin_open(self, key: TopicIdPartition, damage: Damage) -> None:
-        """Repair a log that is in use."""
+        """Start the repair of an open log."""
         self._keeper.note(key, damage)
         replica = self._find(key)
         if replica is not None and not self._repairer.closed:
@@ -142,13 +142,13 @@ class RepairManager:
         )
 
     def _ended(self, key: TopicIdPartition) -> None:
-        """Go on where more was found while a repair ended."""
+        """Start another repair if damage was found while the last one ended."""
         replica = self._find(key)
         if replica is not None and replica.damage is not None:
             self.begin_open(key, replica.damage)
 
     def begin_closed(self, key: TopicIdPartition, folder: Path, config: TopicConfig) -> None:
-        """Repair a log that could not be opened, unless that is under way."""
+        """Start the repair of a log that could not be opened, unless it is running."""
         if self._repairer.closed:
             return
 
@@ -183,7 +183,7 @@ class RepairManager:
 
 
 def _is_of_the_disk(failure: StorageError) -> bool:
-    """Tell whether the whole disk is not to be trusted: damage of one log, a full disk or a log's end say less."""
+    """Return whether a failure concerns the whole disk: not damage of one log, a full disk or a closed log."""
     return not isinstance(failure, LogClosedError | DiskFullError) and not isinstance(
         failure.__cause__, CorruptBatchError
     )

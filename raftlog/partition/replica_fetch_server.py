@@ -1,4 +1,4 @@
-"""Answering followers: in sessions, so that the work of a fetch grows with what changed, not with the partitions."""
+"""Follower fetches in sessions (KIP-227): the cost of a fetch grows with changed partitions, not with all of them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from raftlog.wire.replication import (
 FindReplica = Callable[[TopicIdPartition], Replica]
 _MANY = 1_000
 MARKS_WAIT_S = 0.01
-"""So long may a high watermark that moved wait for records to go with: where they keep coming, none goes alone."""
+"""How long (s) a new high watermark may wait for records to be sent with it."""
 
 
 class _Subscription:
-    """Listens to one replica's pulse for one session."""
+    """Subscribes one session to one replica's notifier."""
 
     def __init__(self, subscriptions: _Subscriptions, key: TopicIdPartition, replica: Replica) -> None:
         self._subscriptions = subscriptions
@@ -40,7 +40,7 @@ class _Subscription:
         replica.data_notifier.add(self)
 
     def set(self) -> None:
-        """Note that this partition may have news."""
+        """Mark this partition as changed."""
         if self._subscriptions.session.mark(self._key):
             self._subscriptions.event.set()
 
@@ -50,7 +50,7 @@ class _Subscription:
 
 @dataclass(slots=True)
 class _Subscriptions:
-    """What a session listens to, from one request to the next: listening anew each time would cost too much."""
+    """The replicas to which a session is subscribed. They stay from one request to the next: subscribing is costly."""
 
     session: LeaderSession
     event: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,20 +58,20 @@ class _Subscriptions:
     marks: dict[TopicIdPartition, _Subscription] = field(default_factory=dict)
 
     def listen(self, key: TopicIdPartition, replica: Replica) -> None:
-        registration = self.marks.get(key)
-        if registration is None or registration.replica is not replica:
+        current = self.marks.get(key)
+        if current is None or current.replica is not replica:
             self.forget(key)
             self.marks[key] = _Subscription(self, key, replica)
 
     def forget(self, key: TopicIdPartition) -> None:
-        """Neither listen to a partition, nor let the session speak for it."""
+        """Unsubscribe from a partition; the session's fetches no longer count for it."""
         if (mark := self.marks.pop(key, None)) is not None:
             mark.end()
             if mark.replica.core is not None:
                 mark.replica.core.on_follower_left(self.session.follower, self.session.clock)
 
     def renew(self) -> asyncio.Event:
-        """Return the event of a new request; the one before is woken, to end."""
+        """Return the event of a new request; the previous request is woken and ends."""
         self.event.set()
         self.event = asyncio.Event()
         return self.event
@@ -102,11 +102,11 @@ class ReplicaFetchServer:
         self.sessions = LeaderSessions(on_closed=self._on_closed, limit=max_sessions)
 
     async def serve(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
-        """Answer a follower as soon as there is news, or when its time is up.
+        """Answer a follower as soon as a partition has changed, or at its deadline.
 
         Raises:
-            RetriableError: the follower must open another session.
-                It is not known here yet in the epoch that it names: this broker's metadata is older, or it lies.
+            RetriableError: the follower must open another session. Or metadata here does not contain its broker epoch
+                yet.
             FencedError: STALE_BROKER_EPOCH: a later incarnation of the follower has registered, or fetched.
         """
         self._require_registered(request)
@@ -128,21 +128,22 @@ class ReplicaFetchServer:
         self.sessions.close()
 
     def _require_registered(self, request: ReplicaFetchRequest) -> None:
-        """Check that the controller has given the follower the broker epoch that it names.
+        """Require that the follower's broker epoch is the one that metadata has.
 
-        A position counts as an acknowledgement. So it must be of a process that the cluster knows, and that is the
-        newest one of its broker: an epoch from the future would have the real follower's fetches count for nothing.
+        A position is an acknowledgement, so it must come from the newest registered process of its broker. An epoch
+        above it would make the real follower's fetches count as stale.
         """
         registration = self._brokers().get(request.replica_id)
         if registration is None or request.broker_epoch > registration.broker_epoch:
-            diverging_epoch_result = "no such broker" if registration is None else f"epoch {registration.broker_epoch}"
+            expected = "no such broker" if registration is None else f"epoch {registration.broker_epoch}"
             raise RetriableError(
-                f"replica_id, broker_epoch: the newest metadata here knows {diverging_epoch_result}, "
+                f"replica_id, broker_epoch: the newest metadata here has {expected}, "
                 f"received broker {request.replica_id} in epoch {request.broker_epoch}"
             )
         if request.broker_epoch < registration.broker_epoch:
             raise FencedError(
-                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by {registration.broker_epoch}",
+                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by "
+                f"{registration.broker_epoch}",
                 code=ErrorCode.STALE_BROKER_EPOCH,
             )
 
@@ -154,7 +155,7 @@ class ReplicaFetchServer:
             subscriptions.forget(key)
         for number, position in enumerate(request.partitions, 1):
             self._acknowledge(subscriptions, position)
-            if number % _MANY == 0:  # A new session names thousands: others are served in between.
+            if number % _MANY == 0:  # A new session names thousands of partitions: other requests run in between.
                 await asyncio.sleep(0)
                 session.require_under_way(request.session_epoch)
         loop, until = asyncio.get_running_loop(), deadline
@@ -162,17 +163,17 @@ class ReplicaFetchServer:
             event.clear()
             pairs, urgency = self._look(subscriptions, request)
             if urgency == "now" or loop.time() >= until:
-                break  # What is told is of this very moment: news that came while waiting would be lost else.
+                break  # The results must be read after waking: changes during the wait would be lost otherwise.
             if urgency == "soon" and until == deadline:
                 until = min(deadline, loop.time() + MARKS_WAIT_S)
             await wait_until(event, until)
-            session.require_under_way(request.session_epoch)  # Else what is told here would never be told again.
+            session.require_under_way(request.session_epoch)  # A replaced request must not mark results as sent.
         session.on_answered(result for result, _ in pairs)
         response = ReplicaFetchResponse(session_id=session.session_id, partitions=tuple(result for result, _ in pairs))
         return response, [data for _, data in pairs]
 
     def _acknowledge(self, subscriptions: _Subscriptions, position: ReplicaFetchPartition) -> None:
-        """Let the leader's core learn the follower's position, unless histories differ or an epoch does."""
+        """Record the follower's position in the leader's core, unless its log diverges or its epoch differs."""
         session = subscriptions.session
         try:
             replica = self._find(position.key)
@@ -187,18 +188,18 @@ class ReplicaFetchServer:
                 )
                 return
         except RaftlogError:
-            pass  # `_look` says so, in the partition's own result.
+            pass  # `_look` returns the error in the partition's result.
         subscriptions.forget(position.key)
 
     def _look(
         self, subscriptions: _Subscriptions, request: ReplicaFetchRequest
     ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], Urgency]:
-        """Return what there is to say, and when it should be said."""
+        """Return the results of changed partitions, and when they must be sent."""
         session = subscriptions.session
         pairs, left, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, set[Urgency]()
         for key in session.dirty():
             if left <= 0 and session.session_id:
-                break  # The rest comes first next time.
+                break  # The other partitions come first in the next response.
             position = session.partitions[key].position
             if not self._counts(subscriptions, key):
                 self._acknowledge(subscriptions, position)
@@ -212,11 +213,11 @@ class ReplicaFetchServer:
         return pairs, "soon" if "soon" in urgencies else ""
 
     def _counts(self, subscriptions: _Subscriptions, key: TopicIdPartition) -> bool:
-        """Tell whether the core of the replica that is there now has learned the position that the session remembers.
+        """Return whether the leader's core has counted the position that the session stores.
 
-        When it was named, the partition may not have been open here, or not in that epoch. If the answer that said so
-        is lost, the follower does not name it again: it waits for records, and the leader would wait for the follower.
-        Likewise after a reassignment that removed the follower and one that added it again: the core began anew.
+        The partition may not have been open here, or not in that epoch, when the follower sent the position. If the
+        error response is lost, the follower does not send it again: leader and follower would wait for each other.
+        The same holds after reassignments that removed the follower and added it again: the core has no state of it.
         """
         mark, session = subscriptions.marks.get(key), subscriptions.session
         try:
@@ -235,9 +236,9 @@ class ReplicaFetchServer:
             replica = self._find(position.key)
             diverging = _diverging(replica, follower, position)
             if diverging is not None:
-                diverging_epoch_result = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
+                truncate_to = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
                 return ReplicaFetchResult(
-                    topic_id=position.topic_id, partition=position.partition, diverging=diverging_epoch_result
+                    topic_id=position.topic_id, partition=position.partition, diverging=truncate_to
                 ), b""
             core, end = replica.require_leader(), replica.log.log_end_offset
             if max_bytes > 0:
@@ -265,7 +266,7 @@ class ReplicaFetchServer:
 
 
 def _diverging(replica: Replica, follower: BrokerId, position: ReplicaFetchPartition) -> tuple[int, int] | None:
-    """Compare a follower's position with the log.
+    """Compare a follower's position with the log; return the diverging epoch and its end offset, None if they agree.
 
     Raises:
         StaleRouteError, FencedError: this replica does not lead, or leads in another epoch, or the newest metadata here
@@ -284,7 +285,7 @@ def _diverging(replica: Replica, follower: BrokerId, position: ReplicaFetchParti
     start, end = replica.log.log_start_offset, replica.log.log_end_offset
     if diverging is None and not start <= position.fetch_offset <= end:
         raise OffsetOutOfRangeError(
-            f"follower asks for offset {position.fetch_offset}, the leader's log holds {start} to {end}",
+            f"fetch_offset: expected {start} to {end}, the leader's log, received {position.fetch_offset}",
             details={"log_start_offset": start, "log_end_offset": end},
         )
     return diverging

@@ -1,4 +1,4 @@
-"""All replicas of one broker: opens and closes them as metadata says, and runs what keeps them going."""
+"""All replicas of one broker: opens and closes them as metadata changes, and runs their background loops."""
 
 from __future__ import annotations
 
@@ -50,13 +50,17 @@ from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
 
 _log = logging.getLogger(__name__)
 OPENED_AT_ONCE = 64
-"""Logs, at most: each ends in a few turns of the event loop, and thousands at once would be one long turn."""
+"""Logs opened at the same time, at most: opening thousands at once would block the event loop."""
 
 
 class ReplicaManager:
-    """Start it, feed it metadata with `apply`, close it.
+    """Opens, assigns roles to, and closes the replicas of one broker: `start`, then `apply` metadata, then `close`.
 
-    `broker_epoch` is set by whoever registers the broker, before the first `apply`.
+    - A partition is open (`replicas`), offline (`offline`) or not assigned here; never two of these.
+    - One `apply` runs at a time.
+    - A damaged log is never served; it is opened again only after a repair, or quarantined and fetched again.
+
+    The lifecycle sets `broker_epoch` after registration, before the first `apply`.
     """
 
     def __init__(
@@ -95,7 +99,7 @@ class ReplicaManager:
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
         self._power_lost: set[TopicIdPartition] = set()
-        """Logs that could not be opened yet since power was lost: their tails may be torn in any way."""
+        """Logs not yet opened since a power loss: their tails may be torn in any way."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
         self._fetchers = FetcherManager(
             broker_id=broker_id,
@@ -160,16 +164,16 @@ class ReplicaManager:
 
     @property
     def offline(self) -> Mapping[TopicIdPartition, StorageError]:
-        """Replicas that can neither lead nor follow, and why."""
+        """Replicas whose log cannot be opened, and the errors."""
         return {key: error for key, (_, error) in self._offline.items()}
 
     @property
     def quarantined(self) -> int:
-        """How many damaged logs lie aside."""
+        """How many quarantined logs are on disk."""
         return self._data_dir.quarantined
 
     async def start(self) -> None:
-        """Start what runs beside the requests."""
+        """Start the background loops."""
         self._tasks.spawn(self.isr.run(), name="isr")
         self._tasks.spawn(self._upkeep.checkpoint_regularly(), name="checkpoints")
         self._tasks.spawn(self._upkeep.retain_regularly(), name="retention")
@@ -179,7 +183,7 @@ class ReplicaManager:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
-        """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
+        """Stop everything, sync and checkpoint every log; return whether every log was synced."""
         for replica in self._replicas.values():
             replica.resign()
         self._followers.close()
@@ -200,11 +204,11 @@ class ReplicaManager:
         *,
         complete: bool = False,
     ) -> None:
-        """Take in metadata: every partition that has a replica here, and every broker.
+        """Apply metadata: every partition that has a replica here, and every broker.
 
         Args:
-            complete: the metadata is known to be up to date, so logs that nobody assigns here any more are deleted
-                (see `strays`).
+            complete: the metadata is up to date, so logs that are not assigned here are deleted (see
+                `stray_partitions`).
         """
         async with self._applying:
             self._brokers = brokers
@@ -214,7 +218,7 @@ class ReplicaManager:
                 self._drop(key)
             self._forget_offline(wanted)
             damaged = self._close_damaged(wanted)
-            # Replicas that are open change their roles at once: opening others may take long.
+            # Open replicas change roles first: opening others may take long.
             await self._apply_to_open(wanted)
             for assignment, reason in damaged:
                 await self._replace_damaged(assignment, reason)
@@ -231,15 +235,15 @@ class ReplicaManager:
         self.isr.hint()
 
     def limit_reassignments(self, bytes_per_second: int) -> None:
-        """Say how fast replicas that reassignments add here may be fetched; -1: as fast as can be."""
+        """Limit the fetch rate of replicas that reassignments add here; -1: unlimited."""
         self._fetchers.throttle.limit(bytes_per_second, asyncio.get_running_loop().time() * 1000)
 
     def leader(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
         """Return the replica of a partition that this broker leads.
 
         Raises:
-            StaleRouteError: it does not lead it, has not opened it yet, or the topic was deleted and recreated.
-            StorageError: its disk refused.
+            StaleRouteError: it does not lead, the replica is not open yet, or the topic was deleted and recreated.
+            StorageError: its log cannot be opened.
         """
         replica = self.replica(topic, partition, topic_id)
         replica.require_leader()
@@ -252,7 +256,7 @@ class ReplicaManager:
             for assignment, error in self._offline.values():
                 if assignment.topic_partition == (topic, partition):
                     raise self.repairs.error_for(assignment, error)
-            raise StaleRouteError(f"broker {self.broker_id} has no replica of {topic}-{partition}, or not yet")
+            raise StaleRouteError(f"broker {self.broker_id} has no open replica of {topic}-{partition}")
         if topic_id not in ("", replica.assignment.topic_id):
             raise StaleRouteError(
                 f"{topic} was deleted and recreated: its id is {replica.assignment.topic_id}, received {topic_id}",
@@ -271,7 +275,7 @@ class ReplicaManager:
         return await self.leader(topic, partition, topic_id).append(batch, acks=acks, timeout_ms=timeout_ms)
 
     async def fetch(self, request: FetchRequest) -> list[Served]:
-        """Answer a consumer's fetch of several partitions, long-polled."""
+        """Answer a consumer's fetch of several partitions (long poll)."""
         return await serve_fetch(self.replica, request, prefer=self.preferred)
 
     def preferred(self, replica: Replica, rack: str, offset: Offset) -> BrokerId | None:
@@ -281,15 +285,15 @@ class ReplicaManager:
         return preferred_read_replica(replica.core, self._brokers, rack=rack, offset=offset)
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
-        """Answer a follower's fetch, long-polled."""
+        """Answer a follower's fetch (long poll)."""
         return await self._followers.serve(request)
 
     async def repair(self, request: RepairRequest) -> tuple[RepairResponse, bytes]:
-        """Answer a broker that repairs its replica with what this one holds, whatever state that is in.
+        """Answer a broker that repairs its replica, from this broker's log in whatever state it is.
 
         Raises:
-            StaleRouteError: there is no replica here, or not yet.
-            StorageError: the disk refused.
+            StaleRouteError: there is no open replica here.
+            StorageError: the log cannot be read.
         """
         return await self.repairs.serve(request, self._folder_of(request.key))
 
@@ -310,7 +314,7 @@ class ReplicaManager:
         """Open a replica.
 
         Args:
-            hopeless: its log is damaged, and nobody could repair it: it is fetched anew, if nobody counts on it.
+            unrepairable: no replica could repair its log: if it is out of ISR and ELR, it is fetched again.
         """
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         config = self._topic_defaults.with_overrides(assignment.configs)
@@ -318,7 +322,7 @@ class ReplicaManager:
             try:
                 log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
             except DamagedDataError as error:
-                # This incarnation has said nothing yet of what it holds here: its leader epoch may be any.
+                # This incarnation has not served this replica yet, so any leader epoch will do.
                 if not unrepairable or not may_refetch(assignment.state, self.broker_id):
                     raise
                 await self._quarantine_log(assignment, folder, error.message)
@@ -362,11 +366,11 @@ class ReplicaManager:
         if key in self._replicas or key in self.damage or key in self.repairs:
             return False
         failed, error = self._offline.get(key, (None, None))
-        # Damage stays until the partition's state says that the log may be fetched anew.
+        # Damage stays until the partition's state allows the log to be fetched again.
         return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
 
     async def _reopen(self, key: TopicIdPartition, *, unrepairable: bool) -> bool:
-        """Open a log that was repaired, or fetch it anew if it is hopeless; return whether it is open."""
+        """Open a repaired log, or fetch it again if it is unrepairable; return whether it is open."""
         async with self._applying:
             if (failed := self._offline.get(key)) is None:
                 return True
@@ -390,7 +394,7 @@ class ReplicaManager:
     async def _quarantine_log(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
         aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
         _log.error(
-            "%s is fetched anew from broker %d; its damaged log is at %s: %s",
+            "%s is fetched again from broker %d; its damaged log is kept at %s: %s",
             assignment.topic_partition,
             assignment.state.leader,
             aside,
@@ -400,7 +404,7 @@ class ReplicaManager:
     def _close_damaged(
         self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
     ) -> list[tuple[PartitionAssignment, str]]:
-        """Close damaged replicas that nobody counts on, before they can take part in the epoch that says so."""
+        """Close damaged replicas that left ISR and ELR, before they take part in the new leader epoch."""
         replaceable = self.damage.replaceable(wanted)
         for assignment, _ in replaceable:
             if assignment.key in self._replicas:
@@ -408,7 +412,7 @@ class ReplicaManager:
         return replaceable
 
     async def _replace_damaged(self, assignment: PartitionAssignment, reason: str) -> None:
-        """Put a log aside; what opens in its place is fetched anew."""
+        """Quarantine a log; the one opened in its place is fetched again."""
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         try:
             await self._quarantine_log(assignment, folder, reason)
@@ -420,12 +424,12 @@ class ReplicaManager:
             self.damage.quarantined_log(assignment.key)
 
     def _end_on_a_failed_sync(self, error: StorageError) -> None:
-        """The next attempt would take for written what the system has only failed to write."""
+        """Report a failed sync: a second sync would succeed without writing the lost pages."""
         if isinstance(error, FailedSyncError):
             self._on_disk_failure(error)
 
     async def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
-        """Give each replica that is open the role that it has now; most of them have it already."""
+        """Apply changed assignments to the open replicas."""
         changed = [
             (replica, assignment)
             for key, assignment in wanted.items()
@@ -436,7 +440,7 @@ class ReplicaManager:
         self._direct_fetchers()
 
     def _forget_offline(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
-        """Let go of what is not wanted any more; a repair under way goes by the newest state."""
+        """Drop offline replicas that are not assigned here; give running repairs the newest state."""
         for key, (_, error) in list(self._offline.items()):
             if key not in wanted:
                 del self._offline[key]
@@ -461,7 +465,7 @@ def _advice(error: StorageError) -> str:
     if not isinstance(error, DamagedDataError):
         return ""
     return (
-        ". Its batches are repaired from other replicas; where nobody has them, it is fetched anew once a healthy "
-        "replica leads. If this is the last one that has every record, nothing more happens by itself: see 'A damaged "
-        "log' in docs/operations.md"
+        ". Its batches are repaired from other replicas. If none has them, the log is fetched again once a healthy "
+        "replica leads. If this is the last replica with every record, an operator must act: see 'A damaged log' in "
+        "docs/operations.md"
     )

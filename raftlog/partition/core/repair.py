@@ -1,4 +1,4 @@
-"""What may take the place of a damaged batch, and what becomes of a replica that nobody can repair (docs/adr/0017)."""
+"""Rules of repair: which bytes may replace a damaged batch, and when a replica is beyond repair (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from raftlog.wire.repair import Holding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedBatch:
-    """The place of one damaged batch, or of several, of which the first is known."""
+    """The position of a damaged batch, or of the first of several."""
 
     position: int
     offset: Offset
     leader_epoch: LeaderEpoch
-    """Of the batch: its own header says so, or the table of epochs."""
+    """Of the batch, from its header or the epoch table."""
     header: BatchHeader | None
-    """Its own header, if that is sound: then nothing else may take its place."""
+    """Its own header, if that is intact: then only the batch with this header may replace it."""
     end_position: int | None
-    """What is put in place may not reach beyond; None where the file is shorter than it was."""
+    """The replacement must end at or before it; None where the file is shorter than it was."""
     end_offset: Offset | None
-    """What lies beyond begins here, if that is known."""
+    """First offset after the damage, if known."""
     unsound_bytes: int
-    """So many bytes are known not to be sound: more than the first batch may be put in place only inside them."""
+    """Length of the damage: batches after the first may be written only within it."""
     exact_fit: bool
-    """Compaction may have changed what other replicas hold: only one batch that fills exactly what its neighbours leave
-    may be put in place."""
+    """The log may be compacted, so other replicas may have other batches: only a single batch that exactly fills the gap
+    may be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Bytes that belong in the place of a damaged batch, and the offset after their last record."""
+    """Bytes that replace a damaged batch, and the offset after their last record."""
 
     data: bytes
     next_offset: Offset
 
 
 def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
-    """Return those of the batches that another replica has sent which belong in the place; None if not one does.
+    """Return the batches from another replica that may replace the damage; None if the first one may not.
 
-    Nothing that the sender says is trusted: each batch's checksums are checked, offsets and epochs must continue.
+    The sender is not trusted: each batch's checksums are verified, and offsets and epochs must continue.
     """
     length, offset, epoch = 0, damaged.offset, damaged.leader_epoch
     try:
@@ -58,7 +58,7 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
             if damaged.header is not None or damaged.exact_fit or offset == damaged.end_offset:
                 break
     except CorruptBatchError:
-        pass  # What came before is whole.
+        pass  # The batches before it are intact.
     return Accepted(bytes(data[:length]), offset) if length else None
 
 
@@ -79,27 +79,26 @@ def _fits(damaged: DamagedBatch, length: int, header: BatchHeader) -> bool:
 
 
 class RepairVerdict(StrEnum):
-    """What a replica does about a batch that nobody has sent whole."""
+    """What to do about a batch that no replica has sent intact."""
 
     WAIT = "wait"
-    """Somebody who may have it has not answered: ask again."""
+    """A replica that may have it has not responded: retry."""
     RESIGN = "give way"
-    """Another replica that may lead goes on without it, or with another one in its place: nothing acknowledged is lost
-    if this replica is fetched anew."""
+    """Another replica that may lead has no such batch, or another one: this replica resigns, and its log is fetched again
+    without loss of acknowledged records."""
     LOST = "lost"
-    """Everybody has answered, and nobody has it whole."""
+    """Every replica has responded, and none has it intact."""
 
 
 def repair_verdict(
     state: PartitionState, broker_id: BrokerId, answers: Mapping[BrokerId, Holding | None], *, patience_over: bool
 ) -> RepairVerdict:
-    """Decide what becomes of a replica whose damage nobody could repair.
+    """Decide about a damaged batch that no replica could repair.
 
     Args:
-        answers: of the other replicas; None, or missing: no answer. One that sent bytes which do not belong here counts
+        answers: of the other replicas; None, or missing: no response. A replica that sent bytes which do not fit counts
             as `OTHER`.
-        patience_over: it was asked for so long that a replica which may lead, and is silent, need not be waited for:
-            the controller knows whether it is alive.
+        patience_over: the wait for replicas that may lead has timed out; the controller knows whether they are alive.
     """
     others = [member for member in state.replicas if member != broker_id]
     heirs = [member for member in others if member in (*state.isr, *state.elr)]
