@@ -16,9 +16,9 @@ from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.model import Address, BrokerRegistration, PartitionAssignment, PartitionState, TopicIdPartition
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.readable import in_memory
+from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.replica import Replica
-from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.wire.codec import decode_frame, decode_json, encode_frame, encode_json

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from chaos.history import ReplicaLog, StoredBatch
 from raftlog.errors import CorruptBatchError
-from raftlog.partition.storage.check import reading
+from raftlog.partition.storage.batch_scan import scan_batches
 from raftlog.partition.storage.data_dir import stored_partitions
+from raftlog.partition.storage.fsck import reading
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record.arrow import read_records
 

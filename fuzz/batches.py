@@ -15,7 +15,7 @@ from fuzz.child import Child
 from raftlog.broker.render import render
 from raftlog.checksum import crc32c
 from raftlog.errors import RaftlogError
-from raftlog.partition.readable import ReadResult
+from raftlog.partition.readable_replica import ReadResult
 from raftlog.record import (
     HEADER_BYTES,
     NewRecord,

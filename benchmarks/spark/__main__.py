@@ -117,7 +117,7 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
         ("raftlog", "kafka"): 3.0,
         ("raftlog_columns", "kafka"): 3.0,
         ("raftlog", "parquet"): None,
-        # Parquet counts by its footers, and Spark asks a Python source for each row: the ceiling is what can be reached.
+        # Parquet counts by its footers; Spark asks a Python source for each row. The ceiling is what can be reached.
         ("raftlog_columns", "parquet"): None if query == "count" else 0.6,
         ("raftlog_columns", "ceiling"): 0.5,
         ("ceiling", "parquet"): None,

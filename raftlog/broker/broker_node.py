@@ -42,9 +42,9 @@ from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ConfigError, RaftlogError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch
-from raftlog.partition.cleaning import CleanerSettings
 from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.core.throttle import UNLIMITED
+from raftlog.partition.log_cleaner import CleanerSettings
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.scrubber import ScrubSettings
 from raftlog.partition.storage.log_dirs import NodeFolders

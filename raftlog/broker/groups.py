@@ -27,7 +27,7 @@ from raftlog.errors import ErrorCode, RetriableError, TransactionAbortedError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import CONSUMER_OFFSETS, INTERNAL_TOPICS, BrokerId, ProducerEpoch, ProducerId
 from raftlog.partition.replica_manager import ReplicaManager
-from raftlog.partition.waiters import Pulse, listening, wait_until
+from raftlog.partition.waiters import Notifier, listening, wait_until
 from raftlog.runtime import Clock
 from raftlog.wire.groups import (
     GroupDescription,
@@ -109,7 +109,7 @@ class GroupService:
         self._pending_joins: list[_PendingJoin] = []
         self._parked = 0
         self._partitions = 0
-        self._updates: dict[str, Pulse] = defaultdict(Pulse)
+        self._updates: dict[str, Notifier] = defaultdict(Notifier)
         """The groups with held heartbeats."""
         self._waiting: dict[str, int] = defaultdict(int)
         self.runtime: CoordinatorRuntime[GroupsState] = CoordinatorRuntime(
@@ -274,7 +274,7 @@ class GroupService:
             client_host=client_host,
         )
 
-    def _subscribe(self, group_id: str) -> Pulse:
+    def _subscribe(self, group_id: str) -> Notifier:
         self._parked += 1
         self._waiting[group_id] += 1
         return self._updates[group_id]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from raftlog.broker.json_records import record_to_json
 from raftlog.model import Offset
-from raftlog.partition.readable import ReadResult, in_memory
+from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.record import (
     READ_SCHEMA,
     AbortedBatches,

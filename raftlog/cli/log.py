@@ -13,9 +13,9 @@ import click
 
 from raftlog.cli.shared import json_option, plural, print_table, say
 from raftlog.errors import CorruptBatchError
-from raftlog.partition.storage.check import reading
+from raftlog.partition.storage.batch_scan import scan_batches
+from raftlog.partition.storage.fsck import reading
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record.arrow import read_records
 from raftlog.record.batch import ATTRIBUTE_COMPRESSION, BatchHeader

@@ -17,9 +17,9 @@ from raftlog.cli.shared import failure, json_option, plural, print_json, print_t
 from raftlog.cli.storage_check import check_data_folder, total_bytes
 from raftlog.client import Admin
 from raftlog.errors import ConfigError, RaftlogError
-from raftlog.partition.storage.check import Finding
-from raftlog.partition.storage.cutting import cut_at_damage
+from raftlog.partition.storage.damage_truncation import cut_at_damage
 from raftlog.partition.storage.data_dir import DataDir, in_use
+from raftlog.partition.storage.fsck import Finding
 from raftlog.runtime import new_uuid_hex
 from raftlog.wire.admin import LogDirsResponse, ScrubResponse
 

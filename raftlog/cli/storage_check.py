@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from raftlog.errors import RaftlogError
-from raftlog.partition.storage.check import Finding, check_partition
 from raftlog.partition.storage.data_dir import QUARANTINED, stored_partitions
 from raftlog.partition.storage.files import read_json
+from raftlog.partition.storage.fsck import Finding, check_partition
 
 META_FIELDS = ("version", "cluster_id", "node_id", "storage_id")
 

@@ -1,4 +1,4 @@
-"""What is asked of a client's batch before a leader appends it, beside its soundness and its place in a sequence."""
+"""Checks of a client's batch before the leader appends it: transaction, producer id and timestamps."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from raftlog.record.times import require_timely
 from raftlog.wire.producer_ids import is_of_transactions
 
 Admit = Callable[[ProducerId, ProducerEpoch], Awaitable[None]]
+"""Ask the coordinator whether this producer has a transaction under way, and add the partition to it (KIP-890)."""
 RequireGiven = Callable[[ProducerId], Awaitable[None]]
-"""Raises if the cluster has not given a producer id."""
+"""Raise if the cluster has not allocated a producer id."""
 
 
 def require_kind(header: BatchHeader, acks: Acks) -> None:
-    """Require that a transactional batch is to be as safe as its transaction, and another one has an id for it.
+    """Require acks=all of a transactional batch, and a non-transactional producer id of any other batch.
 
     Raises:
         InvalidRequestError: INVALID_REQUIRED_ACKS; INVALID_TXN_STATE.
     """
     if header.is_transactional and acks != ACKS_ALL:
         raise InvalidRequestError(
-            f"a transaction is as safe as its records: expected acks=all, received acks={acks}",
+            f"a transactional batch: expected acks=all, received acks={acks}",
             code=ErrorCode.INVALID_REQUIRED_ACKS,
         )
     if not header.is_transactional and is_of_transactions(header.producer_id):
         raise InvalidRequestError(
-            f"producer id {header.producer_id} is of a transactional id: expected a batch of a transaction; nothing "
-            "was appended: ask for another id (POST /v1/producers)",
+            f"producer id {header.producer_id} belongs to a transactional id: expected a transactional batch; nothing "
+            "was appended: request another id (POST /v1/producers)",
             code=ErrorCode.INVALID_TXN_STATE,
         )
 
 
 def require_admit(admit: Admit | None) -> Admit:
-    """Return what asks the coordinator.
+    """Return the function that asks the coordinator.
 
     Raises:
-        InvalidRequestError: INVALID_TXN_STATE, it is not known whose transaction it is.
+        InvalidRequestError: INVALID_TXN_STATE: the request names no transactional id.
     """
     if admit is None:
         raise InvalidRequestError(
@@ -50,7 +51,7 @@ def require_admit(admit: Admit | None) -> Admit:
 
 
 def require_in_time(header: BatchHeader, batch: Buffer, config: TopicConfig, now_us: int) -> None:
-    """Require that a batch has times that its topic takes; see `require_timely`."""
+    """Require timestamps within the limits of the topic; see `require_timely`."""
     require_timely(
         header,
         batch,

@@ -1,10 +1,12 @@
-"""Damage that is found while a log is in use and cannot be repaired: the replica gives way (docs/adr/0011, 0017).
+"""Unrepairable damage in a log that is in use: the replica leaves the ISR and is fetched again (docs/adr/0011, 0017).
 
-Both checksums of every batch are checked before its bytes leave. What is damaged is answered with an error, never sent,
-skipped or cut. If nobody can repair it, the controller takes the replica out of the ISR, if another one holds
-everything; only then, and in a later leader epoch, is its log put aside and fetched again. Damage that is found when a
-log is opened is another matter (docs/adr/0009): such a log serves nobody, heartbeats say so, and this module does not
-know of it.
+- Both checksums of every batch are verified before its bytes are sent. A read of a damaged batch returns an error; the
+  batch is never sent, skipped or truncated.
+- If no replica can repair it, the controller removes this replica from the ISR, provided that another replica stores
+  every record. Only then, and in a later leader epoch, is the log quarantined and fetched again.
+
+Damage found when a log is opened is handled elsewhere (docs/adr/0009): such a log is not served, and heartbeats report
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Protocol
 
 from raftlog.errors import RaftlogError
 from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.core.damage import may_refetch
 from raftlog.wire.controller import AlterPartitionsResponse, DamagedReplica, DamagedReplicasRequest
 
 _log = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What was found, and the last leader epoch in which the replica is known to have served."""
+    """The first damage found, and the last leader epoch in which the replica is known to have served."""
 
     offset: Offset
     leader_epoch: LeaderEpoch
@@ -34,19 +36,19 @@ class Damage:
 
 
 class DamagePort(Protocol):
-    """The way to the active controller."""
+    """Client of the active controller."""
 
     async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
-        """Say which replicas are damaged."""
+        """Report the replicas that are damaged and cannot be repaired."""
         ...
 
 
-class DamageKeeper:
-    """Knows this broker's damaged replicas, and tells the controller of them until nobody counts on them.
+class DamageTracker:
+    """The damaged replicas of this broker; reports unrepairable ones until the controller has removed them.
 
     Args:
-        served: the role in which a replica that is open serves; None if it is not open.
-        controller: None keeps the knowledge here.
+        served: returns the assignment under which an open replica serves; None if the replica is not open.
+        controller: None reports nothing.
     """
 
     def __init__(
@@ -62,9 +64,9 @@ class DamageKeeper:
         self._served = served
         self._controller = controller
         self._damaged: dict[TopicIdPartition, Damage] = {}
-        self._hopeless: set[TopicIdPartition] = set()
+        self._unrepairable: set[TopicIdPartition] = set()
         self._found = asyncio.Event()
-        self._said = ""
+        self._last_refusals = ""
 
     def __len__(self) -> int:
         return len(self._damaged)
@@ -73,44 +75,44 @@ class DamageKeeper:
         return key in self._damaged
 
     def note(self, key: TopicIdPartition, damage: Damage) -> None:
-        """Learn of damage; somebody tries to repair it."""
+        """Record damage; a repair is started separately."""
         self._damaged.setdefault(key, damage)
 
-    def give_way(self, key: TopicIdPartition) -> None:
-        """Learn that it cannot be repaired: nobody should count on the replica any more."""
+    def mark_unrepairable(self, key: TopicIdPartition) -> None:
+        """Record that the damage cannot be repaired, and report it to the controller."""
         if key in self._damaged:
-            self._hopeless.add(key)
+            self._unrepairable.add(key)
             self._found.set()
 
     def repaired(self, key: TopicIdPartition) -> None:
-        """Learn that everything is whole again."""
+        """Forget a replica: its log is intact again."""
         self._damaged.pop(key, None)
-        self._hopeless.discard(key)
+        self._unrepairable.discard(key)
 
-    def that_may_heal(
+    def replaceable(
         self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
     ) -> list[tuple[PartitionAssignment, str]]:
-        """Return replicas beyond repair that nobody counts on, and what is wrong; forget who is not wanted any more."""
+        """Return unrepairable replicas that may be fetched again, and the damage; forget replicas not assigned here."""
         self._damaged = {key: self._until_now(key, damage) for key, damage in self._damaged.items() if key in wanted}
-        self._hopeless &= self._damaged.keys()
+        self._unrepairable &= self._damaged.keys()
         return [
             (wanted[key], damage.reason)
             for key, damage in self._damaged.items()
-            if key in self._hopeless
-            and may_fetch_anew(wanted[key].state, self._broker_id, served_epoch=damage.leader_epoch)
+            if key in self._unrepairable
+            and may_refetch(wanted[key].state, self._broker_id, served_epoch=damage.leader_epoch)
         ]
 
     def _until_now(self, key: TopicIdPartition, damage: Damage) -> Damage:
-        """A replica that stays in charge goes on to serve in later epochs."""
+        """Update the leader epoch of a replica that keeps serving: it may have served in later epochs."""
         serving = self._served(key)
         return damage if serving is None else replace(damage, leader_epoch=serving.state.leader_epoch)
 
-    def healed(self, key: TopicIdPartition) -> None:
-        """Learn that a log was put aside."""
+    def quarantined_log(self, key: TopicIdPartition) -> None:
+        """Forget a replica whose log was quarantined."""
         self.repaired(key)
 
     async def run(self) -> None:
-        """Report for ever: at once, then each `RETRY_S` while there is something to say."""
+        """Report until cancelled: at once, then every `RETRY_S` while unrepairable replicas are open."""
         while True:
             await self._found.wait()
             self._found.clear()
@@ -120,7 +122,7 @@ class DamageKeeper:
 
     def _reports(self) -> tuple[DamagedReplica, ...]:
         reports = []
-        for key in self._hopeless:
+        for key in self._unrepairable:
             if (serving := self._served(key)) is not None:
                 epoch = serving.state.leader_epoch
                 reports.append(DamagedReplica(topic_id=key.topic_id, partition=key.partition, leader_epoch=epoch))
@@ -135,7 +137,7 @@ class DamageKeeper:
             refusals = [result.error.message for result in response.partitions if result.error is not None]
         except RaftlogError as error:
             refusals = [error.message]
-        said = "; ".join(refusals)
-        if said and said != self._said:
-            _log.warning("damaged replicas stay in charge: %s", said)
-        self._said = said
+        refused = "; ".join(refusals)
+        if refused and refused != self._last_refusals:
+            _log.warning("the controller keeps damaged replicas in the ISR: %s", refused)
+        self._last_refusals = refused

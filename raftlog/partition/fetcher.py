@@ -1,7 +1,7 @@
 """The follower's pull loop: one for each leader broker, for all partitions that this broker follows there.
 
-A fetch offset is a promise: the follower holds, as firmly as the topic's `flush` asks, every record below it. So what
-was fetched is synced before the next fetch goes out.
+A fetch offset is an acknowledgement: the follower has persisted every record below it, as the topic's `flush` requires.
+So fetched records are synced before the next fetch is sent.
 """
 
 from __future__ import annotations
@@ -39,17 +39,21 @@ from raftlog.wire.replication import (
 
 _log = logging.getLogger(__name__)
 _ANSWER_MARGIN_MS = 2_000
-"""How much longer than the leader's parking time an answer may take."""
+"""How long a response may take beyond the time for which the leader may park the request, in ms."""
 
-_LONGEST_REST_MS = 1_000
-"""The limit of reassignments is looked at again after this long: it may have been lifted."""
+_MAX_DELAY_MS = 1_000
+"""Longest delay of a throttled partition, in ms: the limit may have been raised meanwhile."""
 
 
 class LeaderFetcher:
-    """Pulls from one leader until it is cancelled.
+    """Pulls from one leader until cancelled.
+
+    - A partition is fetched from its log end offset, which was synced before the request is built.
+    - A response counts only if the replica still follows in the leader epoch of the request.
+    - A partition that failed or is throttled is delayed alone; the others go on.
 
     Args:
-        broker_epoch: this broker's epoch, asked for at each fetch.
+        broker_epoch: returns this broker's epoch; called for each fetch.
         throttle: shared by all fetchers of this broker, for replicas that a reassignment adds.
     """
 
@@ -74,19 +78,19 @@ class LeaderFetcher:
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._positions = FollowerSession()
-        self._named_starts: dict[TopicIdPartition, Offset] = {}
-        """Where the log started, when the leader was last told."""
+        self._sent_log_starts: dict[TopicIdPartition, Offset] = {}
+        """Log start offset of each partition in the last request that contained it."""
         self._unsynced: dict[TopicIdPartition, None] = {}
-        """Partitions whose log may end above what is synced: that must not be promised."""
-        self._resting: dict[TopicIdPartition, float] = {}
-        """Partitions that failed or are throttled, and until when (the loop's clock) they rest: others go on."""
-        self._doubted: set[TopicIdPartition] = set()
-        """Partitions of which a damaged batch has arrived: the leader must look whether its disk is to blame."""
+        """Partitions whose log may end above its synced end; they are synced before the next request."""
+        self._delayed: dict[TopicIdPartition, float] = {}
+        """Partitions that failed or are throttled, and the loop time (s) until which they are left out of requests."""
+        self._recheck_crcs: set[TopicIdPartition] = set()
+        """Partitions of which a damaged batch arrived: the leader must verify checksums, its disk may be the cause."""
         self._changed = asyncio.Event()
         self._reachable = True
 
     def follow(self, replicas: Sequence[Replica]) -> None:
-        """Follow exactly these replicas from now on; a parked fetch is given up so that new ones start at once."""
+        """Replace the set of followed replicas; a parked fetch is abandoned so that new ones start at once."""
         self._replicas = {replica.assignment.key: replica for replica in replicas}
         epochs = {key: replica.state.leader_epoch for key, replica in self._replicas.items()}
         self._find_unsynced()
@@ -94,16 +98,16 @@ class LeaderFetcher:
             return
         moved = [key for key, epoch in epochs.items() if self._epochs.get(key) != epoch]
         self._epochs = epochs
-        self._named_starts = {key: start for key, start in self._named_starts.items() if key in epochs}
+        self._sent_log_starts = {key: start for key, start in self._sent_log_starts.items() if key in epochs}
         self._positions.follow(epochs)
         for key in moved:
             self._positions.name(key)
-        self._resting = {key: 0.0 for key in self._resting if key in epochs}  # Something is new: all try again.
-        self._doubted &= epochs.keys()
+        self._delayed = {key: 0.0 for key in self._delayed if key in epochs}  # Metadata changed: retry all.
+        self._recheck_crcs &= epochs.keys()
         self._changed.set()
 
     async def run(self) -> None:
-        """Pull for ever."""
+        """Pull until cancelled."""
         while True:
             self._changed.clear()
             try:
@@ -120,12 +124,14 @@ class LeaderFetcher:
                 await self._backoff()
 
     def _find_unsynced(self) -> None:
-        """Look for tails that nobody has synced: a leader that has resigned leaves such a one."""
-        self._unsynced = {key: None for key, r in self._replicas.items() if r.held_end_offset < r.log.log_end_offset}
+        """Find logs with an unsynced tail, such as that of a leader that resigned."""
+        self._unsynced = {
+            key: None for key, r in self._replicas.items() if r.persisted_end_offset < r.log.log_end_offset
+        }
 
     async def _pull(self) -> None:
         await self._sync_all()
-        self._end_rests()
+        self._end_delays()
         if self._positions.is_empty:
             await self._changed.wait()
             return
@@ -153,7 +159,7 @@ class LeaderFetcher:
 
     def _position(self, key: TopicIdPartition) -> ReplicaFetchPartition:
         replica = self._replicas[key]
-        self._named_starts[key] = replica.log.log_start_offset
+        self._sent_log_starts[key] = replica.log.log_start_offset
         return ReplicaFetchPartition(
             topic_id=key.topic_id,
             partition=key.partition,
@@ -161,42 +167,42 @@ class LeaderFetcher:
             fetch_offset=replica.log.log_end_offset,  # Synced: see `_pull`.
             last_fetched_epoch=replica.log.last_epoch,
             log_start_offset=replica.log.log_start_offset,
-            check_crcs=key in self._doubted,
+            check_crcs=key in self._recheck_crcs,
         )
 
-    def _rest(self, key: TopicIdPartition, wait_ms: float) -> None:
+    def _delay(self, key: TopicIdPartition, wait_ms: float) -> None:
         self._positions.hold_back(key)
-        self._resting[key] = asyncio.get_running_loop().time() + wait_ms / 1000
+        self._delayed[key] = asyncio.get_running_loop().time() + wait_ms / 1000
 
-    def _end_rests(self) -> None:
+    def _end_delays(self) -> None:
         now = asyncio.get_running_loop().time()
-        for key in [key for key, until in self._resting.items() if until <= now]:
-            del self._resting[key]
-            self._go_on(key)
+        for key in [key for key, until in self._delayed.items() if until <= now]:
+            del self._delayed[key]
+            self._fetch_more(key)
 
-    def _go_on(self, key: TopicIdPartition) -> None:
-        """Fetch more of a partition: at once, or when what its reassignment may take allows it."""
+    def _fetch_more(self, key: TopicIdPartition) -> None:
+        """Fetch more of a partition: in the next request, or when the reassignment throttle allows it."""
         wait_ms = self._throttle.wait_ms(_now_ms()) if self._is_throttled(key) else 0.0
         if wait_ms > 0:
-            self._rest(key, min(wait_ms, _LONGEST_REST_MS))
+            self._delay(key, min(wait_ms, _MAX_DELAY_MS))
         else:
             self._positions.name(key)
 
     def _is_throttled(self, key: TopicIdPartition) -> bool:
-        """A replica in sync is never slowed down: acks=all waits for it."""
+        """Return whether the throttle applies: only to replicas being added, never to one in sync (acks=all waits for it)."""
         state = self._replicas[key].state if key in self._replicas else None
         return state is not None and self._broker_id in state.adding and self._broker_id not in state.isr
 
     def _wait_ms(self) -> int:
-        """Return how long the leader may park the request: not longer than any partition rests."""
+        """Return how long the leader may park the request, in ms: no longer than any partition is delayed."""
         longest = self._config.replica_fetch_wait_max_ms
-        if not self._resting:
+        if not self._delayed:
             return longest
-        left_s = min(self._resting.values()) - asyncio.get_running_loop().time()
+        left_s = min(self._delayed.values()) - asyncio.get_running_loop().time()
         return max(1, min(longest, int(left_s * 1000) + 1))
 
     async def _fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, memoryview] | None:
-        """Ask the leader; None when the partitions to follow changed meanwhile."""
+        """Send a fetch to the leader; return None if the followed partitions changed meanwhile."""
         call = asyncio.ensure_future(
             self._session.call_frame(
                 ReplicaFetchResponse,
@@ -223,41 +229,41 @@ class LeaderFetcher:
         parts = split_parts(body, [result.length for result in response.partitions], error=RaftlogError)
         for result, part in zip(response.partitions, parts, strict=True):
             replica = self._replicas.get(result.key)
-            said = self._positions.said_epoch(result.key)
-            if replica is None or replica.core is not None or replica.state.leader_epoch != said:
-                continue  # The role has changed while the answer travelled.
+            epoch = self._positions.sent_epoch(result.key)
+            if replica is None or replica.core is not None or replica.state.leader_epoch != epoch:
+                continue  # The role changed while the response was on its way.
             self._take_one(replica, result, part)
         await self._sync_all()
 
     def _take_one(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> None:
         key = replica.assignment.key
         try:
-            well = self._apply(replica, result, batches)
+            succeeded = self._apply(replica, result, batches)
         except RaftlogError as error:
             self._give_up(replica, error)
-            well = False
+            succeeded = False
         if batches and self._is_throttled(key):
             self._throttle.spend(len(batches), _now_ms())
-        if not well:
-            self._rest(key, self._config.replica_fetch_backoff_ms)
-        elif batches or result.error is not None or result.diverging is not None or self._starts_elsewhere(replica):
-            self._go_on(key)
+        if not succeeded:
+            self._delay(key, self._config.replica_fetch_backoff_ms)
+        elif batches or result.error is not None or result.diverging is not None or self._log_start_differs(replica):
+            self._fetch_more(key)
         if batches and replica.config.flush == "batch":
             self._unsynced[key] = None
 
-    def _starts_elsewhere(self, replica: Replica) -> bool:
-        """Tell whether the leader knows another log start: who deletes records waits to hear of ours."""
-        return replica.log.log_start_offset != self._named_starts.get(replica.assignment.key)
+    def _log_start_differs(self, replica: Replica) -> bool:
+        """Return whether the leader has an old log start offset of this replica: DeleteRecords waits for the new one."""
+        return replica.log.log_start_offset != self._sent_log_starts.get(replica.assignment.key)
 
     def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> bool:
         if result.error is not None:
             return self._on_error(replica, result.error.to_error())
         if result.diverging is not None:
-            _cut(replica, result.diverging)
+            _truncate(replica, result.diverging)
             return True
         if batches:
             self._append(replica, batches)
-        replica.learn_marks(
+        replica.update_marks(
             result.high_watermark,
             log_start_offset=result.log_start_offset,
             replicated_offset=result.replicated_offset,
@@ -269,9 +275,9 @@ class LeaderFetcher:
         try:
             replica.append_fetched(batches)
         except CorruptBatchError:
-            self._doubted.add(key)
+            self._recheck_crcs.add(key)
             raise
-        self._doubted.discard(key)
+        self._recheck_crcs.discard(key)
 
     def _on_error(self, replica: Replica, error: RaftlogError) -> bool:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -283,23 +289,23 @@ class LeaderFetcher:
                 replica.truncate_to(end)
                 return True
         _log.debug("%s: %s", replica.assignment.topic_partition, error.message)
-        return False  # Mostly a change of leader that one side has not heard of yet.
+        return False  # Mostly a leader change that has not reached one of the two sides yet.
 
     async def _sync_all(self) -> None:
-        """Sync what must not be promised yet."""
+        """Sync every log with an unsynced tail; stop following replicas whose sync failed."""
         while replicas := [self._replicas[key] for key in self._unsynced if key in self._replicas]:
             self._unsynced.clear()  # Before the sync: `follow` may add others, or the same ones again, meanwhile.
             for replica, error in await asyncio.to_thread(_sync, replicas):
-                self._positions.leave(replica.assignment.key)  # Its next position would promise what is not synced.
+                self._positions.leave(replica.assignment.key)  # Its next position would acknowledge unsynced records.
                 if not isinstance(error, LogClosedError):
                     _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
                     self._on_disk_failure(error)
 
     def _give_up(self, replica: Replica, error: RaftlogError) -> None:
-        """Stop following a replica whose log has failed: it leaves the ISR by its silence."""
+        """Stop following a replica whose log has failed; the leader then removes it from the ISR."""
         if replica.log.failure is None or isinstance(replica.log.failure, DiskFullError):
             _log.warning("%s: %s", replica.assignment.topic_partition, error.message)
-            return  # Nothing was appended: no room, or bytes damaged on the way. A later fetch tries again.
+            return  # Nothing was appended: the disk is full, or bytes were damaged in transit. A later fetch retries.
         _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
         self._positions.leave(replica.assignment.key)
 
@@ -309,7 +315,7 @@ class LeaderFetcher:
             _log.warning("cannot fetch from broker %d: %s", self.leader.broker_id, error.message)
 
     async def _backoff(self) -> None:
-        """Wait a little, or until the partitions to follow change."""
+        """Wait for `replica_fetch_backoff_ms`, or until the followed partitions change."""
         try:
             async with asyncio.timeout(self._config.replica_fetch_backoff_ms / 1000):
                 await self._changed.wait()
@@ -321,10 +327,10 @@ def _now_ms() -> float:
     return asyncio.get_running_loop().time() * 1000
 
 
-def _cut(replica: Replica, diverging: DivergingEpoch) -> None:
-    """Cut a log to where the leader's may agree, and never below where the leader's starts."""
+def _truncate(replica: Replica, diverging: DivergingEpoch) -> None:
+    """Truncate a log to where it may agree with the leader's, never below the leader's log start offset."""
     if diverging.epoch == NO_LEADER_EPOCH:
-        # The leader knows nothing as old as this: retention took it, or it was never there. Offsets do not begin anew.
+        # The leader has no epoch this old: retention deleted it, or it never existed. Offsets are not reused.
         replica.start_over_at(diverging.end_offset)
         return
     offset = truncation_offset(

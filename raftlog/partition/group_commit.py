@@ -1,4 +1,4 @@
-"""Group commit: one fsync at a time in a worker thread; whatever was appended meanwhile shares the next one."""
+"""Group commit: one fsync at a time in a worker thread; batches appended meanwhile share the next one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GroupCommit:
         self._running: asyncio.Task[None] | None = None
 
     def request(self) -> None:
-        """Ask that everything appended so far becomes durable soon."""
+        """Start a sync of everything appended so far, or schedule one after the sync that is running."""
         self._wanted = True
         if self._running is None or self._running.done():
             self._running = self._tasks.spawn(self._run(), name=f"fsync {self._log.folder.name}")

@@ -1,8 +1,9 @@
-"""Keeps the ISR true: asks every leader core for changes and takes them to the controller.
+"""ISR maintenance: collects ISR changes from the leader cores and sends them to the controller (AlterPartition).
 
-One change of a partition is in flight at a time. While its outcome is unknown it is sent again, unchanged: the
-partition epoch makes that a compare-and-swap, so it cannot take effect twice. The core counts both ISRs until metadata
-settles it.
+- At most one change of a partition is in flight.
+- While its outcome is unknown, the same change is sent again. The partition epoch makes it a compare-and-swap, so it
+  cannot take effect twice.
+- The leader core counts both the old and the proposed ISR until metadata decides.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from raftlog.wire.controller import (
 
 _log = logging.getLogger(__name__)
 MOST_AT_ONCE = 500
-"""Changes in one request: to take the answers in keeps the event loop."""
+"""Changes in one request: applying the results blocks the event loop."""
 CHECK_INTERVAL_MS = 200
 RETRY_MS = 100
 STALL_MS = 100
-"""A check that is later than this was held up by its own process: paused, or busy."""
+"""A check that starts later than this (ms) was delayed by this process: paused, or busy."""
 _REFUSED = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST}
-"""After these the controller has certainly not accepted the change, and no newer metadata may come to say so."""
+"""Errors after which the change was certainly not accepted, and no newer metadata may follow."""
 
 
 class AlterPartitionPort(Protocol):
-    """The way to the active controller."""
+    """Client of the active controller."""
 
     async def alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
         """Propose new ISRs."""
@@ -45,7 +46,7 @@ class AlterPartitionPort(Protocol):
 
 
 class IsrKeeper:
-    """Run it for as long as the broker leads anything."""
+    """Proposes ISR changes for every partition that this broker leads."""
 
     def __init__(
         self,
@@ -65,20 +66,20 @@ class IsrKeeper:
         self._clock = clock
         self._hint = asyncio.Event()
         self._in_flight: dict[TopicIdPartition, AlterPartition] = {}
-        self._doubtful: set[TopicIdPartition] = set()
-        """Changes that were sent without an answer: an earlier copy may still arrive, and be accepted, late."""
+        self._unanswered: set[TopicIdPartition] = set()
+        """Changes sent without a response: an earlier copy may still arrive late, and be accepted."""
         self.shrinks = 0
         self.expands = 0
 
     def hint(self) -> None:
-        """Say that some ISR may have to change now."""
+        """Request a check now: some ISR may have to change."""
         self._hint.set()
 
     async def run(self) -> None:
-        """Check for ever: at each hint, and at least each `CHECK_INTERVAL_MS`.
+        """Check until cancelled: at each hint, and at least every `CHECK_INTERVAL_MS`.
 
-        After a stall, what followers said meanwhile waits in the sockets still: one check is left out, so that a leader
-        that was paused does not take its own silence for theirs, and go on alone.
+        After a stall of this process one check is skipped: the followers' fetches still wait in the sockets, and a
+        leader that was paused must not remove them from the ISR.
         """
         stalled = False
         while True:
@@ -94,7 +95,7 @@ class IsrKeeper:
                 await self.check()
 
     async def check(self) -> None:
-        """Propose what has to change, and take in the answers."""
+        """Propose every ISR change that is due, and apply the results."""
         leaders = self._leaders()
         self._forget_settled(leaders)
         eligible = {
@@ -106,7 +107,7 @@ class IsrKeeper:
             self._propose(key, replica, eligible)
         in_flight = list(self._in_flight.items())
         for start in range(0, len(in_flight), MOST_AT_ONCE):
-            # What was settled meanwhile is not asked for any more.
+            # Changes decided meanwhile are not sent again.
             some = {key: change for key, change in in_flight[start:][:MOST_AT_ONCE] if key in self._in_flight}
             if some and not await self._ask(leaders, some):
                 return
@@ -114,7 +115,7 @@ class IsrKeeper:
     async def _ask(
         self, leaders: Mapping[TopicIdPartition, Replica], changes: Mapping[TopicIdPartition, AlterPartition]
     ) -> bool:
-        """Ask for some changes, and take in the answers; return whether there were any."""
+        """Send some changes and apply the results; return False if there was no response."""
         request = AlterPartitionsRequest(
             broker_id=self._broker_id, broker_epoch=self._broker_epoch(), partitions=tuple(changes.values())
         )
@@ -122,7 +123,7 @@ class IsrKeeper:
             response = await self._controller.alter_partitions(request)
         except RaftlogError as error:
             _log.warning("cannot change %d ISRs yet: %s", len(changes), error.message)
-            self._doubtful.update(changes)
+            self._unanswered.update(changes)
             await asyncio.sleep(RETRY_MS / 1000)
             return False
         for result in response.partitions:
@@ -177,8 +178,8 @@ class IsrKeeper:
         elif result.error is not None:
             error = result.error.to_error()
             _log.info("%s: ISR change refused: %s", replica.assignment.topic_partition, error.message)
-            if error.code in _REFUSED and key in self._doubtful:
-                # Ask for the ISR in force: once accepted, its new partition epoch shuts out the late copy.
+            if error.code in _REFUSED and key in self._unanswered:
+                # Propose the ISR in force: once accepted, its new partition epoch fences the late copy.
                 unchanged = tuple(self._member(member) for member in replica.state.isr)
                 self._in_flight[key] = replace(change, new_isr=unchanged)
             elif error.code in _REFUSED:
@@ -187,4 +188,4 @@ class IsrKeeper:
 
     def _done(self, key: TopicIdPartition) -> None:
         self._in_flight.pop(key, None)
-        self._doubtful.discard(key)
+        self._unanswered.discard(key)

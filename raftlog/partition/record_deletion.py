@@ -1,4 +1,4 @@
-"""Deleting records by offset: the leader moves its log start, and waits until nobody who may lead next has them."""
+"""DeleteRecords: the leader advances its log start offset, then waits for every replica that may lead next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def delete_records(replica: Replica, before_offset: Offset | None, *, time
     Raises:
         StaleRouteError: this replica does not lead; nothing was deleted.
         OffsetOutOfRangeError: the offset is above the high watermark; nothing was deleted.
-        UnknownOutcomeError: deleted here, but a replica that may lead next still has them.
+        UnknownOutcomeError: deleted here, but a replica that may lead next has not confirmed in time.
     """
     core, epoch = replica.require_leader(), replica.state.leader_epoch
     offset = core.high_watermark if before_offset is None else before_offset
@@ -28,7 +28,7 @@ async def delete_records(replica: Replica, before_offset: Offset | None, *, time
         )
     replica.delete_before(offset, core.high_watermark)
     core.on_deletion(offset)
-    replica.data_pulse.fire()  # Followers that are parked hear of it at once.
+    replica.data_notifier.fire()  # Wakes parked fetches of followers at once.
     await _until_gone_everywhere(replica, core, epoch, offset, timeout_ms)
     return replica.log.log_start_offset
 
@@ -37,14 +37,14 @@ async def _until_gone_everywhere(
     replica: Replica, core: LeaderCore, epoch: LeaderEpoch, offset: Offset, timeout_ms: int
 ) -> None:
     deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
-    with listening([replica.followers_pulse]) as event:
+    with listening([replica.followers_notifier]) as event:
         while core.low_watermark(replica.log.log_start_offset) < offset:
             event.clear()
             in_time = await wait_until(event, deadline)
             if not in_time or replica.core is not core:
                 raise UnknownOutcomeError(
-                    f"{replica.assignment.topic_partition}: the leader of epoch {epoch} has deleted what is below "
-                    f"{offset}, but not everybody who may lead next said so: ask again",
+                    f"{replica.assignment.topic_partition}: the leader of epoch {epoch} has deleted the records below "
+                    f"{offset}, but not every replica that may lead next has confirmed: send the request again",
                     code=ErrorCode.REQUEST_TIMED_OUT,
                     details={"log_start_offset": replica.log.log_start_offset},
                 )

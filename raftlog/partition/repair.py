@@ -1,7 +1,7 @@
-"""Repair of damaged batches from other replicas (docs/adr/0017): asks whoever may hold them, and puts them in place.
+"""Repair of damaged batches: fetches them from other replicas and writes them in place (docs/adr/0017).
 
-One task for each log that is known to be damaged, open or not. It asks until everything is whole, or the log is closed;
-what it may put in place, and when the replica has to give way instead, `core/repair.py` decides.
+One task for each damaged log, open or not. It retries until the log is intact, closed, or fetched again as a whole.
+`core/repair.py` decides which bytes may be written, and when the replica is beyond repair.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
 from raftlog.model import BrokerId, BrokerRegistration, Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.repair import Accepted, DamagedBatch, Fate, accept, fate
+from raftlog.partition.core.repair import Accepted, DamagedBatch, RepairVerdict, accept, repair_verdict
 from raftlog.partition.storage.data_dir import quarantined_logs
 from raftlog.partition.storage.repair import RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
@@ -25,25 +25,26 @@ from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
 
 _log = logging.getLogger(__name__)
 PATIENCE_S = 10.0
-"""So long a replica that may lead is asked before its silence counts as an answer."""
+"""After this long, a replica that may lead and does not respond is no longer waited for."""
 ASK_TIMEOUT_MS = 5_000
 ASK_BYTES = 1 << 20
 MAX_ANSWER_BYTES = 8 << 20
-SHORTEST_REST_S, LONGEST_REST_S = 0.1, 5.0
+MIN_RETRY_S, MAX_RETRY_S = 0.1, 5.0
 _AT_ONCE = 2
-"""Logs that are read at the same time, to repair them or for others' repairs: each such read takes a thread."""
+"""Logs read at the same time, for own repairs and for those of others each: every read takes a thread."""
 
 
 @dataclass(slots=True)
-class Patient:
-    """A damaged log, as the task that repairs it sees it.
+class RepairJob:
+    """The repair of one damaged log.
 
     Args:
-        assignment: what metadata says of the replica now; None once it is not wanted here any more.
+        assignment: returns the current assignment of the replica; None once it is closed or not assigned here.
         begin: opens the log for repair, from the beginning.
-        finished: called once nothing damaged is left.
-        hopeless: called each time it turns out that the replica has to give way; True ends the repair.
-        rests: called when everything was gone over, with the batches that nobody has whole.
+        finished: called when no damage is left; True ends the repair.
+        unrepairable: called each time the log turns out to be beyond repair; True ends the repair.
+        on_attempt_done: called after each attempt, with the offsets of batches that no replica has intact if all the
+            damage left is of that kind; otherwise with none.
     """
 
     key: TopicIdPartition
@@ -51,16 +52,16 @@ class Patient:
     assignment: Callable[[], PartitionAssignment | None]
     begin: Callable[[], RepairTarget]
     finished: Callable[[], Awaitable[bool]]
-    hopeless: Callable[[], Awaitable[bool]]
-    rests: Callable[[tuple[Offset, ...]], None]
+    unrepairable: Callable[[], Awaitable[bool]]
+    on_attempt_done: Callable[[tuple[Offset, ...]], None]
     began: float = 0.0
-    said: set[Offset] = field(default_factory=set)
-    complaint: str = ""
+    reported: set[Offset] = field(default_factory=set)
+    last_error: str = ""
     written: int = 0
 
 
 class Repairer:
-    """Repairs this broker's logs, and serves whole batches to others."""
+    """Repairs this broker's logs, and serves intact batches to other brokers."""
 
     def __init__(
         self,
@@ -73,13 +74,13 @@ class Repairer:
     ) -> None:
         self.repaired_batches = 0
         self.lost: dict[TopicIdPartition, tuple[Offset, ...]] = {}
-        """Batches, by their first offsets, that no replica has whole, as far as is known."""
+        """First offsets of the batches that no replica has intact, as far as is known."""
         self.broker_id = broker_id
         self._session = session
         self._brokers = brokers
         self._tasks = tasks
         self.on_end: Callable[[TopicIdPartition], None] = lambda _: None
-        """Called when a repair has ended by itself."""
+        """Called when a repair has ended without `stop`."""
         self._patience_s = patience_s
         self._running: dict[TopicIdPartition, asyncio.Task[None]] = {}
         self._reading = asyncio.Semaphore(_AT_ONCE)
@@ -93,20 +94,20 @@ class Repairer:
 
     @property
     def closed(self) -> bool:
-        """Whether no repair can begin any more."""
+        """Whether new repairs are refused: the broker is stopping."""
         return self._tasks.closed
 
-    def start(self, patient: Patient) -> None:
-        """Begin to repair a log, unless that is under way."""
-        if patient.key in self._running:
+    def start(self, job: RepairJob) -> None:
+        """Start the repair of a log, unless it is running."""
+        if job.key in self._running:
             return
-        patient.began = asyncio.get_running_loop().time()
-        task = self._tasks.spawn(self._repair(patient), name=f"repair {patient.folder.name}")
-        self._running[patient.key] = task
-        task.add_done_callback(lambda _: self._ended(patient.key, task))
+        job.began = asyncio.get_running_loop().time()
+        task = self._tasks.spawn(self._repair(job), name=f"repair {job.folder.name}")
+        self._running[job.key] = task
+        task.add_done_callback(lambda _: self._ended(job.key, task))
 
     def stop(self, key: TopicIdPartition) -> None:
-        """End the repair of a log that is closed, deleted or put aside."""
+        """Cancel the repair of a log that is closed, deleted or quarantined."""
         if (task := self._running.pop(key, None)) is not None:
             task.cancel()
         self.lost.pop(key, None)
@@ -117,7 +118,7 @@ class Repairer:
             self.on_end(key)
 
     async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:
-        """Answer another broker with what this one has, in its log or in what was put aside of it."""
+        """Answer another broker from this one's log, or from quarantined copies of it."""
         limit = min(request.max_bytes, MAX_ANSWER_BYTES)
         holding, data = await self._look(folder, request.offset, request.leader_epoch, limit, with_log=True)
         return RepairResponse(holding=holding), data
@@ -135,114 +136,121 @@ class Repairer:
             except OSError as error:
                 raise StorageError(f"{folder} cannot be read: {error}") from error
 
-    async def _repair(self, patient: Patient) -> None:
-        rest_s = SHORTEST_REST_S
-        while patient.assignment() is not None:
-            before = patient.written
-            verdict = await self._attempt(patient)
-            if verdict is None and await patient.finished():
-                self.lost.pop(patient.key, None)
+    async def _repair(self, job: RepairJob) -> None:
+        retry_s = MIN_RETRY_S
+        while job.assignment() is not None:
+            before = job.written
+            verdict = await self._attempt(job)
+            if verdict is None and await job.finished():
+                self.lost.pop(job.key, None)
                 return
-            # A log that stays damaged though all its batches are whole is damaged in a way that no batch repairs.
-            if verdict is Fate.GIVE_WAY or (verdict is None and patient.written == before):
-                if await patient.hopeless():
+            # A log that stays damaged although every batch is intact cannot be repaired by writing batches.
+            if verdict is RepairVerdict.RESIGN or (verdict is None and job.written == before):
+                if await job.unrepairable():
                     return
-            elif patient.written > before:
+            elif job.written > before:
                 continue
-            await asyncio.sleep(rest_s)
-            rest_s = min(2 * rest_s, LONGEST_REST_S)
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, MAX_RETRY_S)
 
-    async def _attempt(self, patient: Patient) -> Fate | None:
+    async def _attempt(self, job: RepairJob) -> RepairVerdict | None:
         try:
-            return await self._go_over(patient)
+            return await self._repair_all(job)
         except (RaftlogError, OSError) as error:
-            if str(error) != patient.complaint:
-                patient.complaint = str(error)
-                _log.warning("%s cannot be repaired now: %s", patient.folder.name, error)
-            # A full disk, too many open files, a segment that retention has just removed: another attempt may do.
+            if str(error) != job.last_error:
+                job.last_error = str(error)
+                _log.warning("%s cannot be repaired now: %s", job.folder.name, error)
+            # A full disk, too many open files, a segment just removed by retention: another attempt may succeed.
             passing = isinstance(error, DiskFullError) or not isinstance(error, StorageError)
-            return Fate.WAIT if passing else Fate.GIVE_WAY
-        except Exception:  # noqa: BLE001  (our own bug: the others go on, and this one does not spin)
-            _log.exception("repairing %s failed", patient.folder.name)
-            return Fate.WAIT
+            return RepairVerdict.WAIT if passing else RepairVerdict.RESIGN
+        except Exception:  # noqa: BLE001  (our own bug: other repairs go on, and this one is retried with a delay)
+            _log.exception("repairing %s failed", job.folder.name)
+            return RepairVerdict.WAIT
 
-    async def _go_over(self, patient: Patient) -> Fate | None:
-        """Repair what can be repaired now; return the worst that is left, None if there is nothing left."""
+    async def _repair_all(self, job: RepairJob) -> RepairVerdict | None:
+        """Repair every batch that can be repaired now; return the worst verdict on the others, None if none is left."""
         async with self._reading:
-            target = await asyncio.to_thread(patient.begin)
-        left, lost = list[Fate](), list[Offset]()
+            target = await asyncio.to_thread(job.begin)
+        left, lost = list[RepairVerdict](), list[Offset]()
         written: tuple[int, Offset] | None = None
         while (damaged := await self._find(target)) is not None:
-            accepted, answers = await self._ask(patient, damaged)
+            accepted, answers = await self._ask(job, damaged)
             if accepted is not None and written != (damaged.position, damaged.offset):
-                if not await self._write(patient, target, damaged, accepted):
-                    return Fate.WAIT  # The log has changed: begin again.
+                if not await self._write(job, target, damaged, accepted):
+                    return RepairVerdict.WAIT  # The log has changed: start over.
                 written = (damaged.position, damaged.offset)
                 continue
-            became = Fate.GIVE_WAY if accepted is not None else self._fate(patient, answers)
-            self._say(patient, damaged, became, answers)
-            left.append(became)
-            if became is Fate.LOST:
+            verdict = RepairVerdict.RESIGN if accepted is not None else self._verdict(job, answers)
+            self._log_unrepaired(job, damaged, verdict, answers)
+            left.append(verdict)
+            if verdict is RepairVerdict.LOST:
                 lost.append(damaged.offset)
             async with self._reading:
                 await asyncio.to_thread(target.skip, damaged)
-        self.lost.pop(patient.key, None)
+        self.lost.pop(job.key, None)
         if lost:
-            self.lost[patient.key] = tuple(lost)
-        patient.rests(tuple(lost) if set(left) == {Fate.LOST} else ())
-        return next((verdict for verdict in (Fate.GIVE_WAY, Fate.WAIT, Fate.LOST) if verdict in left), None)
+            self.lost[job.key] = tuple(lost)
+        job.on_attempt_done(tuple(lost) if set(left) == {RepairVerdict.LOST} else ())
+        return next(
+            (verdict for verdict in (RepairVerdict.RESIGN, RepairVerdict.WAIT, RepairVerdict.LOST) if verdict in left),
+            None,
+        )
 
     async def _find(self, target: RepairTarget) -> DamagedBatch | None:
         async with self._reading:
             return await asyncio.to_thread(target.find)
 
-    async def _write(self, patient: Patient, target: RepairTarget, damaged: DamagedBatch, accepted: Accepted) -> bool:
+    async def _write(self, job: RepairJob, target: RepairTarget, damaged: DamagedBatch, accepted: Accepted) -> bool:
         async with self._reading:
             if not await asyncio.to_thread(target.write, damaged, accepted):
                 return False
         self.repaired_batches += 1
-        patient.written += 1
+        job.written += 1
         _log.warning(
             "%s: repaired %d bytes at offset %d to %d",
-            patient.folder.name,
+            job.folder.name,
             len(accepted.data),
             damaged.offset,
             accepted.next_offset - 1,
         )
         return True
 
-    def _fate(self, patient: Patient, answers: Mapping[BrokerId, Holding | None]) -> Fate:
-        assignment = patient.assignment()
+    def _verdict(self, job: RepairJob, answers: Mapping[BrokerId, Holding | None]) -> RepairVerdict:
+        assignment = job.assignment()
         if assignment is None:
-            return Fate.WAIT
-        over = asyncio.get_running_loop().time() - patient.began >= self._patience_s
-        return fate(assignment.state, self.broker_id, answers, patience_over=over)
+            return RepairVerdict.WAIT
+        over = asyncio.get_running_loop().time() - job.began >= self._patience_s
+        return repair_verdict(assignment.state, self.broker_id, answers, patience_over=over)
 
-    def _say(
-        self, patient: Patient, damaged: DamagedBatch, became: Fate, answers: Mapping[BrokerId, Holding | None]
+    def _log_unrepaired(
+        self, job: RepairJob, damaged: DamagedBatch, verdict: RepairVerdict, answers: Mapping[BrokerId, Holding | None]
     ) -> None:
-        """Say once of each batch what could not be done about it."""
-        if damaged.offset in patient.said:
+        """Log, once for each batch, why it is not repaired."""
+        if damaged.offset in job.reported:
             return
-        patient.said.add(damaged.offset)
-        told = {broker: answer.value if answer else "no answer" for broker, answer in answers.items()}
-        what = "no replica has it whole: its records are lost" if became is Fate.LOST else "it is not repaired yet"
-        _log.error("%s: the batch at offset %d is damaged; %s; %s", patient.folder.name, damaged.offset, what, told)
+        job.reported.add(damaged.offset)
+        answered = {broker: answer.value if answer else "no answer" for broker, answer in answers.items()}
+        what = (
+            "no replica has it intact: its records are lost"
+            if verdict is RepairVerdict.LOST
+            else "it is not repaired yet"
+        )
+        _log.error("%s: the batch at offset %d is damaged; %s; %s", job.folder.name, damaged.offset, what, answered)
 
     async def _ask(
-        self, patient: Patient, damaged: DamagedBatch
+        self, job: RepairJob, damaged: DamagedBatch
     ) -> tuple[Accepted | None, dict[BrokerId, Holding | None]]:
-        """Ask what lies aside here, then all other replicas at once; the first who has the right bytes is believed."""
-        assignment = patient.assignment()
+        """Look in quarantined copies here, then ask all other replicas at once; take the first bytes that fit."""
+        assignment = job.assignment()
         if assignment is None:
             return None, {}
         offset, epoch = damaged.offset, damaged.leader_epoch
-        _, data = await self._look(patient.folder, offset, epoch, ASK_BYTES, with_log=False)
+        _, data = await self._look(job.folder, offset, epoch, ASK_BYTES, with_log=False)
         if (accepted := accept(damaged, data)) is not None:
             return accepted, {}
         answers = dict[BrokerId, Holding | None]()
         others = [member for member in assignment.state.replicas if member != self.broker_id]
-        asking = [asyncio.ensure_future(self._ask_one(patient.key, other, damaged)) for other in others]
+        asking = [asyncio.ensure_future(self._ask_one(job.key, other, damaged)) for other in others]
         try:
             for answer in asyncio.as_completed(asking):
                 broker, holding, accepted = await answer
@@ -278,7 +286,7 @@ class Repairer:
                 message=request,
             )
         except RaftlogError as error:
-            _log.debug("broker %d does not help to repair: %s", broker, error.message)
+            _log.debug("broker %d sent no batch for a repair: %s", broker, error.message)
             return broker, None, None
         if response.holding is not Holding.WHOLE:
             return broker, response.holding, None

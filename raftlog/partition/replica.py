@@ -1,7 +1,7 @@
-"""One local replica: a log, and the role that the metadata gives it.
+"""One local replica: a log, and the role (leader or follower) that metadata assigns.
 
-A thin shell. `core` decides; this performs: it stamps and appends, starts syncs, and wakes whoever waits. All methods
-run on the event loop, and none awaits between a decision and its effect on the log.
+A thin shell: `core` decides, this module stamps and appends, starts syncs, and wakes waiting requests. All methods run
+on the event loop, and none awaits between a decision and its effect on the log.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from raftlog.partition.core.ages import outlived_retention_ms
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.following import FollowingReplica
+from raftlog.partition.follower_replica import FollowerReplica
 from raftlog.partition.group_commit import GroupCommit
-from raftlog.partition.readable import OnDamage
+from raftlog.partition.readable_replica import OnDamage
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import save_producers
-from raftlog.partition.waiters import OffsetWaiters, Pulse
+from raftlog.partition.waiters import Notifier, OffsetWaiters
 from raftlog.record import parse_header, stamp, validate_batch
 from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.control import NO_OFFSET, Marker, build_marker, parse_marker
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResult:
-    """Where a batch is in the log. `duplicate`: it was there before."""
+    """Where a batch is in the log. `duplicate`: an earlier request had appended it."""
 
     base_offset: Offset
     last_offset: Offset
@@ -59,13 +59,17 @@ class AppendResult:
     """See `ProduceResult`."""
 
 
-class Replica(FollowingReplica):
+class Replica(FollowerReplica):
     """A replica of one partition on this broker.
+
+    - It leads exactly while `core` is not None, and each `core` belongs to one leader epoch.
+    - Metadata with an older partition epoch is ignored.
+    - A request that waits when the leadership ends fails with an unknown outcome.
 
     Args:
         on_isr_hint: called when the ISR may have to change.
-        require_given: awaited before the first batch of a producer that is not known here; None: any id is one.
-        producers, on_damage, on_disk_failure: see `ReadableReplica` and `FollowingReplica`.
+        require_given: awaited before the first batch of a producer without state here; None: any producer id is valid.
+        producers, on_damage, on_disk_failure: see `ReadableReplica` and `FollowerReplica`.
     """
 
     def __init__(
@@ -93,31 +97,31 @@ class Replica(FollowingReplica):
             on_damage=on_damage,
             on_disk_failure=on_disk_failure,
         )
-        self.data_pulse = Pulse()
-        """Fires when followers may find more: records, a higher high watermark, or the end of this role."""
-        self.followers_pulse = Pulse()
-        """Fires when a follower has said where it is, or the ISR may be another one."""
+        self.data_notifier = Notifier()
+        """Fires when followers may fetch more: new records, a higher high watermark, or the end of this role."""
+        self.followers_notifier = Notifier()
+        """Fires when a follower reports its position, or the ISR may have changed."""
         self._topic_defaults = topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._on_isr_hint = on_isr_hint
         self._require_given = require_given
-        self._acknowledged = OffsetWaiters()
-        self._held = OffsetWaiters()
+        self._replicated = OffsetWaiters()
+        self._persisted = OffsetWaiters()
         self._applied: PartitionAssignment | None = None
         self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure)
 
     @property
-    def held_end_offset(self) -> Offset:
-        """Every record below it is held here, as firmly as the topic's `flush` asks."""
+    def persisted_end_offset(self) -> Offset:
+        """Every record below it is persisted here, as the topic's `flush` requires: synced, or in the page cache."""
         return self.log.durable_end_offset if self.config.flush == "batch" else self.log.log_end_offset
 
     def has_applied(self, assignment: PartitionAssignment) -> bool:
-        """Tell whether `apply` would change nothing: images share the states that did not change."""
+        """Return whether `apply` would change nothing. Identity suffices: images share unchanged states."""
         applied = self._applied
         return applied is not None and applied.state is assignment.state and applied.configs == assignment.configs
 
     def apply(self, assignment: PartitionAssignment) -> None:
-        """Take the role that newer metadata gives; older metadata is ignored."""
+        """Take the role and settings of newer metadata; older metadata is ignored."""
         before = self.assignment.state
         newer = assignment.state.partition_epoch > before.partition_epoch
         self.log.config = self._topic_defaults.with_overrides(assignment.configs)
@@ -132,21 +136,21 @@ class Replica(FollowingReplica):
             self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
             self._refuse_if_under_min_isr()
             if self.config.compacts or set(self.state.replicas) != set(before.replicas):
-                self.data_pulse.fire()  # Other replicas, or another policy: what all of them hold may be news.
-        self.followers_pulse.fire()
+                self.data_notifier.fire()  # The replicated offset may have changed.
+        self.followers_notifier.fire()
         self._applied = assignment
 
     def apply_state(self, state: PartitionState) -> None:
-        """Take in a state that the controller answered, ahead of the metadata log."""
+        """Apply a state from a controller response, before the metadata log delivers it."""
         self.apply(replace(self.assignment, state=state))
 
     async def append(self, batch: Buffer, *, acks: Acks, timeout_ms: int, admit: Admit | None = None) -> AppendResult:
-        """Append one batch, and return once it is as safe as `acks` asks.
+        """Append one batch, and return once it is persisted or replicated as `acks` requires.
 
         Args:
-            batch: stamped in place, unless it cannot be written to.
-            admit: asks the coordinator whether a transaction of this producer is under way, and has it know that this
-                partition takes part; awaited before a batch that begins a transaction here (KIP-890).
+            batch: stamped in place, or copied if it is read-only.
+            admit: awaited before a batch that begins a transaction here: the coordinator verifies the transaction and
+                adds this partition to it (KIP-890).
 
         Raises:
             StaleRouteError: this replica does not lead; nothing was appended.
@@ -160,10 +164,10 @@ class Replica(FollowingReplica):
         return result
 
     def append_now(self, batch: Buffer, *, acks: Acks, of_client: bool = False) -> AppendResult:
-        """Append one batch that is not safe yet; see `append` and `until_replicated`.
+        """Append one batch without waiting for replication; see `append` and `until_replicated`.
 
         Args:
-            of_client: a client has chosen its times, so they are checked.
+            of_client: the batch's timestamps come from a client, so they are checked.
         """
         core, config = self.require_leader(), self.config
         header = validate_batch(batch, max_message_bytes=config.max_message_bytes)
@@ -178,7 +182,7 @@ class Replica(FollowingReplica):
                 base_offset=earlier.base_offset, last_offset=earlier.last_offset, leader_epoch=epoch, duplicate=True
             )
         else:
-            if of_client:  # Not of a repeat: it was in time when it was appended.
+            if of_client:  # Not for a duplicate: its timestamps were valid when it was appended.
                 require_in_time(header, batch, config, now_us)
             result = self._append_stamped(core, header, _writable(batch))
             if (outlived_ms := outlived_retention_ms(header.max_timestamp, now_us, config)) >= 0:
@@ -186,49 +190,53 @@ class Replica(FollowingReplica):
         return result
 
     async def until_replicated(self, end_offset: Offset, *, leader_epoch: LeaderEpoch, timeout_ms: int) -> None:
-        """Wait until every record below `end_offset`, all of them held here in `leader_epoch`, is replicated.
+        """Wait until every record below `end_offset`, all appended here by `leader_epoch`, is replicated.
 
         Raises:
             StaleRouteError, FencedError: this replica does not lead in that epoch any more.
-            UnknownOutcomeError: they are not replicated in time, or the leadership ended meanwhile.
+            UnknownOutcomeError: timed out, or the leadership ended meanwhile.
         """
         core = self.require_leader()
         require_same_epoch(self.state.leader_epoch, leader_epoch, self.assignment.topic_partition)
         if core.high_watermark < end_offset:
-            await self._acknowledged.wait(end_offset - 1, timeout_ms=timeout_ms)
+            await self._replicated.wait(end_offset - 1, timeout_ms=timeout_ms)
 
-    async def append_marker(self, asked: TransactionMarker, *, timeout_ms: int) -> AppendResult:
-        """Write the end of a transaction, and return once it is replicated.
+    async def append_marker(self, marker_request: TransactionMarker, *, timeout_ms: int) -> AppendResult:
+        """Write a transaction marker, and return once it is replicated.
 
         Raises:
             StaleRouteError: this replica does not lead; nothing was appended.
-            FencedError: it comes from a coordinator that was replaced, or is of a transaction before the present one.
+            FencedError: a newer coordinator has written a marker, or the marker belongs to an earlier transaction.
             RetriableError, DiskFullError: nothing was appended.
             UnknownOutcomeError: appended, but not acknowledged in time.
         """
         core = self.require_leader()
         core.require_min_isr()
-        producer, end = asked.producer_id, self.log.log_end_offset
-        there = self.producers.check_marker(producer, asked.producer_epoch, asked.coordinator_epoch)
-        if there is not None:
+        producer, end = marker_request.producer_id, self.log.log_end_offset
+        known_offset = self.producers.check_marker(
+            producer, marker_request.producer_epoch, marker_request.coordinator_epoch
+        )
+        if known_offset is not None:
             epoch = self.state.leader_epoch
-            result = AppendResult(base_offset=there, last_offset=there, leader_epoch=epoch, duplicate=True)
+            result = AppendResult(
+                base_offset=known_offset, last_offset=known_offset, leader_epoch=epoch, duplicate=True
+            )
         else:
             began = self.producers.transactions.first_offset_of(producer)
             marker = Marker(
-                committed=asked.committed,
-                coordinator_epoch=asked.coordinator_epoch,
+                committed=marker_request.committed,
+                coordinator_epoch=marker_request.coordinator_epoch,
                 first_offset=NO_OFFSET if began is None else began,
                 stable_offset=self.producers.transactions.stable_offset_after(producer, end),
             )
             batch = build_marker(
                 marker,
                 producer_id=producer,
-                producer_epoch=asked.producer_epoch,
+                producer_epoch=marker_request.producer_epoch,
                 timestamp_us=self._clock.wall_us(),
             )
             header = parse_header(batch)
-            parse_marker(header, batch)  # What no reader accepts must not be written: the log would look damaged.
+            parse_marker(header, batch)  # A marker that no reader accepts would make the log look damaged.
             result = self._append_stamped(core, header, batch, marker)
         await self._wait_for(result, core, ACKS_ALL, timeout_ms)
         return result
@@ -251,7 +259,7 @@ class Replica(FollowingReplica):
     ) -> AppendResult:
         base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
-        with self._ending_on_a_bad_disk(), self.noticing_damage():
+        with self._failing_on_disk_errors(), self.recording_damage():
             self.log.append(batch)
         header = replace(header, base_offset=base_offset, leader_epoch=epoch)
         self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
@@ -259,7 +267,7 @@ class Replica(FollowingReplica):
         return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
 
     def sync_soon(self) -> None:
-        """Have what was appended synced in the background: with `flush = os` nothing else does."""
+        """Sync appended batches in the background: with `flush = os` nothing else does."""
         if self.log.durable_end_offset < self.log.log_end_offset and self.log.failure is None:
             self._commit.request()
 
@@ -272,7 +280,7 @@ class Replica(FollowingReplica):
         log_start_offset: Offset = UNKNOWN_OFFSET,
         session: SessionClock | None = None,
     ) -> None:
-        """Learn, as leader, how far a follower is."""
+        """Record, as leader, a follower's position."""
         core = self.require_leader()
         replicated = core.replicated_offset
         moved = core.on_follower_fetch(
@@ -285,13 +293,13 @@ class Replica(FollowingReplica):
         )
         self._moved(moved)
         if self.config.compacts and core.replicated_offset != replicated:
-            self.data_pulse.fire()  # Followers must hear it too, or their tombstones stay.
-        self.followers_pulse.fire()
+            self.data_notifier.fire()  # Followers need it to delete tombstones.
+        self.followers_notifier.fire()
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._on_isr_hint()
 
     def plan_checkpoint(self, *, closing: bool = False) -> Callable[[], None] | None:
-        """Return what a worker thread should write down, so that the next start reads less; None if nothing is new."""
+        """Return a function that writes the checkpoint, for a worker thread; None if there is nothing to write."""
         self.producers.expire(self._clock.wall_us() // 1000)
         self.producers.transactions.forget_decided(self.high_watermark)
         beside = None
@@ -300,14 +308,14 @@ class Replica(FollowingReplica):
         return self.log.plan_checkpoint(self.high_watermark, closing=closing, beside=beside)
 
     def resign(self) -> None:
-        """End the role: who waits is told that the outcome is not known."""
+        """End the role; waiting requests fail with an unknown outcome."""
         self._resign("the broker is stopping")
 
     def close(self) -> None:
         """End the role and close the log."""
         self.resign()
         self.log.close()
-        self.visible_pulse.fire()  # Consumers of a follower wait too.
+        self.visible_notifier.fire()  # Consumers may be waiting on a follower.
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")
@@ -315,8 +323,8 @@ class Replica(FollowingReplica):
             broker_id=self.broker_id,
             state=self.state,
             log_end_offset=self.log.log_end_offset,
-            own_end_offset=self.held_end_offset,
-            # Only what was below it was ever removed: a log that has started over may not have heard of it yet.
+            own_end_offset=self.persisted_end_offset,
+            # Records are deleted only below the high watermark; a log that was reset may not have received it yet.
             high_watermark=max(self._follower_high_watermark, self.log.log_start_offset),
             min_insync_replicas=self.config.min_insync_replicas,
             limits=self._limits,
@@ -324,7 +332,7 @@ class Replica(FollowingReplica):
             log_start_offset=self.log.log_start_offset,
         )
         _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
-        self._moved(self.core.on_local_end(self.held_end_offset))
+        self._moved(self.core.on_local_end(self.persisted_end_offset))
         self._commit.request()
 
     def _follow(self) -> None:
@@ -335,51 +343,53 @@ class Replica(FollowingReplica):
             return
         self._follower_high_watermark, self.core = self.core.high_watermark, None
         outcome = UnknownOutcomeError(
-            f"{self.assignment.topic_partition}: {why}; the batch was appended, but whether it stays is not known",
+            f"{self.assignment.topic_partition}: {why}; the batch was appended, but may be truncated",
             code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
             details={"appended": True},
         )
-        self._acknowledged.fail(outcome)
-        self._held.fail(outcome)
-        self.data_pulse.fire()
-        self.visible_pulse.fire()
-        self.followers_pulse.fire()
+        self._replicated.fail(outcome)
+        self._persisted.fail(outcome)
+        self.data_notifier.fire()
+        self.visible_notifier.fire()
+        self.followers_notifier.fire()
 
     def _appended(self, core: LeaderCore) -> None:
         core.on_local_append(self.log.log_end_offset)
-        self.data_pulse.fire()
+        self.data_notifier.fire()
         if self.config.flush == "batch":
             self._commit.request()
         else:
             self._moved(core.on_local_end(self.log.log_end_offset))
-            self._held.passed(self.log.log_end_offset)
+            self._persisted.passed(self.log.log_end_offset)
 
     async def _wait_for(self, result: AppendResult, core: LeaderCore, acks: Acks, timeout_ms: int) -> None:
         if acks == ACKS_ALL and core.high_watermark <= result.last_offset:
-            await self._acknowledged.wait(result.last_offset, timeout_ms=timeout_ms)
-        elif acks == 1 and self.held_end_offset <= result.last_offset:
-            await self._held.wait(result.last_offset, timeout_ms=timeout_ms)
+            await self._replicated.wait(result.last_offset, timeout_ms=timeout_ms)
+        elif acks == 1 and self.persisted_end_offset <= result.last_offset:
+            await self._persisted.wait(result.last_offset, timeout_ms=timeout_ms)
 
     def _on_durable(self, end_offset: Offset) -> None:
         if self.core is not None and self.config.flush == "batch":
             self._moved(self.core.on_local_end(end_offset))
-        self._held.passed(end_offset)
+        self._persisted.passed(end_offset)
 
     def on_storage_failure(self, error: StorageError) -> None:
-        outcome = UnknownOutcomeError(f"the leader's disk failed: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT)
-        self._acknowledged.fail(outcome)
-        self._held.fail(outcome)
+        outcome = UnknownOutcomeError(
+            f"the leader's disk failed, the batch may be lost: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT
+        )
+        self._replicated.fail(outcome)
+        self._persisted.fail(outcome)
         super().on_storage_failure(error)
 
     def _moved(self, moved: bool) -> None:
         if moved and self.core is not None:
-            self._acknowledged.passed(self.core.high_watermark)
-            self.visible_pulse.fire()
-            self.data_pulse.fire()
+            self._replicated.passed(self.core.high_watermark)
+            self.visible_notifier.fire()
+            self.data_notifier.fire()
 
     def _refuse_if_under_min_isr(self) -> None:
         if self.core is not None and self.core.under_min_isr:
-            self._acknowledged.fail(
+            self._replicated.fail(
                 UnknownOutcomeError(
                     f"{self.assignment.topic_partition}: appended, then replicas left the ISR: {len(self.state.isr)} "
                     f"are in sync, acks=all needs {self.core.min_isr}",
@@ -389,7 +399,7 @@ class Replica(FollowingReplica):
 
 
 def _writable(batch: Buffer) -> bytearray | memoryview:
-    """Return what can be stamped in place: a copy of what nobody may change."""
+    """Return a buffer that can be stamped in place: a copy if the batch is read-only."""
     if isinstance(batch, bytearray) or (isinstance(batch, memoryview) and not batch.readonly):
         return batch
     return bytearray(batch)

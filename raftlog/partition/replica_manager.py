@@ -1,4 +1,4 @@
-"""All replicas of one broker: opens and closes them as metadata says, and runs what keeps them going."""
+"""All replicas of one broker: opens and closes them as metadata changes, and runs their background loops."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from raftlog.model import (
     TopicIdPartition,
 )
 from raftlog.partition.admission import RequireGiven
-from raftlog.partition.cleaning import CleanerSettings, LogCleaner
-from raftlog.partition.core.damage import may_fetch_anew
+from raftlog.partition.consumer_fetch import Served, serve_fetch
+from raftlog.partition.core.damage import may_refetch
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.core.read_replicas import preferred_read_replica
-from raftlog.partition.damage import DamageKeeper, DamagePort
-from raftlog.partition.fetchers import Fetchers
+from raftlog.partition.damage import DamagePort, DamageTracker
+from raftlog.partition.fetcher_manager import FetcherManager
 from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
+from raftlog.partition.log_cleaner import CleanerSettings, LogCleaner
+from raftlog.partition.log_maintenance import LogMaintenance, sync_and_checkpoint
 from raftlog.partition.repair import PATIENCE_S, Repairer
-from raftlog.partition.repairs import Repairs
+from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.replica import AppendResult, Replica
-from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.partition.scrubber import Scrubber, ScrubSettings
-from raftlog.partition.serving import Served, serve_fetch
-from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.storage.file_pool import DEFAULT_LIMIT, FilePool
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
-from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
 from raftlog.partition.storage.producer_snapshots import recover_producers
-from raftlog.partition.strays import Strays
-from raftlog.partition.upkeep import Upkeep, sync_and_checkpoint
+from raftlog.partition.storage.verified_reads import FileRange
+from raftlog.partition.stray_partitions import StrayPartitions
 from raftlog.record.batch import Buffer
 from raftlog.runtime import Clock, Tasks, in_turns
 from raftlog.transport import HttpSession
@@ -50,13 +50,17 @@ from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
 
 _log = logging.getLogger(__name__)
 OPENED_AT_ONCE = 64
-"""Logs, at most: each ends in a few turns of the event loop, and thousands at once would be one long turn."""
+"""Logs opened at the same time, at most: opening thousands at once would block the event loop."""
 
 
 class ReplicaManager:
-    """Start it, feed it metadata with `apply`, close it.
+    """Opens, assigns roles to, and closes the replicas of one broker: `start`, then `apply` metadata, then `close`.
 
-    `broker_epoch` is set by whoever registers the broker, before the first `apply`.
+    - A partition is open (`replicas`), offline (`offline`) or not assigned here; never two of these.
+    - One `apply` runs at a time.
+    - A damaged log is never served; it is opened again only after a repair, or quarantined and fetched again.
+
+    The lifecycle sets `broker_epoch` after registration, before the first `apply`.
     """
 
     def __init__(
@@ -95,9 +99,9 @@ class ReplicaManager:
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
         self._power_lost: set[TopicIdPartition] = set()
-        """Logs that could not be opened yet since power was lost: their tails may be torn in any way."""
+        """Logs not yet opened since a power loss: their tails may be torn in any way."""
         self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
-        self._fetchers = Fetchers(
+        self._fetchers = FetcherManager(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
             session=session,
@@ -106,7 +110,7 @@ class ReplicaManager:
             tasks=self._tasks,
         )
         self._applying = asyncio.Lock()
-        self._strays = Strays(data_dir, self._tasks)
+        self._strays = StrayPartitions(data_dir, self._tasks)
         self._followers = ReplicaFetchServer(
             find=self._replica, brokers=lambda: self._brokers, broker_epoch=lambda: self.broker_epoch, clock=clock
         )
@@ -118,19 +122,19 @@ class ReplicaManager:
             on_disk_failure=on_disk_failure,
         )
         self.scrubber = Scrubber(scrub or ScrubSettings(), replicas=lambda: list(self._replicas.values()), clock=clock)
-        self._upkeep = Upkeep(
+        self._upkeep = LogMaintenance(
             replicas=lambda: list(self._replicas.values()),
             clock=clock,
             checkpoint_interval_ms=checkpoint_interval_ms,
             retention_check_interval_ms=retention_check_interval_ms,
         )
-        self.damage = DamageKeeper(
+        self.damage = DamageTracker(
             broker_id=broker_id,
             broker_epoch=lambda: self.broker_epoch,
             served=lambda key: replica.assignment if (replica := self._replicas.get(key)) else None,
             controller=damage_port,
         )
-        self.repairs = Repairs(
+        self.repairs = RepairManager(
             Repairer(
                 broker_id=broker_id,
                 session=session,
@@ -160,16 +164,16 @@ class ReplicaManager:
 
     @property
     def offline(self) -> Mapping[TopicIdPartition, StorageError]:
-        """Replicas that can neither lead nor follow, and why."""
+        """Replicas whose log cannot be opened, and the errors."""
         return {key: error for key, (_, error) in self._offline.items()}
 
     @property
     def quarantined(self) -> int:
-        """How many damaged logs lie aside."""
+        """How many quarantined logs are on disk."""
         return self._data_dir.quarantined
 
     async def start(self) -> None:
-        """Start what runs beside the requests."""
+        """Start the background loops."""
         self._tasks.spawn(self.isr.run(), name="isr")
         self._tasks.spawn(self._upkeep.checkpoint_regularly(), name="checkpoints")
         self._tasks.spawn(self._upkeep.retain_regularly(), name="retention")
@@ -179,7 +183,7 @@ class ReplicaManager:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
-        """Stop everything, sync and checkpoint every log; return whether all of them are as durable as can be."""
+        """Stop everything, sync and checkpoint every log; return whether every log was synced."""
         for replica in self._replicas.values():
             replica.resign()
         self._followers.close()
@@ -200,11 +204,11 @@ class ReplicaManager:
         *,
         complete: bool = False,
     ) -> None:
-        """Take in metadata: every partition that has a replica here, and every broker.
+        """Apply metadata: every partition that has a replica here, and every broker.
 
         Args:
-            complete: the metadata is known to be up to date, so logs that nobody assigns here any more are deleted
-                (see `strays`).
+            complete: the metadata is up to date, so logs that are not assigned here are deleted (see
+                `stray_partitions`).
         """
         async with self._applying:
             self._brokers = brokers
@@ -214,10 +218,10 @@ class ReplicaManager:
                 self._drop(key)
             self._forget_offline(wanted)
             damaged = self._close_damaged(wanted)
-            # Replicas that are open change their roles at once: opening others may take long.
+            # Open replicas change roles first: opening others may take long.
             await self._apply_to_open(wanted)
             for assignment, reason in damaged:
-                await self._heal(assignment, reason)
+                await self._replace_damaged(assignment, reason)
             if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 for start in range(0, len(new), OPENED_AT_ONCE):
                     await asyncio.gather(
@@ -231,15 +235,15 @@ class ReplicaManager:
         self.isr.hint()
 
     def limit_reassignments(self, bytes_per_second: int) -> None:
-        """Say how fast replicas that reassignments add here may be fetched; -1: as fast as can be."""
+        """Limit the fetch rate of replicas that reassignments add here; -1: unlimited."""
         self._fetchers.throttle.limit(bytes_per_second, asyncio.get_running_loop().time() * 1000)
 
     def leader(self, topic: str, partition: int, topic_id: TopicId = "") -> Replica:
         """Return the replica of a partition that this broker leads.
 
         Raises:
-            StaleRouteError: it does not lead it, has not opened it yet, or the topic was deleted and recreated.
-            StorageError: its disk refused.
+            StaleRouteError: it does not lead, the replica is not open yet, or the topic was deleted and recreated.
+            StorageError: its log cannot be opened.
         """
         replica = self.replica(topic, partition, topic_id)
         replica.require_leader()
@@ -251,8 +255,8 @@ class ReplicaManager:
         if replica is None:
             for assignment, error in self._offline.values():
                 if assignment.topic_partition == (topic, partition):
-                    raise self.repairs.told(assignment, error)
-            raise StaleRouteError(f"broker {self.broker_id} has no replica of {topic}-{partition}, or not yet")
+                    raise self.repairs.error_for(assignment, error)
+            raise StaleRouteError(f"broker {self.broker_id} has no open replica of {topic}-{partition}")
         if topic_id not in ("", replica.assignment.topic_id):
             raise StaleRouteError(
                 f"{topic} was deleted and recreated: its id is {replica.assignment.topic_id}, received {topic_id}",
@@ -271,7 +275,7 @@ class ReplicaManager:
         return await self.leader(topic, partition, topic_id).append(batch, acks=acks, timeout_ms=timeout_ms)
 
     async def fetch(self, request: FetchRequest) -> list[Served]:
-        """Answer a consumer's fetch of several partitions, long-polled."""
+        """Answer a consumer's fetch of several partitions (long poll)."""
         return await serve_fetch(self.replica, request, prefer=self.preferred)
 
     def preferred(self, replica: Replica, rack: str, offset: Offset) -> BrokerId | None:
@@ -281,15 +285,15 @@ class ReplicaManager:
         return preferred_read_replica(replica.core, self._brokers, rack=rack, offset=offset)
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
-        """Answer a follower's fetch, long-polled."""
+        """Answer a follower's fetch (long poll)."""
         return await self._followers.serve(request)
 
     async def repair(self, request: RepairRequest) -> tuple[RepairResponse, bytes]:
-        """Answer a broker that repairs its replica with what this one holds, whatever state that is in.
+        """Answer a broker that repairs its replica, from this broker's log in whatever state it is.
 
         Raises:
-            StaleRouteError: there is no replica here, or not yet.
-            StorageError: the disk refused.
+            StaleRouteError: there is no open replica here.
+            StorageError: the log cannot be read.
         """
         return await self.repairs.serve(request, self._folder_of(request.key))
 
@@ -306,11 +310,11 @@ class ReplicaManager:
             )
         return replica
 
-    async def _open(self, assignment: PartitionAssignment, *, hopeless: bool = False) -> None:
+    async def _open(self, assignment: PartitionAssignment, *, unrepairable: bool = False) -> None:
         """Open a replica.
 
         Args:
-            hopeless: its log is damaged, and nobody could repair it: it is fetched anew, if nobody counts on it.
+            unrepairable: no replica could repair its log: if it is out of ISR and ELR, it is fetched again.
         """
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         config = self._topic_defaults.with_overrides(assignment.configs)
@@ -318,10 +322,10 @@ class ReplicaManager:
             try:
                 log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
             except DamagedDataError as error:
-                # This incarnation has said nothing yet of what it holds here: its leader epoch may be any.
-                if not hopeless or not may_fetch_anew(assignment.state, self.broker_id):
+                # This incarnation has not served this replica yet, so any leader epoch will do.
+                if not unrepairable or not may_refetch(assignment.state, self.broker_id):
                     raise
-                await self._put_aside(assignment, folder, error.message)
+                await self._quarantine_log(assignment, folder, error.message)
                 log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
             replica = self._make_replica(assignment, log, producers)
         except StorageError as error:
@@ -362,15 +366,15 @@ class ReplicaManager:
         if key in self._replicas or key in self.damage or key in self.repairs:
             return False
         failed, error = self._offline.get(key, (None, None))
-        # Damage stays until the partition's state says that the log may be fetched anew.
+        # Damage stays until the partition's state allows the log to be fetched again.
         return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
 
-    async def _reopen(self, key: TopicIdPartition, *, hopeless: bool) -> bool:
-        """Open a log that was repaired, or fetch it anew if it is hopeless; return whether it is open."""
+    async def _reopen(self, key: TopicIdPartition, *, unrepairable: bool) -> bool:
+        """Open a repaired log, or fetch it again if it is unrepairable; return whether it is open."""
         async with self._applying:
             if (failed := self._offline.get(key)) is None:
                 return True
-            await self._open(failed[0], hopeless=hopeless)
+            await self._open(failed[0], unrepairable=unrepairable)
             await self._apply_to_open({key: failed[0]})
         self.isr.hint()
         return key not in self._offline
@@ -387,10 +391,10 @@ class ReplicaManager:
             log.close()
             raise
 
-    async def _put_aside(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
+    async def _quarantine_log(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
         aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
         _log.error(
-            "%s is fetched anew from broker %d; its damaged log is at %s: %s",
+            "%s is fetched again from broker %d; its damaged log is kept at %s: %s",
             assignment.topic_partition,
             assignment.state.leader,
             aside,
@@ -400,32 +404,32 @@ class ReplicaManager:
     def _close_damaged(
         self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
     ) -> list[tuple[PartitionAssignment, str]]:
-        """Close damaged replicas that nobody counts on, before they can take part in the epoch that says so."""
-        healing = self.damage.that_may_heal(wanted)
-        for assignment, _ in healing:
+        """Close damaged replicas that left ISR and ELR, before they take part in the new leader epoch."""
+        replaceable = self.damage.replaceable(wanted)
+        for assignment, _ in replaceable:
             if assignment.key in self._replicas:
                 self._drop(assignment.key)
-        return healing
+        return replaceable
 
-    async def _heal(self, assignment: PartitionAssignment, reason: str) -> None:
-        """Put a log aside; what opens in its place is fetched anew."""
+    async def _replace_damaged(self, assignment: PartitionAssignment, reason: str) -> None:
+        """Quarantine a log; the one opened in its place is fetched again."""
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         try:
-            await self._put_aside(assignment, folder, reason)
+            await self._quarantine_log(assignment, folder, reason)
         except StorageError as error:
             _log.error("%s stays offline: %s", assignment.topic_partition, error.message)
             self._offline[assignment.key] = (assignment, error)
             self._end_on_a_failed_sync(error)
         else:
-            self.damage.healed(assignment.key)
+            self.damage.quarantined_log(assignment.key)
 
     def _end_on_a_failed_sync(self, error: StorageError) -> None:
-        """The next attempt would take for written what the system has only failed to write."""
+        """Report a failed sync: a second sync would succeed without writing the lost pages."""
         if isinstance(error, FailedSyncError):
             self._on_disk_failure(error)
 
     async def _apply_to_open(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
-        """Give each replica that is open the role that it has now; most of them have it already."""
+        """Apply changed assignments to the open replicas."""
         changed = [
             (replica, assignment)
             for key, assignment in wanted.items()
@@ -436,7 +440,7 @@ class ReplicaManager:
         self._direct_fetchers()
 
     def _forget_offline(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
-        """Let go of what is not wanted any more; a repair under way goes by the newest state."""
+        """Drop offline replicas that are not assigned here; give running repairs the newest state."""
         for key, (_, error) in list(self._offline.items()):
             if key not in wanted:
                 del self._offline[key]
@@ -461,7 +465,7 @@ def _advice(error: StorageError) -> str:
     if not isinstance(error, DamagedDataError):
         return ""
     return (
-        ". Its batches are repaired from other replicas; where nobody has them, it is fetched anew once a healthy "
-        "replica leads. If this is the last one that has every record, nothing more happens by itself: see 'A damaged "
-        "log' in docs/operations.md"
+        ". Its batches are repaired from other replicas. If none has them, the log is fetched again once a healthy "
+        "replica leads. If this is the last replica with every record, an operator must act: see 'A damaged log' in "
+        "docs/operations.md"
     )

@@ -1,7 +1,7 @@
-"""The broker's scrubber: reads every replica from the disk from time to time, so that rot does not gather unseen.
+"""The broker's scrubber: verifies every replica on disk periodically, to find bit rot in records that are not read.
 
-One log at a time, the one that was checked longest ago first, piece by piece in a worker thread and within a rate. What
-it finds damaged is repaired from other replicas, as what readers find (docs/adr/0017).
+One log at a time, the least recently checked first, in slices in a worker thread, at a limited rate. Damage is repaired
+from other replicas, like damage that a read finds (docs/adr/0017).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from raftlog.runtime import Clock, in_turns
 
 _log = logging.getLogger(__name__)
 LONGEST_LOOK_S = 60.0
-"""How often the scrubber looks for logs that are due, at least."""
+"""Longest time between two searches for logs that are due."""
 _LOOKS_PER_INTERVAL = 10
 NEVER = -1
 
@@ -35,50 +35,52 @@ class ScrubSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScrubProgress:
-    """What is left of what was asked for."""
+    """How much of the requested check is left."""
 
     replicas_left: int
     bytes_left: int
 
 
 class Scrubber:
-    """Runs until it is cancelled."""
+    """Verifies the logs of one broker until cancelled."""
 
     def __init__(self, settings: ScrubSettings, *, replicas: Callable[[], Iterable[Replica]], clock: Clock) -> None:
         self._settings = settings
         self._replicas = replicas
         self._clock = clock
         self._states: dict[TopicIdPartition, ScrubState] = {}
-        self._asked: set[TopicIdPartition] = set()
-        """Logs that somebody wants to be checked now."""
-        self._resting: dict[TopicIdPartition, int] = {}
-        """Logs that could not be read, and until when nobody tries again."""
+        self._requested: set[TopicIdPartition] = set()
+        """Logs requested to be checked now."""
+        self._retry_at_ms: dict[TopicIdPartition, int] = {}
+        """Logs that could not be read, and the monotonic time (ms) before which they are not retried."""
         self._wanted = asyncio.Event()
         self._free_at = 0.0
         self.checked_bytes = 0
         self.found = 0
-        """Places that this scrubber has found damaged."""
+        """How many damaged places this scrubber has found."""
 
     @property
     def longest_unchecked_ms(self) -> int:
-        """For how long the log has not been checked that was checked longest ago."""
+        """Age of the oldest check among all logs, in ms."""
         now_ms = self._now_ms()
         return max((now_ms - state.finished_ms for state in self._states.values()), default=0)
 
     def ask(self, topics: Collection[str] = ()) -> None:
-        """Have the logs of some topics (none named: of all) checked now, from their beginning."""
+        """Request a check of the logs of some topics (none named: all) from their start."""
         for replica in self._replicas():
             key = replica.assignment.key
             wanted = not topics or replica.assignment.topic in topics
-            if wanted and key not in self._asked and _is_able(replica):
-                self._asked.add(key)
+            if wanted and key not in self._requested and _can_check(replica):
+                self._requested.add(key)
                 if (state := self._states.get(key)) is not None:
                     state.checked_below = 0
         self._wanted.set()
 
     def progress(self) -> ScrubProgress:
-        """Return how much of what was asked for is not checked yet."""
-        left = [replica for replica in self._replicas() if replica.assignment.key in self._asked and _is_left(replica)]
+        """Return how much of the requested check is left."""
+        left = [
+            replica for replica in self._replicas() if replica.assignment.key in self._requested and _is_left(replica)
+        ]
         return ScrubProgress(len(left), sum(self._bytes_left(replica) for replica in left))
 
     def _bytes_left(self, replica: Replica) -> int:
@@ -87,14 +89,14 @@ class Scrubber:
         return sum(segment.size for segment in replica.log.segments if segment.next_offset > below)
 
     async def run(self) -> None:
-        """Check whatever is due, for ever."""
+        """Check every log that is due, until cancelled."""
         interval_s = self._settings.interval_ms / 1000
         look_s = min(LONGEST_LOOK_S, interval_s / _LOOKS_PER_INTERVAL) if interval_s >= 0 else None
         while True:
             self._wanted.clear()
             if overdue := await self._overdue():
                 for replica in overdue:
-                    if _is_able(replica):
+                    if _can_check(replica):
                         await self._check(replica)
                 continue
             try:
@@ -104,33 +106,35 @@ class Scrubber:
                 pass
 
     async def _overdue(self) -> list[Replica]:
-        """Return whose check is due, the one that is due for longest first."""
+        """Return the replicas whose check is due, the longest overdue first."""
         now_ms = self._now_ms()
         found = list[tuple[int, Replica]]()
         present = set[TopicIdPartition]()
         async for replica in in_turns(self._replicas()):
             key = replica.assignment.key
             present.add(key)
-            if not _is_able(replica) or (self._settings.interval_ms == NEVER and key not in self._asked):
+            if not _can_check(replica) or (self._settings.interval_ms == NEVER and key not in self._requested):
                 continue
             if (state := self._states.get(key)) is None:
                 state = await asyncio.to_thread(ScrubState, replica.log.folder, now_ms=now_ms)
                 self._states[key] = state
-                if key in self._asked:
+                if key in self._requested:
                     state.checked_below = 0
-            # Of a check that ended in the future, nobody knows how long ago that was: the clock has been set back.
-            asked = key in self._asked or state.finished_ms > now_ms
-            due_ms = 0 if asked else state.finished_ms + self._settings.interval_ms
-            if due_ms > now_ms or self._resting.get(key, 0) > self._clock.monotonic_ms():
+            # A check that finished in the future: the clock was set back, so its age is unknown.
+            forced = key in self._requested or state.finished_ms > now_ms
+            due_ms = 0 if forced else state.finished_ms + self._settings.interval_ms
+            if due_ms > now_ms or self._retry_at_ms.get(key, 0) > self._clock.monotonic_ms():
                 continue
             found.append((due_ms, replica))
         self._states = {key: state for key, state in self._states.items() if key in present}
-        self._asked &= present
-        self._resting = {key: until for key, until in self._resting.items() if until > self._clock.monotonic_ms()}
+        self._requested &= present
+        self._retry_at_ms = {
+            key: until for key, until in self._retry_at_ms.items() if until > self._clock.monotonic_ms()
+        }
         return [replica for _, replica in sorted(found, key=lambda each: each[0])]
 
     async def _check(self, replica: Replica) -> None:
-        """Check the rest of a log, as far as it reaches now."""
+        """Check the rest of a log, up to its present end."""
         key, state = replica.assignment.key, self._states[replica.assignment.key]
         end = replica.log.log_end_offset
         try:
@@ -141,10 +145,10 @@ class Scrubber:
                 await asyncio.to_thread(state.save)
         except (RaftlogError, OSError) as error:
             _log.warning("%s cannot be checked: %s", replica.assignment.topic_partition, error)
-            self._resting[key] = self._clock.monotonic_ms() + int(1000 * LONGEST_LOOK_S)
-            self._asked.discard(key)
+            self._retry_at_ms[key] = self._clock.monotonic_ms() + int(1000 * LONGEST_LOOK_S)
+            self._requested.discard(key)
             return
-        self._asked.discard(key)
+        self._requested.discard(key)
         state.checked_below, state.finished_ms = 0, self._now_ms()
         if replica.log.failure is None:
             await asyncio.to_thread(state.save)
@@ -163,7 +167,7 @@ class Scrubber:
             if replica.log.failure is not None:
                 return False
             if segment.cuts != cuts or segment not in replica.log.segments:
-                return True  # Cut, compacted or dropped: what lies there now is seen in the next pass.
+                return True  # Truncated, compacted or deleted: the next pass checks what is there now.
             if failed is not None:
                 raise failed
         if work.problem:
@@ -181,13 +185,13 @@ class Scrubber:
         return self._clock.wall_us() // 1000
 
 
-def _is_able(replica: Replica) -> bool:
-    """Tell whether there is something to check now. What is being repaired would be found damaged again."""
+def _can_check(replica: Replica) -> bool:
+    """Return whether a log can be checked now. A log under repair would be found damaged again."""
     return replica.log.failure is None and replica.damage is None and replica.log.size_bytes > 0
 
 
 def _is_left(replica: Replica) -> bool:
-    """Tell whether a log that was asked for will be checked: at once, or when it is repaired, if it can be."""
+    """Return whether a requested log will still be checked: now, or once it is repaired, unless it cannot be."""
     lost = replica.damage is not None and bool(replica.suspects) and all(replica.suspects.values())
     return replica.log.failure is None and replica.log.size_bytes > 0 and not lost
 

@@ -11,45 +11,45 @@ from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError
 from raftlog.model import Offset
 
 
-class Listener(Protocol):
-    """Who hears a pulse: an `asyncio.Event`, or whatever notes which pulse it was."""
+class Wakeable(Protocol):
+    """A subscriber of a `Notifier`: an `asyncio.Event`, or an object that records which notifier fired."""
 
     def set(self) -> None: ...
 
 
-class Pulse:
-    """Tells whoever listens that something changed: data arrived, a high watermark moved, a role ended."""
+class Notifier:
+    """Wakes its subscribers when a replica changes: data arrived, a high watermark advanced, a role ended."""
 
     def __init__(self) -> None:
-        self._listeners: dict[Listener, None] = {}
-        """In the order in which they came, as everywhere here: first come, first served."""
+        self._listeners: dict[Wakeable, None] = {}
+        """In order of subscription: first come, first served."""
 
     def fire(self) -> None:
         for listener in self._listeners:
             listener.set()
 
-    def add(self, listener: Listener) -> None:
+    def add(self, listener: Wakeable) -> None:
         self._listeners[listener] = None
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: Wakeable) -> None:
         self._listeners.pop(listener, None)
 
 
 @contextmanager
-def listening(pulses: Iterable[Pulse]) -> Iterator[asyncio.Event]:
-    """Return an event that any of `pulses` sets, for as long as the block lasts."""
-    event, heard = asyncio.Event(), list(pulses)
-    for pulse in heard:
-        pulse.add(event)
+def listening(notifiers: Iterable[Notifier]) -> Iterator[asyncio.Event]:
+    """Return an event that any of `notifiers` sets, for as long as the block lasts."""
+    event, joined = asyncio.Event(), list(notifiers)
+    for notifier in joined:
+        notifier.add(event)
     try:
         yield event
     finally:
-        for pulse in heard:
-            pulse.remove(event)
+        for notifier in joined:
+            notifier.remove(event)
 
 
 async def wait_until(event: asyncio.Event, deadline: float) -> bool:
-    """Wait for `event` until the loop's clock says `deadline`; return whether it came."""
+    """Wait for `event` until `deadline` (loop time, s); return whether it was set."""
     remaining = deadline - asyncio.get_running_loop().time()
     if remaining <= 0:
         return False
@@ -62,7 +62,7 @@ async def wait_until(event: asyncio.Event, deadline: float) -> bool:
 
 
 class OffsetWaiters:
-    """Requests that wait until a mark (high watermark, durable end) has passed their offset."""
+    """Requests that wait until an offset such as the high watermark or the durable end has passed theirs."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[None], Offset] = {}
@@ -71,7 +71,7 @@ class OffsetWaiters:
         """Return once the mark is above `offset`.
 
         Raises:
-            UnknownOutcomeError: it was not within `timeout_ms`, or the waiting was ended by `fail`.
+            UnknownOutcomeError: timed out after `timeout_ms`, or `fail` was called.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = offset
@@ -87,13 +87,13 @@ class OffsetWaiters:
             del self._waiting[future]
 
     def passed(self, mark: Offset) -> None:
-        """Wake everyone whose offset is below `mark`."""
+        """Wake every request whose offset is below `mark`."""
         for future, offset in self._waiting.items():
             if offset < mark and not future.done():
                 future.set_result(None)
 
     def fail(self, error: RaftlogError) -> None:
-        """End all waiting: what was waited for cannot be told any more."""
+        """Fail every waiting request: the outcome is not known any more."""
         for future in self._waiting:
             if not future.done():
                 future.set_exception(error)

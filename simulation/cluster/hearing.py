@@ -28,7 +28,7 @@ def _unheard(session: LeaderSession, key: TopicIdPartition, replica: Replica) ->
     told, core = session.partitions[key], replica.core
     if told.awaiting or key in session._dirty or told.position.leader_epoch != replica.state.leader_epoch:
         return None
-    if core is not None and not core.hears(session.follower, session.clock):
+    if core is not None and not core.counts_session(session.follower, session.clock):
         return "that its position must be named again: it does not count"
     if told.position.fetch_offset < replica.log.log_end_offset:
         return f"that the log ends at {replica.log.log_end_offset}, not at {told.position.fetch_offset}"

@@ -17,7 +17,7 @@ import pysyncobj.syncobj as core_module
 from pysyncobj.node import Node
 
 from raftlog.metadata_quorum import quorum
-from raftlog.partition.storage import checked, data_dir
+from raftlog.partition.storage import data_dir, verified_reads
 from raftlog.record.batch import HEADER_BYTES
 from simulation.cluster.connection import FakeSocket
 from simulation.cluster.loop import CURRENT, ProcessDiedError, SimulatedLoop
@@ -72,7 +72,7 @@ def machine(
         (os, "urandom", dice.randbytes),
         (os, "_exit", leave),
         (data_dir, "boot_id", boot_id),
-        *((checked, name, size) for name, size in SMALL_READS.items()),
+        *((verified_reads, name, size) for name, size in SMALL_READS.items()),
         (random, "random", dice.random),
         (random, "choice", dice.choice),
         (random, "shuffle", dice.shuffle),

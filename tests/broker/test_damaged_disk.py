@@ -136,7 +136,7 @@ async def test_the_last_replica_serves_what_is_sound_and_invents_nothing(shared_
 
         assert [record["value"] for record in before.json["records"]] == VALUES[:7]
         assert (before.json["next_offset"], damaged.status, damaged.code) == (7, 500, "KAFKA_STORAGE_ERROR")
-        assert "no replica has it whole" in damaged.message
+        assert "no replica has it intact" in damaged.message
         assert await metric(shared_cluster, leader, "raftlog_lost_batches") == 1
         assert [record["value"] for record in after.json["records"]] == VALUES[8:]
         assert appended.status == 200

@@ -8,7 +8,7 @@ import pytest
 
 from raftlog import Consumer, Producer, blocking
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.client.fetching import _of_option
+from raftlog.client.fetching import _with_option_name
 from raftlog.client.transactions import Transaction
 from raftlog.errors import ConfigError, InvalidRequestError, NotFoundError
 
@@ -55,9 +55,9 @@ async def test_partitions_are_pairs_wherever_they_are_named(shared_cluster: Loca
 
 def test_a_refused_limit_has_the_name_of_the_consumers_option():
     refused = InvalidRequestError("max_bytes: expected 1 to 52428800, received 1000000000")
-    assert _of_option(refused).message == "fetch_max_bytes: expected 1 to 52428800, received 1000000000"
+    assert _with_option_name(refused).message == "fetch_max_bytes: expected 1 to 52428800, received 1000000000"
     other = NotFoundError("there is no topic 't'")
-    assert _of_option(other) is other
+    assert _with_option_name(other) is other
 
 
 def test_a_close_that_is_refused_drops_nothing():

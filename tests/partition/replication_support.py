@@ -16,7 +16,7 @@ from raftlog.broker.http import errors
 from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import ErrorCode, RetriableError, StorageError
 from raftlog.model import Address, BrokerRegistration, PartitionAssignment, PartitionState
-from raftlog.partition.readable import in_memory
+from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage.data_dir import DataDir

@@ -21,7 +21,7 @@ from raftlog.errors import (
     StaleRouteError,
     UnknownOutcomeError,
 )
-from raftlog.partition.cleaning import CleanerSettings, LogCleaner
+from raftlog.partition.log_cleaner import CleanerSettings, LogCleaner
 from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.cleaner import CleanerState, CleaningPass, Moved
@@ -196,7 +196,9 @@ async def test_a_deletion_that_a_replica_in_sync_did_not_confirm_is_of_unknown_o
         world.reachable = False
         await world.stop(3)
 
-        with pytest.raises(UnknownOutcomeError, match="not everybody who may lead next said so: ask again") as unknown:
+        with pytest.raises(
+            UnknownOutcomeError, match="not every replica that may lead next has confirmed: send the request again"
+        ) as unknown:
             await delete_records(world.brokers[1].replica, 1, timeout_ms=300)
 
         assert unknown.value.details == {"log_start_offset": 1}
@@ -406,7 +408,7 @@ async def test_the_rate_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     solo, slept = Solo(tmp_path, **COMPACT), []
     feed(solo, 40)
     size = solo.replica.log.size_bytes
-    monkeypatch.setattr("raftlog.partition.cleaning.asyncio.sleep", _noting(slept))
+    monkeypatch.setattr("raftlog.partition.log_cleaner.asyncio.sleep", _noting(slept))
 
     assert await cleaner(solo, io_max_bytes_per_second=1000).clean_dirtiest()
 

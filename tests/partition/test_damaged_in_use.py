@@ -15,8 +15,8 @@ from replication_support import World
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
-from raftlog.partition.core.damage import may_fetch_anew
-from raftlog.partition.storage import checked
+from raftlog.partition.core.damage import may_refetch
+from raftlog.partition.storage import verified_reads
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record import NewRecord, build_batch, stamp
 
@@ -38,7 +38,7 @@ STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=5,
     ids=["later epoch", "never served", "same epoch", "leads", "no leader", "in sync", "eligible"],
 )
 def test_a_log_is_replaced_only_where_nobody_counts_on_it(change: dict, served_epoch: int, allowed: bool):
-    assert may_fetch_anew(replace(STATE, **change), 3, served_epoch=served_epoch) is allowed
+    assert may_refetch(replace(STATE, **change), 3, served_epoch=served_epoch) is allowed
 
 
 def log_file(world: World, broker: int) -> Path:
@@ -159,7 +159,7 @@ async def test_what_turns_out_damaged_while_it_is_sent_is_noticed(
             await world.produce(value)
         replica = world.brokers[1].replica
         found = replica.find_sound(0, 1 << 20, limit_offset=2, check_crcs=False).data
-        assert isinstance(found, checked.FileRange)
+        assert isinstance(found, verified_reads.FileRange)
 
         def sendfile(*_: int) -> int:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -182,7 +182,7 @@ async def test_a_reader_that_has_gone_is_no_damage(tmp_path: Path):
         await world.produce("x" * 300_000)
         replica = world.brokers[1].replica
         found = replica.find_sound(0, 1 << 20, limit_offset=1, check_crcs=False).data
-        assert isinstance(found, checked.FileRange)
+        assert isinstance(found, verified_reads.FileRange)
         out, into = socket.socketpair()
         into.close()
         with out, pytest.raises(BrokenPipeError):
@@ -208,7 +208,7 @@ async def test_what_the_disk_cannot_read_is_damage_and_what_the_process_may_not_
             return real(descriptor, length, position)
 
         with monkeypatch.context() as patched:
-            patched.setattr(checked, "WINDOW_BYTES", 3 * size)
+            patched.setattr(verified_reads, "WINDOW_BYTES", 3 * size)
             patched.setattr(os, "pread", pread)
             if refusal == errno.EMFILE:
                 with pytest.raises(StorageError, match="Too many open files"):

@@ -181,4 +181,4 @@ def test_the_end_of_an_earlier_session_says_nothing_of_the_present_one():
 
     core.on_follower_left(2, earlier)
 
-    assert core.hears(2, present)
+    assert core.counts_session(2, present)

@@ -77,7 +77,7 @@ async def test_what_nobody_has_whole_is_said_and_the_rest_is_served(tmp_path: Pa
             replica.find_sound(3, 1, limit_offset=len(VALUES))
         assert caught.value.http_status == 503
         await world.until(lambda: replica.suspects.get(3, False))
-        with pytest.raises(StorageError, match="no replica has it whole"):
+        with pytest.raises(StorageError, match="no replica has it intact"):
             replica.find_sound(3, 1, limit_offset=len(VALUES))
         assert manager.repairs.lost(replica.assignment.key) == (3,)
         assert len(replica.find_sound(4, 1 << 20, limit_offset=len(VALUES)).data) == 5 * size

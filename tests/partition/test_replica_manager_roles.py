@@ -11,7 +11,7 @@ from replication_support import Broker, World
 
 from raftlog.errors import RaftlogError, StaleRouteError, StorageError
 from raftlog.model import PartitionAssignment, PartitionState
-from raftlog.partition import strays
+from raftlog.partition import stray_partitions
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.wire.data import FetchPartition, FetchRequest
 
@@ -111,7 +111,7 @@ async def test_a_deleted_topic_answers_who_waits_and_its_folder_goes(tmp_path: P
 
 
 async def test_a_stray_is_renamed_at_once_and_deleted_later(tmp_path: Path, monkeypatch, caplog):
-    monkeypatch.setattr(strays, "DELAY_S", 0.05)
+    monkeypatch.setattr(stray_partitions, "DELAY_S", 0.05)
     folder, topic_id = tmp_path / "1" / "partitions", "e" * 32
     for name in (f"gone-0-{topic_id}", f"gone-0-{topic_id}.quarantined-1", f"old-0-{topic_id}.stray"):
         (folder / name).mkdir(parents=True)

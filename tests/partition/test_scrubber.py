@@ -162,7 +162,7 @@ async def test_a_disk_that_cannot_read_a_sector_has_rotted_and_one_that_refuses_
         scrubs = scrubber(world, 1, interval_ms=NEVER)
         scrubs.ask()
         await check_once(scrubs, lambda: not scrubs.progress().replicas_left)
-        assert (scrubs.found, replica.damage, bool(scrubs._resting)) == (0, None, True)
+        assert (scrubs.found, replica.damage, bool(scrubs._retry_at_ms)) == (0, None, True)
 
         errors.append(errno.EIO)
         work = SegmentScrub(replica.log.segments[0])

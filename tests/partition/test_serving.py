@@ -14,11 +14,11 @@ from replica_support import EPOCHS, TOPIC_ID, Solo
 
 from raftlog.errors import ErrorCode, FencedError, NotFoundError, RetriableError
 from raftlog.model import Address, BrokerRegistration, TopicIdPartition
-from raftlog.partition import replica_serving
+from raftlog.partition import replica_fetch_server
+from raftlog.partition.consumer_fetch import serve_fetch
 from raftlog.partition.replica import Replica
-from raftlog.partition.replica_serving import ReplicaFetchServer
-from raftlog.partition.serving import serve_fetch
-from raftlog.partition.waiters import Listener, Pulse
+from raftlog.partition.replica_fetch_server import ReplicaFetchServer
+from raftlog.partition.waiters import Notifier, Wakeable
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest
 from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResponse
@@ -154,7 +154,7 @@ async def test_a_consumer_that_hangs_up_leaves_no_listener_behind(shelf: Shelf):
     parked.cancel()
     await asyncio.gather(parked, return_exceptions=True)
 
-    assert not shelf.solos[0].replica.visible_pulse._listeners
+    assert not shelf.solos[0].replica.visible_notifier._listeners
 
 
 async def test_followers_read_beyond_the_high_watermark_and_consumers_do_not(tmp_path: Path):
@@ -267,7 +267,7 @@ async def parked_at_the_end(shelf: Shelf, *, max_wait_ms: int = 60_000) -> tuple
 
 
 async def test_a_high_watermark_goes_with_the_next_records(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(replica_serving, "MARKS_WAIT_S", 60)
+    monkeypatch.setattr(replica_fetch_server, "MARKS_WAIT_S", 60)
     solo, parked = await parked_at_the_end(shelf)
     solo.follow(3)
     for _ in range(5):
@@ -305,10 +305,10 @@ async def test_what_comes_just_when_time_is_up_does_not_pass_for_told(shelf: She
 
 
 async def test_a_log_start_is_told_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(replica_serving, "MARKS_WAIT_S", 60)
+    monkeypatch.setattr(replica_fetch_server, "MARKS_WAIT_S", 60)
     solo, parked = await parked_at_the_end(shelf)
     solo.replica.log.advance_log_start(2, 2)
-    solo.replica.data_pulse.fire()
+    solo.replica.data_notifier.fire()
     async with asyncio.timeout(5):
         (result,) = (await parked).response.partitions
     assert (result.log_start_offset, result.length) == (2, 0)
@@ -323,7 +323,7 @@ async def test_without_a_session_only_a_change_wakes_a_follower(shelf: Shelf):
         response, parts = await parked
 
     assert [(r.partition, r.length) for r in response.partitions] == [(0, len(parts[0])), (1, 0)]
-    assert not shelf.solos[0].replica.data_pulse._listeners
+    assert not shelf.solos[0].replica.data_notifier._listeners
 
 
 async def test_a_followers_limits(shelf: Shelf):
@@ -384,7 +384,7 @@ async def test_a_session_that_ends_listens_to_nothing_and_speaks_for_nobody(shel
     assert [follower.session is not None for follower in followers] == [False, True, False]
     shelf.server.close()
 
-    assert not any(solo.replica.data_pulse._listeners for solo in shelf.solos)
+    assert not any(solo.replica.data_notifier._listeners for solo in shelf.solos)
     assert not any(follower.session for follower in followers)
 
 
@@ -448,17 +448,17 @@ async def test_long_fetches_that_begin_and_end_together_take_turns(shelf: Shelf,
     await shelf.fill()
     steps, since, longest = Counter[str](), 0, 0
 
-    def counted(name: str) -> Callable[[Pulse, Listener], None]:
-        method = getattr(Pulse, name)
+    def counted(name: str) -> Callable[[Notifier, Wakeable], None]:
+        method = getattr(Notifier, name)
 
-        def count(pulse: Pulse, listener: Listener) -> None:
+        def count(notifier: Notifier, listener: Wakeable) -> None:
             steps[name] += 1
-            method(pulse, listener)
+            method(notifier, listener)
 
         return count
 
     for name in ("add", "remove"):
-        monkeypatch.setattr(Pulse, name, counted(name))
+        monkeypatch.setattr(Notifier, name, counted(name))
 
     async def other() -> None:
         nonlocal since, longest

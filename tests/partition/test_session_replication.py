@@ -11,7 +11,7 @@ import replication_support
 from replication_support import World
 
 from raftlog.model import NO_LEADER_EPOCH, PartitionAssignment, TopicIdPartition
-from raftlog.partition.replica_serving import ReplicaFetchServer
+from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.replication import NEW_SESSION, ReplicaFetchPartition, ReplicaFetchRequest
 

@@ -149,7 +149,7 @@ async def test_a_follower_derives_the_same_and_goes_back_when_it_is_cut(tmp_path
     log = solo.replica.log
 
     other.replica.append_fetched(log.read(0, 1 << 20, limit_offset=log.log_end_offset))
-    other.replica.learn_marks(4, log_start_offset=0, replicated_offset=0)
+    other.replica.update_marks(4, log_start_offset=0, replicated_offset=0)
 
     assert committed(other, any_replica=True) == ["8.0.0"]
     assert other.replica.producers.to_plain()["producers"] == solo.replica.producers.to_plain()["producers"]

@@ -10,7 +10,7 @@ import pytest
 from replica_support import Solo
 
 from raftlog.errors import ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
-from raftlog.partition.waiters import OffsetWaiters, Pulse, listening, wait_until
+from raftlog.partition.waiters import Notifier, OffsetWaiters, listening, wait_until
 
 
 async def test_waiters_are_woken_by_the_mark_above_their_offset():
@@ -43,15 +43,15 @@ async def test_waiters_end_by_their_deadline_by_failure_and_by_cancellation():
 
 
 async def test_a_listener_hears_any_of_its_pulses_and_nothing_afterwards():
-    pulses = [Pulse(), Pulse()]
+    notifiers = [Notifier(), Notifier()]
     loop = asyncio.get_running_loop()
-    with listening(pulses) as event:
+    with listening(notifiers) as event:
         assert not await wait_until(event, loop.time() - 1)
         assert not await wait_until(event, loop.time() + 0.001)
-        pulses[1].fire()
+        notifiers[1].fire()
         assert await wait_until(event, loop.time() + 5)
 
-    assert [pulse._listeners for pulse in pulses] == [{}, {}]
+    assert [notifier._listeners for notifier in notifiers] == [{}, {}]
 
 
 async def test_appends_during_a_sync_share_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

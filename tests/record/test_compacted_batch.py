@@ -12,7 +12,7 @@ import pytest
 from raftlog.broker.render import next_offset, render
 from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
-from raftlog.partition.readable import ReadResult
+from raftlog.partition.readable_replica import ReadResult
 from raftlog.record import (
     NewRecord,
     build_batch,

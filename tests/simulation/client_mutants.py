@@ -13,7 +13,7 @@ from raftlog.client.core import delivery_errors
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
 from raftlog.metadata_quorum import replay as replaying
-from raftlog.partition import admission, readable, replica_manager
+from raftlog.partition import admission, readable_replica, replica_manager
 from raftlog.partition.core import producers
 from raftlog.partition.replica import Replica
 
@@ -85,7 +85,7 @@ def consumers_read_what_is_not_committed(patch: Any) -> None:
             return honest(self, offset, max_bytes, isolation=isolation, **more)
         core = self.require_leader()
         end = self.log.log_end_offset
-        return readable.ReadResult(
+        return readable_replica.ReadResult(
             data=self.log.read(offset, max_bytes, limit_offset=end),
             high_watermark=end,
             log_start_offset=self.log.log_start_offset,

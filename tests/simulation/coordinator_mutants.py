@@ -11,7 +11,7 @@ from raftlog.coordinator.group import membership, offsets
 from raftlog.coordinator.transaction import core
 from raftlog.metadata_quorum.raft import engine, snapshots
 from raftlog.model import TopicPartition
-from raftlog.partition import following
+from raftlog.partition import follower_replica
 
 GROUPS = "tests/coordinator/test_groups.py"
 TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
@@ -91,14 +91,14 @@ def a_snapshots_checksum_is_not_checked(patch: Any) -> None:
 @mutant
 @told_by("tests/partition/test_replication.py")
 def a_cut_log_keeps_its_high_watermark(patch: Any) -> None:
-    after = following.FollowingReplica._after_truncation
+    after = follower_replica.FollowerReplica._after_truncation
 
     def keep(self: Any) -> None:
         mark = self._follower_high_watermark
         after(self)
         self._follower_high_watermark = mark
 
-    patch(following.FollowingReplica, "_after_truncation", keep)
+    patch(follower_replica.FollowerReplica, "_after_truncation", keep)
 
 
 @mutant

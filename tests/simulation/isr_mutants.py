@@ -14,7 +14,7 @@ from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.controller import brokers, elections, reassignment
 from raftlog.metadata_quorum.controller import isr as isr_decisions
 from raftlog.model import NO_LEADER, PartitionState
-from raftlog.partition import fetcher, isr, replica_serving
+from raftlog.partition import fetcher, isr, replica_fetch_server
 from raftlog.partition.core import fetch_sessions, leader
 from raftlog.partition.replica import Replica
 
@@ -53,7 +53,7 @@ def an_unknown_change_of_the_isr_is_taken_back(patch: Any) -> None:
     async def forgetful(self: Any) -> None:
         await check(self)
         for change in list(self._in_flight):
-            if change in self._doubtful:
+            if change in self._unanswered:
                 for one in self._leaders():
                     if one.assignment.key == change and one.core is not None:
                         one.core.pending_isr = None
@@ -68,9 +68,9 @@ def a_refused_change_may_still_be_on_its_way(patch: Any) -> None:
     check = isr.IsrKeeper.check
 
     async def sure(self: Any) -> None:
-        self._doubtful = set()
+        self._unanswered = set()
         await check(self)
-        self._doubtful = set()
+        self._unanswered = set()
 
     patch(isr.IsrKeeper, "check", sure)
 
@@ -82,7 +82,7 @@ def followers_count_before_they_sync(patch: Any) -> None:
 
 @mutant
 def the_leader_counts_before_it_syncs(patch: Any) -> None:
-    patch(Replica, "held_end_offset", property(lambda self: self.log.log_end_offset))
+    patch(Replica, "persisted_end_offset", property(lambda self: self.log.log_end_offset))
     appended = Replica._appended
 
     def eager(self: Any, core: Any) -> None:
@@ -95,7 +95,7 @@ def the_leader_counts_before_it_syncs(patch: Any) -> None:
 @mutant
 def acknowledged_when_the_leader_has_it(patch: Any) -> None:
     async def wait(self: Any, result: Any, core: Any, acks: Any, timeout_ms: int) -> None:
-        if self.held_end_offset <= result.last_offset:
+        if self.persisted_end_offset <= result.last_offset:
             await self._held.wait(result.last_offset, timeout_ms=timeout_ms)
 
     patch(Replica, "_wait_for", wait)
@@ -116,7 +116,7 @@ def a_leader_that_resigns_acknowledges(patch: Any) -> None:
 @mutant
 def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
     """Three rules say so, of requests, of sessions and of positions: each alone is enough."""
-    patch(replica_serving.ReplicaFetchServer, "_require_registered", lambda self, request: None)
+    patch(replica_fetch_server.ReplicaFetchServer, "_require_registered", lambda self, request: None)
     fetch, opened = leader.LeaderCore.on_follower_fetch, fetch_sessions.LeaderSessions._open
 
     def gullible(self: Any, follower_id: int, *, broker_epoch: int, **more: Any) -> bool:
@@ -148,7 +148,7 @@ def a_fetch_that_comes_before_its_assignment_is_swallowed(patch: Any) -> None:
 @mutant
 def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
     """News that comes in the very turn of the loop in which a fetch's time is up is taken off the list, unseen."""
-    wait_until, look = replica_serving.wait_until, replica_serving.ReplicaFetchServer._look
+    wait_until, look = replica_fetch_server.wait_until, replica_fetch_server.ReplicaFetchServer._look
     seen: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
     timed_out: WeakSet[Any] = WeakSet()
 
@@ -166,8 +166,8 @@ def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
             seen[task] = look(self, session, request)
         return seen[task]
 
-    patch(replica_serving, "wait_until", wait)
-    patch(replica_serving.ReplicaFetchServer, "_look", look_once)
+    patch(replica_fetch_server, "wait_until", wait)
+    patch(replica_fetch_server.ReplicaFetchServer, "_look", look_once)
 
 
 # Who may join the ISR.
@@ -273,4 +273,4 @@ def a_move_is_redirected_whoever_is_in_sync(patch: Any) -> None:
 @told_by("tests/partition/test_session_replication.py")
 def a_position_that_the_leader_could_not_take_is_not_looked_at_again(patch: Any) -> None:
     """The leader had not opened the partition, or was in another epoch, when the follower named it."""
-    patch(replica_serving.ReplicaFetchServer, "_counts", lambda self, hearing, key: True)
+    patch(replica_fetch_server.ReplicaFetchServer, "_counts", lambda self, hearing, key: True)

@@ -11,10 +11,10 @@ from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.partition import scrubber
 from raftlog.partition.core import compaction, repair
 from raftlog.partition.storage import cleaner, index, producer_snapshots, retention, transaction_index
-from raftlog.partition.storage.checked import FileRange
 from raftlog.partition.storage.log_dirs import LogDirs
 from raftlog.partition.storage.scrub import SegmentScrub
 from raftlog.partition.storage.segment import Segment
+from raftlog.partition.storage.verified_reads import FileRange
 
 INDEX = "tests/storage/test_index_and_pool.py"
 COMPACTION = "tests/storage/test_compaction.py"
@@ -195,14 +195,16 @@ def repair_writes_beyond_what_is_known_to_be_damaged(patch: Any) -> None:
 @told_by(FATE)
 def records_are_lost_before_everybody_has_answered(patch: Any) -> None:
     patch.edit(
-        repair.fate, "for other in others):\n        return Fate.WAIT", "for other in heirs):\n        return Fate.WAIT"
+        repair.repair_verdict,
+        "for other in others):\n        return RepairVerdict.WAIT",
+        "for other in heirs):\n        return RepairVerdict.WAIT",
     )
 
 
 @mutant
 @told_by(FATE)
 def a_silent_heir_is_not_waited_for(patch: Any) -> None:
-    patch.edit(repair.fate, "patience_over and ", "")
+    patch.edit(repair.repair_verdict, "patience_over and ", "")
 
 
 # The quorum's files; `tests/raft/mutants_support.py` has more, which the quorum's schedules find.

@@ -11,7 +11,14 @@ from mutating import mutant, told_by
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller
 from raftlog.metadata_quorum.controller import brokers
-from raftlog.partition import admission, fetcher, following, record_deletion, replica_manager, replica_serving
+from raftlog.partition import (
+    admission,
+    fetcher,
+    follower_replica,
+    record_deletion,
+    replica_fetch_server,
+    replica_manager,
+)
 from raftlog.partition.core import ages, leader
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.replica import Replica
@@ -20,9 +27,9 @@ from raftlog.partition.storage import (
     epochs,
     files,
     log,
-    log_cuts,
     log_files,
     log_segments,
+    log_truncation,
     recovery,
     sync,
 )
@@ -33,7 +40,7 @@ from raftlog.partition.storage.segment import Segment
 
 @mutant
 def followers_do_not_see_that_histories_part(patch: Any) -> None:
-    patch(replica_serving, "diverging_epoch", lambda *_, **__: None)
+    patch(replica_fetch_server, "diverging_epoch", lambda *_, **__: None)
 
 
 @mutant
@@ -75,7 +82,7 @@ def a_restarted_follower_cuts_to_its_high_watermark(patch: Any) -> None:
 @mutant
 @told_by("tests/partition/test_replication.py::test_a_fetch_of_an_earlier_epoch_counts_for_nothing")
 def requests_of_any_leader_epoch_are_served(patch: Any) -> None:
-    patch(replica_serving, "require_same_epoch", lambda mine, theirs, partition: None)
+    patch(replica_fetch_server, "require_same_epoch", lambda mine, theirs, partition: None)
 
 
 @mutant
@@ -124,7 +131,7 @@ def sync_does_nothing(patch: Any) -> None:
 
 @mutant
 def folders_are_not_synced(patch: Any) -> None:
-    for module in (files, log_cuts, log_segments, recovery, sync, data_dir):
+    for module in (files, log_truncation, log_segments, recovery, sync, data_dir):
         patch(module, "fsync_dir", lambda folder: None)
 
 
@@ -176,8 +183,8 @@ def a_replaced_disk_goes_unnoticed(patch: Any) -> None:
 @mutant
 def a_lost_tail_goes_unnoticed(patch: Any) -> None:
     """KIP-966: the machine of a replica with `flush = os` went down, and it stays eligible."""
-    last_end = data_dir._last_end
-    patch(data_dir, "_last_end", lambda path: replace(last_end(path), unclean=False))
+    last_end = data_dir._last_shutdown
+    patch(data_dir, "_last_shutdown", lambda path: replace(last_end(path), unclean=False))
 
 
 # Records that go.
@@ -223,10 +230,10 @@ def segments_go_before_the_log_start_is_on_disk(patch: Any) -> None:
 
 @mutant
 def followers_keep_what_the_leader_deleted(patch: Any) -> None:
-    learn = Replica.learn_marks
+    learn = Replica.update_marks
     patch(
         Replica,
-        "learn_marks",
+        "update_marks",
         lambda self, mark, *, log_start_offset, replicated_offset: learn(
             self, mark, log_start_offset=0, replicated_offset=replicated_offset
         ),
@@ -235,7 +242,7 @@ def followers_keep_what_the_leader_deleted(patch: Any) -> None:
 
 @mutant
 def followers_take_what_nobody_has_checked(patch: Any) -> None:
-    patch(following, "verify_payload_crc", lambda *_: None)
+    patch(follower_replica, "verify_payload_crc", lambda *_: None)
 
 
 @mutant

@@ -11,7 +11,7 @@ from raftlog.metadata_quorum.raft import journal
 from raftlog.partition import repair
 from raftlog.partition.core import repair as core_repair
 from raftlog.partition.scrubber import Scrubber
-from raftlog.partition.storage import repair_source, scanning, scrub
+from raftlog.partition.storage import batch_scan, repair_source, scrub
 from raftlog.partition.storage.repair import ClosedLog
 
 
@@ -23,7 +23,7 @@ def damaged_batches_are_not_repaired(patch: Any) -> None:
         return None, {}
 
     patch(repair.Repairer, "_ask", nobody)
-    patch(repair, "fate", lambda *_, **__: repair.Fate.GIVE_WAY)
+    patch(repair, "repair_verdict", lambda *_, **__: repair.RepairVerdict.RESIGN)
 
 
 @told_by("tests/storage/test_repair_in_place.py")
@@ -45,7 +45,7 @@ def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
 @mutant
 def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
     """Headers are looked for by matches that consume what they match: a byte like the magic hides the one after it."""
-    patch(scanning, "_MAYBE_HEADER", re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL))
+    patch(batch_scan, "_MAYBE_HEADER", re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL))
 
 
 @mutant
@@ -61,7 +61,7 @@ def the_scrubber_says_nothing(patch: Any) -> None:
 @mutant
 def the_scrubber_checks_headers_only(patch: Any) -> None:
     """The scrubber does not compare the checksums of payloads."""
-    patch(scrub, "scan_batches", lambda *place, verify, name: scanning.scan_batches(*place, verify=False, name=name))
+    patch(scrub, "scan_batches", lambda *place, verify, name: batch_scan.scan_batches(*place, verify=False, name=name))
 
 
 @told_by("tests/raft/test_quorum_scrub.py")

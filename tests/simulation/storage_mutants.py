@@ -10,11 +10,11 @@ from unittest import mock
 from mutating import mutant, told_by
 
 from raftlog.errors import DiskFullError
-from raftlog.partition import following
-from raftlog.partition.storage import files, log_cuts, log_files, sync
+from raftlog.partition import follower_replica
+from raftlog.partition.storage import files, log_files, log_truncation, sync
 from raftlog.partition.storage.cleaner import CleanerState
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.segment import Segment
 
 LOG = "tests/storage/test_partition_log.py"
@@ -23,13 +23,13 @@ LOG = "tests/storage/test_partition_log.py"
 @mutant
 @told_by(f"{LOG}::test_the_recovery_point_goes_with_a_single_record")
 def the_recovery_point_stays_when_one_offset_is_cut(patch: Any) -> None:
-    cut = log_cuts.CuttableLog._truncate_inside
+    cut = log_truncation.TruncatableLog._truncate_inside
 
     def lazy(self: Any, offset: int) -> None:
         with mock.patch.object(self, "_save_checkpoint", _unless(self.log_end_offset - offset == 1, self)):
             cut(self, offset)
 
-    patch(log_cuts.CuttableLog, "_truncate_inside", lazy)
+    patch(log_truncation.TruncatableLog, "_truncate_inside", lazy)
 
 
 def _unless(forgets: bool, log: Any) -> Callable[..., None]:
@@ -41,7 +41,7 @@ def _unless(forgets: bool, log: Any) -> Callable[..., None]:
 @told_by(f"{LOG}::test_a_process_killed_after_a_cut_inside_a_batch_finds_a_whole_log")
 def the_recovery_point_is_put_where_the_cut_was_asked_for(patch: Any) -> None:
     """Not where the batch begins that goes as a whole."""
-    patch(log_cuts.CuttableLog, "end_if_cut_at", lambda self, offset: min(offset, self.log_end_offset))
+    patch(log_truncation.TruncatableLog, "end_if_cut_at", lambda self, offset: min(offset, self.log_end_offset))
 
 
 @mutant
@@ -90,14 +90,14 @@ def want_of_room_excuses_a_failed_sync(patch: Any) -> None:
         full = error.errno in files._FULL
         return DiskFullError(f"{what}: {error.strerror}") if full else error_of(error, what)
 
-    for module in (files, log_cuts, log_files):
+    for module in (files, log_truncation, log_files):
         patch(module, "storage_error", kind)
 
 
 @mutant
 @told_by("tests/partition/test_damaged_in_use.py::test_a_disk_that_does_not_sync_a_cut_ends_the_broker")
 def a_broker_whose_cut_cannot_be_synced_goes_on(patch: Any) -> None:
-    patch(following.FollowingReplica, "on_storage_failure", lambda self, error: None)
+    patch(follower_replica.FollowerReplica, "on_storage_failure", lambda self, error: None)
 
 
 @mutant

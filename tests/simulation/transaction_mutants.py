@@ -13,7 +13,7 @@ from transaction_stories import play_transactions
 from raftlog.coordinator.transaction import core, transitions
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.errors import RaftlogError
-from raftlog.partition.readable import ReadableReplica
+from raftlog.partition.readable_replica import ReadableReplica
 from raftlog.partition.replica import Replica
 from simulation.cluster import simulate
 from simulation.cluster.watch import BrokenPromiseError

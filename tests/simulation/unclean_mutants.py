@@ -7,7 +7,7 @@ from typing import Any
 from mutating import mutant
 
 from raftlog.metadata_quorum.controller import elections
-from raftlog.partition import serving
+from raftlog.partition import consumer_fetch
 
 
 @mutant
@@ -23,4 +23,4 @@ def a_topic_that_may_elect_anybody_always_does(patch: Any) -> None:
 @mutant
 def readers_are_not_told_that_their_log_was_cut(patch: Any) -> None:
     """KIP-320: they go on in the log of another history."""
-    patch(serving, "_diverging", lambda replica, asked: None)
+    patch(consumer_fetch, "_diverging", lambda replica, asked: None)

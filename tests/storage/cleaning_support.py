@@ -73,7 +73,7 @@ def clean(
     replicated_below: int = 1 << 62,
     delete_retention_ms: int = DAY_MS,
     dedupe_buffer_bytes: int = 1 << 20,
-    remembered: frozenset[int] | None = None,
+    producer_batches: frozenset[int] | None = None,
 ) -> CleanerState:
     """Run one whole pass as the broker's cleaner does; the log has been synced."""
     state = state or CleanerState(log.folder, log.log_end_offset)
@@ -87,7 +87,7 @@ def clean(
         now_s=now_s,
         delete_retention_ms=delete_retention_ms,
         replicated_below=replicated_below,
-        remembered=producers_of(log).remembered_offsets() if remembered is None else remembered,
+        producer_batches=producers_of(log).remembered_offsets() if producer_batches is None else producer_batches,
         aborted=AbortedBatches(log.aborted_transactions(segments[0].base_offset, end)),
     )
     work = CleaningPass(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftlog.partition.storage.pool import DEFAULT_LIMIT, FilePool
+from raftlog.partition.storage.file_pool import DEFAULT_LIMIT, FilePool
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from raftlog.config import TopicConfig
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.pool import FilePool
 from raftlog.record import NewRecord, build_batch, read_records, stamp
 
 

@@ -10,8 +10,8 @@ import pytest
 from storage_support import fill, open_log, values
 
 from raftlog.errors import ConfigError, DamagedDataError, StorageError
-from raftlog.partition.storage.check import check_partition
 from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.fsck import check_partition
 
 
 def damages(content: bytes) -> Iterator[bytes]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from raftlog.config import TopicConfig
-from raftlog.partition.storage.checked import SENDFILE_BYTES, WINDOW_BYTES, FileRange
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
+from raftlog.partition.storage.verified_reads import SENDFILE_BYTES, WINDOW_BYTES, FileRange
 from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.batch import HEADER_BYTES
 

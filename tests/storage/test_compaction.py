@@ -21,11 +21,11 @@ from storage_support import batch
 from raftlog.errors import CorruptBatchError, DamagedDataError, RaftlogError
 from raftlog.partition.core.compaction import cleanable_end
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.storage.check import check_partition
 from raftlog.partition.storage.cleaner import CleanerState
+from raftlog.partition.storage.fsck import check_partition
 from raftlog.partition.storage.index import read_facts
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.swap import open_cleaned
+from raftlog.partition.storage.segment_replacement import open_cleaned
 from raftlog.record import NewRecord, build_batch, parse_header
 from raftlog.record.compacted import is_filler
 

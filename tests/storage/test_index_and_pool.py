@@ -11,9 +11,9 @@ import pytest
 from storage_support import batch, fill, open_log, values
 
 from raftlog.partition.storage import index as index_module
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.index import SegmentFacts, SparseIndex, decode_index, encode_index
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.segment import Segment, segment_path
 
 

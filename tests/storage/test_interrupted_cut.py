@@ -13,7 +13,7 @@ import pytest
 from storage_support import fill, open_log, values
 
 from raftlog.errors import DamagedDataError
-from raftlog.partition.storage.cutting import cut_at_damage
+from raftlog.partition.storage.damage_truncation import cut_at_damage
 from raftlog.partition.storage.data_dir import DataDir
 
 CALLS = ("open", "mkdir", "pwrite", "fsync", "rename", "replace", "rmdir", "unlink")

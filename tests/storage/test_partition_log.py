@@ -15,7 +15,7 @@ from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, O
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage import segment as segment_module
 from raftlog.partition.storage import sync as sync_module
-from raftlog.partition.storage.check import check_partition
+from raftlog.partition.storage.fsck import check_partition
 from raftlog.partition.storage.producer_snapshots import save_producers, snapshot_offsets
 from raftlog.partition.storage.segment import segment_path
 

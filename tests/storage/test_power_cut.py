@@ -12,7 +12,7 @@ import pytest
 from cleaning_support import append, clean, open_compacted, pairs
 from storage_support import batch, open_log, values
 
-from raftlog.partition.storage.check import check_partition
+from raftlog.partition.storage.fsck import check_partition
 
 SECTOR = 512
 Pairs = dict[int, tuple[bytes | None, bytes | None]]

@@ -228,8 +228,8 @@ def place(whole: bytes, **change: object) -> DamagedBatch:
         header=header,
         end_position=None,
         end_offset=None,
-        room=1 << 20,
-        alone=False,
+        unsound_bytes=1 << 20,
+        exact_fit=False,
     )
     return replace(known, **change)  # type: ignore[arg-type]
 
@@ -258,8 +258,8 @@ def test_only_what_belongs_there_is_accepted():
 def test_what_follows_the_first_batch_is_taken_as_far_as_there_is_room_for_it_and_it_continues():
     first, second, third = batch(5, "a", epoch=2), batch(6, "b", epoch=2), batch(7, "c", epoch=2)
     unknown, length = place(first, header=None), len(first)
-    assert accept(replace(unknown, room=2 * length), first + second + third) == Accepted(first + second, 7)
-    assert accept(replace(unknown, room=8), first + second) == Accepted(first, 6)
+    assert accept(replace(unknown, unsound_bytes=2 * length), first + second + third) == Accepted(first + second, 7)
+    assert accept(replace(unknown, unsound_bytes=8), first + second) == Accepted(first, 6)
     assert accept(unknown, first + third) == Accepted(first, 6)
     assert accept(unknown, first + batch(6, "b", epoch=1)) == Accepted(first, 6)
     assert accept(replace(unknown, end_position=length), first + second) == Accepted(first, 6)
@@ -270,11 +270,11 @@ def test_what_follows_the_first_batch_is_taken_as_far_as_there_is_room_for_it_an
 
 def test_in_a_compacted_log_one_batch_fills_exactly_what_its_neighbours_leave():
     first, second = batch(5, "a", epoch=2), batch(6, "b", epoch=2)
-    alone = place(first, header=None, alone=True, end_position=len(first), end_offset=6)
-    assert accept(alone, first + second) == Accepted(first, 6)
-    assert accept(replace(alone, end_position=len(first) + 8), first) is None
-    assert accept(replace(alone, end_offset=7), first) is None
-    assert accept(place(first, alone=True), first + second) == Accepted(first, 6)
+    exact_fit = place(first, header=None, exact_fit=True, end_position=len(first), end_offset=6)
+    assert accept(exact_fit, first + second) == Accepted(first, 6)
+    assert accept(replace(exact_fit, end_position=len(first) + 8), first) is None
+    assert accept(replace(exact_fit, end_offset=7), first) is None
+    assert accept(place(first, exact_fit=True), first + second) == Accepted(first, 6)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftlog.partition.storage.scanning import find_header, sound_batch_after
+from raftlog.partition.storage.batch_scan import find_header, sound_batch_after
 from raftlog.record import NewRecord, build_batch, stamp
 
 _CHECKSUM_END = 19

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from raftlog.partition.storage.checked import find_sound
-from raftlog.partition.storage.pool import FilePool
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.segment import Segment
+from raftlog.partition.storage.verified_reads import find_sound
 from raftlog.record import HEADER_BYTES, NewRecord, build_batch, stamp
 from raftlog.record.compacted import build_filler
 

@@ -14,8 +14,8 @@ from storage_support import batch, open_log, values
 
 from raftlog.errors import StorageError
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 
 CONFIG = {"segment_bytes": 4096, "retention_bytes": 5_000, "retention_ms": -1}

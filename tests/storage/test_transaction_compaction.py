@@ -101,7 +101,7 @@ def test_a_marker_stays_as_long_as_a_record_of_its_transaction(tmp_path: Path):
 
     for now_s in (1_000, 1_100, 1_200):
         state = CleanerState(told.log.folder, told.log.log_end_offset)
-        clean(told.log, state, now_s=now_s, delete_retention_ms=1, remembered=NOBODY)
+        clean(told.log, state, now_s=now_s, delete_retention_ms=1, producer_batches=NOBODY)
 
     assert (markers(told.log), 0 in all_offsets(told.log)) == ([1], True)
     states = producers_of(told.log)
@@ -125,7 +125,7 @@ def test_readers_of_committed_records_find_the_last_record_of_each_key_and_nothi
             now_s=1_000 + 10 * round_,
             high_watermark=told.stable,
             delete_retention_ms=15_000,
-            remembered=forgets,
+            producer_batches=forgets,
         )
         if draw.random() < 0.3:
             told.log.checkpoint(told.stable, closing=draw.random() < 0.5)

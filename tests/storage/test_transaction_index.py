@@ -10,7 +10,7 @@ from storage_support import open_log
 from transactions_support import TransactionalLog
 
 from raftlog.partition.core.producers import ProducerLimits
-from raftlog.partition.storage.check import check_partition
+from raftlog.partition.storage.fsck import check_partition
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.partition.storage.transaction_index import AbortedEntry, decode_aborted, encode_aborted

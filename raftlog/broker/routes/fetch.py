@@ -23,9 +23,9 @@ from raftlog.broker.render import form_of, next_offset, render
 from raftlog.broker.routes.leader_redirect import redirect_to_leader
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Isolation, Offset
-from raftlog.partition.readable import ReadResult, in_memory
+from raftlog.partition.consumer_fetch import serve_fetch
+from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.partition.replica import Replica
-from raftlog.partition.serving import serve_fetch
 from raftlog.record.structure import first_that_unpack_to
 from raftlog.schema import from_plain
 from raftlog.serving.workers import INLINE_BYTES, aside

@@ -11,7 +11,7 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.offsets import describe_offsets
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.model import Isolation, Offset, TopicId
-from raftlog.partition.serving import Served, serve_fetch
+from raftlog.partition.consumer_fetch import Served, serve_fetch
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult, OffsetResponse

@@ -15,8 +15,8 @@ from raftlog.broker.topic_reads.source import CHUNK_BYTES, Data, Loaded, Positio
 from raftlog.broker.topic_reads.tail import Tail
 from raftlog.errors import CorruptBatchError, RaftlogError
 from raftlog.model import Offset
-from raftlog.partition.readable import in_memory
-from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.readable_replica import in_memory
+from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.record.formats import Encoder
 from raftlog.record.structure import first_that_unpack_to
 from raftlog.serving.workers import for_stream

@@ -1,4 +1,4 @@
-"""How old stored records count as: by the times that producers gave them, as far as those can be believed."""
+"""The age of stored records, for retention and compaction: by producers' timestamps, unless they lie in the future."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Written(Protocol):
     """A segment's file."""
 
     def written_us(self) -> int:
-        """Return when it was last written to, in us since 1970."""
+        """Return the time of the last write, in us since 1970."""
 
 
 def too_old(newest_timestamp_us: int, segment: Written, now_us: int, config: TopicConfig) -> bool:
-    """Tell whether retention by time takes a segment.
+    """Return whether retention by time deletes a segment.
 
     Raises:
         OSError: from the system.
@@ -28,17 +28,17 @@ def too_old(newest_timestamp_us: int, segment: Written, now_us: int, config: Top
 
 
 def outlived_retention_ms(newest_timestamp_us: int, now_us: int, config: TopicConfig) -> int:
-    """Return the `retention_ms` that a batch has outlived before it is appended; -1 if it has not."""
+    """Return `retention_ms` if a batch is already older than that when it is appended, else -1."""
     if not config.deletes or config.retention_ms < 0 or config.retention_by == "append_time":
         return -1
     return config.retention_ms if newest_timestamp_us < now_us - config.retention_ms * 1000 else -1
 
 
 def believed_us(timestamp_us: int, segment: Written, now_us: int, config: TopicConfig) -> int:
-    """Return the time that a record of `segment` counts as having.
+    """Return the time of a record of `segment` that retention and compaction use, in us since 1970.
 
-    It is the record's own, unless that lies so far ahead that the topic would not accept it now: no clock may ever get
-    there. Then the record counts as being as new as the last write to its file.
+    It is the record's timestamp, unless that lies so far ahead that the topic would not accept it now. Then it is the
+    time of the last write to the segment's file.
 
     Raises:
         OSError: from the system.

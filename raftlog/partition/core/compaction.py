@@ -1,17 +1,17 @@
-"""Compaction of one log, decided: which part, when, and what stays of each batch. No IO.
+"""Rules of compacting one log: which part, when, and which records of each batch are kept. No IO.
 
-A pass learns the last offset of each key in the part that is dirty (`LastOffsets`), then walks over the log from its
-start and takes out every record that a later one of its key replaces (`Compactor`). The rules:
+A pass collects the last offset of each key in the dirty part (`LastOffsets`), then walks over the log from its start and
+removes every record that a later record of its key replaces (`Compactor`). The rules:
 
 - Offsets never change, and every offset stays in exactly one batch: see `raftlog/record/compacted.py`.
-- Batches by which a producer is recognised stay, if need be without records.
-- A tombstone goes `delete_retention_ms` after the pass that removed what was before it, and only once every assigned
-  replica holds it: one that came back later would keep the old record, and never hear that it was deleted.
-- Records of aborted transactions go, whatever their key. A marker stays while a record of its transaction does, or its
-  producer is recognised by it; then, like a tombstone, until its time is up and every assigned replica holds it: one
-  that had the records and never heard of their end would wait for it for ever.
-- Nothing is done above the last stable offset, so every transaction in question is decided.
-- Records without a key (from before the topic was compacted) stay, unless they were aborted.
+- Batches that identify a producer's last sequences are kept, without records if all were removed.
+- A tombstone is removed `delete_retention_ms` after the pass that removed the earlier records of its key, and only once
+  every assigned replica has stored it. A replica that missed the tombstone would keep the deleted record.
+- Records of aborted transactions are removed, whatever their key. A marker is kept while a record of its transaction
+  is, or while it identifies its producer; after that it is removed like a tombstone. A replica that stored the records
+  and missed the marker would treat the transaction as open for ever.
+- Compaction stops at the last stable offset, so the outcome of every transaction below is known.
+- Records without a key (from before the topic was compacted) are kept, unless they were aborted.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from raftlog.record.compacted import MAX_OFFSET_DELTA, build_filler, is_filler, 
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches
 
 KEY_OVERHEAD_BYTES = 150
-"""What one entry of a dict costs beside the key's own bytes, roughly."""
+"""Approximate size of a dict entry without the key's own bytes."""
 _KEY, _VALUE, _DELTA = SCHEMA.get_field_index("key"), SCHEMA.get_field_index("value"), len(SCHEMA)
 
 
 class SegmentInfo(Written, Protocol):
-    """What is decided by."""
+    """The properties of a segment that the rules use."""
 
     base_offset: Offset
     next_offset: Offset
@@ -46,7 +46,7 @@ class SegmentInfo(Written, Protocol):
 
 
 def cleanable_end(segments: Sequence[SegmentInfo], limit_offset: Offset, now_us: int, config: TopicConfig) -> Offset:
-    """Return where the part ends that may be compacted: whole segments, never the active one, none too young."""
+    """Return the end of the part that may be compacted: whole segments, none active or within `min_compaction_lag_ms`."""
     youngest = now_us - config.min_compaction_lag_ms * 1000
     end = segments[0].base_offset
     for segment in segments[:-1]:
@@ -59,7 +59,7 @@ def cleanable_end(segments: Sequence[SegmentInfo], limit_offset: Offset, now_us:
 
 
 def has_waited_too_long(segment: SegmentInfo, now_us: int, config: TopicConfig) -> bool:
-    """Tell whether a dirty segment must be compacted now, whatever the ratio."""
+    """Return whether a dirty segment is older than `max_compaction_lag_ms`: it is compacted whatever the dirty ratio."""
     if config.max_compaction_lag_ms < 0 or segment.first_timestamp is None:
         return False
     first_us = believed_us(segment.first_timestamp, segment, now_us, config)
@@ -68,26 +68,26 @@ def has_waited_too_long(segment: SegmentInfo, now_us: int, config: TopicConfig) 
 
 @dataclass(frozen=True, slots=True)
 class Dirt:
-    """How much there is to compact in one log."""
+    """The clean and dirty bytes of one log."""
 
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
-    """Something has waited too long, or tombstones have had their time."""
+    """A segment is past `max_compaction_lag_ms`, or tombstones are due for removal."""
 
     @property
     def ratio(self) -> float:
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
-    def is_worth_it(self, config: TopicConfig) -> bool:
-        """Tell whether to compact."""
+    def should_compact(self, config: TopicConfig) -> bool:
+        """Return whether to compact."""
         return self.overdue or (self.dirty_bytes > 0 and self.ratio > config.min_cleanable_dirty_ratio)
 
 
 def measure(
     segments: Sequence[SegmentInfo], cleaned_below: Offset, end: Offset, now_us: int, config: TopicConfig
 ) -> Dirt:
-    """Measure the part below `end`; what is below `cleaned_below` has been compacted before."""
+    """Measure the part below `end`; records below `cleaned_below` were compacted before."""
     cleanable = [segment for segment in segments if segment.next_offset <= end]
     dirty = [segment for segment in cleanable if segment.next_offset > cleaned_below]
     dirty_bytes = sum(segment.size for segment in dirty)
@@ -99,7 +99,7 @@ def measure(
 
 
 class LastOffsets:
-    """The last offset of each key in [`start_offset`, `end_offset`), within a limit of memory."""
+    """The last offset of each key in [`start_offset`, `end_offset`), within a memory limit."""
 
     def __init__(self, start_offset: Offset, limit_bytes: int, aborted: AbortedBatches = NOTHING_ABORTED) -> None:
         self._aborted = aborted
@@ -110,11 +110,11 @@ class LastOffsets:
 
     @property
     def is_full(self) -> bool:
-        """No more batches should be learnt in this pass."""
+        """Whether the memory limit is reached: no more batches may be added in this pass."""
         return self._free_bytes <= 0
 
     def learn(self, header: BatchHeader, batch: Buffer) -> None:
-        """Take in a batch that comes after all that were learnt."""
+        """Add the next batch."""
         self.end_offset = header.next_offset
         if header.is_control or header.is_empty or header in self._aborted:
             return
@@ -128,20 +128,20 @@ class LastOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningRules:
-    """What one pass goes by."""
+    """The parameters of one pass."""
 
     now_s: int
     delete_retention_ms: int
     replicated_below: Offset
-    """Every assigned replica holds all records below it: tombstones above must stay."""
-    remembered: frozenset[Offset] = frozenset()
-    """Base offsets of the batches by which producers are recognised."""
+    """Every assigned replica has stored all records below it; tombstones above are kept."""
+    producer_batches: frozenset[Offset] = frozenset()
+    """Base offsets of the batches that producer state refers to."""
     aborted: AbortedBatches = NOTHING_ABORTED
 
 
 @dataclass(slots=True)
 class _Run:
-    """Consecutive batches that lost everything: written as one filler."""
+    """Consecutive batches whose records were all removed: written as one filler batch."""
 
     base_offset: Offset
     last_offset: Offset
@@ -158,27 +158,27 @@ class _Run:
 
 
 class Compactor:
-    """Walks over batches in order: `clean` each, `finish` at the end of a file; write what they return."""
+    """Compacts batches in order: call `clean` for each and `finish` at the end of a file, and write what they return."""
 
     def __init__(self, last: LastOffsets, rules: CleaningRules) -> None:
         self._last = last
         self._rules = rules
         self._run: _Run | None = None
-        self._holding = set[ProducerId]()
-        """Producers of whose present transaction some record was kept."""
+        self._with_kept_records = set[ProducerId]()
+        """Producers with a kept record in the transaction that the pass is in."""
         self.changed = False
-        """Whether anything differs since this was last set to False."""
+        """Whether any output differs from its input since this was last set to False."""
         self.oldest_tombstone_s = 0
-        """The earliest `cleaned_at_s` that was kept; 0 when no tombstone or marker waits."""
+        """The earliest `cleaned_at_s` of a kept tombstone or marker; 0 if there is none."""
 
     def clean(self, header: BatchHeader, batch: Buffer) -> bytes:
-        """Return what to write for this batch and for those before it that were held back."""
+        """Return the bytes to write for this batch and for the filler pending before it."""
         if header.base_offset >= self._last.end_offset:
             return self.finish() + bytes(batch)
         if header.is_control:
             return self._clean_marker(header, batch)
         if header.is_empty:
-            if header.base_offset in self._rules.remembered:
+            if header.base_offset in self._rules.producer_batches:
                 return self.finish() + bytes(batch)
             return self._drop(header)
         if header in self._rules.aborted:
@@ -186,7 +186,7 @@ class Compactor:
         return self._clean_rows(header, batch)
 
     def finish(self) -> bytes:
-        """Return what was held back."""
+        """Return the pending filler batch, if any."""
         run, self._run = self._run, None
         if run is None:
             return b""
@@ -198,7 +198,7 @@ class Compactor:
         rows = to_arrow(header, batch)
         values, cleaned_at_s = rows.column(_VALUE), self._cleaned_at_s(header)
         keys, nulls = rows.column(_KEY).to_pylist(), values.is_null().to_pylist()
-        drop_tombstones = self._has_had_its_time(header)
+        drop_tombstones = self._may_drop_tombstones(header)
         kept, tombstones = [], 0
         for row, (key, is_null, offset) in enumerate(zip(keys, nulls, _offsets(header, rows), strict=True)):
             if key is not None and self._last.of.get(key, offset) > offset:
@@ -211,7 +211,7 @@ class Compactor:
         if not kept:
             return self._drop_rows(header)
         if header.is_transactional:
-            self._holding.add(header.producer_id)
+            self._with_kept_records.add(header.producer_id)
         stamp = self._note_waiting(cleaned_at_s) if tombstones else 0
         if len(kept) == rows.num_rows and stamp == header.cleaned_at_s:
             return self.finish() + bytes(batch)
@@ -219,11 +219,11 @@ class Compactor:
         return self.finish() + keep_rows(header, _with_deltas(rows, kept), cleaned_at_s=stamp)
 
     def _clean_marker(self, header: BatchHeader, batch: Buffer) -> bytes:
-        holds = header.producer_id in self._holding
-        self._holding.discard(header.producer_id)
-        if holds or header.base_offset in self._rules.remembered:
+        holds = header.producer_id in self._with_kept_records
+        self._with_kept_records.discard(header.producer_id)
+        if holds or header.base_offset in self._rules.producer_batches:
             return self.finish() + bytes(batch)
-        if self._has_had_its_time(header):
+        if self._may_drop_tombstones(header):
             return self._drop(header)
         stamp = self._note_waiting(self._cleaned_at_s(header))
         if stamp == header.cleaned_at_s:
@@ -236,15 +236,15 @@ class Compactor:
         return cleaned_at_s
 
     def _cleaned_at_s(self, header: BatchHeader) -> int:
-        """Return since when this batch's tombstones, or this marker, have nothing before them here.
+        """Return when the earlier records of this batch's tombstones, or of this marker's transaction, were removed here.
 
-        What another replica stamped counts only once this one has removed the older records too.
+        The stamp of another replica counts only once this replica has removed the earlier records, too.
         """
         if header.cleaned_at_s and header.base_offset < self._last.start_offset:
             return header.cleaned_at_s
-        return self._rules.now_s + 1  # Rounded up, so that no tombstone goes too early.
+        return self._rules.now_s + 1  # Rounded up, so that no tombstone is removed too early.
 
-    def _has_had_its_time(self, header: BatchHeader) -> bool:
+    def _may_drop_tombstones(self, header: BatchHeader) -> bool:
         due_ms = header.cleaned_at_s * 1000 + self._rules.delete_retention_ms
         return (
             header.cleaned_at_s > 0
@@ -254,7 +254,7 @@ class Compactor:
         )
 
     def _drop_rows(self, header: BatchHeader) -> bytes:
-        if header.base_offset not in self._rules.remembered:
+        if header.base_offset not in self._rules.producer_batches:
             return self._drop(header)
         self.changed = True
         return self.finish() + keep_header(header)

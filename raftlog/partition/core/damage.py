@@ -1,16 +1,16 @@
-"""When a damaged log may be put aside and fetched anew (docs/adr/0009, docs/adr/0011)."""
+"""When a damaged log may be quarantined and fetched again (docs/adr/0009, docs/adr/0011)."""
 
 from __future__ import annotations
 
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, PartitionState
 
 
-def may_fetch_anew(state: PartitionState, broker_id: BrokerId, *, served_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> bool:
-    """Tell whether nobody relies on what this broker held: it may not be elected, and another one leads.
+def may_refetch(state: PartitionState, broker_id: BrokerId, *, served_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> bool:
+    """Return whether the cluster no longer relies on this replica: it is outside ISR and ELR, and another one leads.
 
     Args:
-        served_epoch: the last leader epoch in which this process has led, or told a leader what it holds. What it has
-            said there may still bring it into the ISR; what was said in an epoch that has ended counts for nobody.
+        served_epoch: the last leader epoch in which this process has led or fetched. Its positions in that epoch may
+            still bring it into the ISR; positions of an earlier epoch count no longer.
     """
     return (
         state.leader not in (NO_LEADER, broker_id)

@@ -1,14 +1,14 @@
-"""Fetch sessions (KIP-227): a follower and its leader remember what they have told each other, and tell only news.
+"""Fetch sessions (KIP-227), the leader's side: requests and responses contain only partitions that changed.
 
-The follower names its partitions once; then each request names those whose position has changed, and each answer those
-with records, an error, a divergence, or marks that were not told yet. Session ids are never used twice; the epoch
-counts the requests of one session, so that a late or repeated one is refused.
+The follower's first request names every partition; later ones name those whose position changed. A response contains
+the partitions with records, an error, a diverging epoch, or offsets (high watermark, log start) not sent yet. The rules:
 
-Two rules keep this safe. A position is an acknowledgement, so a session repeats none: the leader's core learns exactly
-the positions that a request names, for the incarnation and leader epoch that it names. And what the leader tells is
-told only once the next request says that it has arrived; else (`answers_lost`) it is told again.
+- A session id is never used twice. The session epoch counts requests, so a late or repeated request is refused.
+- A position is an acknowledgement: the leader's core counts exactly the positions in a request, for the request's
+  broker epoch and leader epochs.
+- Results count as delivered only when the next request arrives without `answers_lost`; otherwise they are sent again.
 
-This is the leader's side; `follower_session` is the other.
+`follower_session` is the follower's side.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from raftlog.wire.replication import (
 
 Urgency = Literal["now", "soon", ""]
 MAX_SESSIONS = 1_000
-"""One for each follower: more than any cluster has brokers."""
+"""Limit of sessions, one for each follower: above the number of brokers of any cluster."""
 
 
 @dataclass(slots=True)
-class Told:
-    """One partition of a session, as the leader sees it: where the follower is, and what it has been told."""
+class SessionPartition:
+    """One partition of a session: the follower's position, and the offsets last sent to it."""
 
     position: ReplicaFetchPartition
     marks: tuple[Offset, ...] | None = None
-    """High watermark, log start offset, replicated offset."""
+    """High watermark, log start offset and replicated offset last sent; None: not sent yet."""
     awaiting: bool = False
-    """It was told something to act on: nothing more until the follower names it again."""
+    """Records, an error or a divergence were sent: nothing more is sent until the follower's next position."""
 
 
 @dataclass(slots=True)
@@ -49,36 +49,36 @@ class LeaderSession:
     """The leader's side of one session."""
 
     session_id: str
-    """Empty for a request without a session: the same code answers it, and forgets it."""
+    """Empty for a request without a session: the same code answers it, then drops the state."""
     follower: BrokerId
     broker_epoch: BrokerEpoch
     epoch: int = NEW_SESSION
-    """Of the newest request."""
+    """Session epoch of the newest request."""
     closed: bool = False
     clock: SessionClock = field(default_factory=SessionClock)
-    partitions: dict[TopicIdPartition, Told] = field(default_factory=dict)
+    partitions: dict[TopicIdPartition, SessionPartition] = field(default_factory=dict)
     _dirty: dict[TopicIdPartition, None] = field(default_factory=dict)
-    """Partitions that may have news, the one that has waited longest first."""
+    """Partitions that may have changed, the longest waiting first."""
     _unconfirmed: dict[TopicIdPartition, None] = field(default_factory=dict)
-    """Partitions that the last answer told something."""
+    """Partitions in the last response, whose delivery is not confirmed yet."""
 
     def on_request(self, request: ReplicaFetchRequest, now_ms: int) -> None:
-        """Take in what a request names."""
+        """Apply the positions and removals of a request."""
         self.epoch, self.clock.last_fetch_ms = request.session_epoch, now_ms
         if request.answers_lost:
             for key in self._unconfirmed:
-                self._tell_again(key)
+                self._send_again(key)
         self._unconfirmed.clear()
         for key in request.forgotten:
             self.partitions.pop(key, None)
             self._dirty.pop(key, None)
         for position in request.partitions:
-            known = self.partitions.setdefault(position.key, Told(position))
-            known.position, known.awaiting = position, False
+            partition = self.partitions.setdefault(position.key, SessionPartition(position))
+            partition.position, partition.awaiting = position, False
             self.mark(position.key)
 
     def require_under_way(self, epoch: int) -> None:
-        """Refuse to go on with a request that a newer one, or another session, has replaced.
+        """Raise if a newer request or another session has replaced this request.
 
         Raises:
             RetriableError: INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_ID_NOT_FOUND.
@@ -89,53 +89,53 @@ class LeaderSession:
             raise _out_of_order(self.session_id, expected=self.epoch, received=epoch)
 
     def mark(self, key: TopicIdPartition) -> bool:
-        """Note that a partition may have news; return whether that is worth waking for."""
-        known = self.partitions.get(key)
-        if known is None or known.awaiting:
+        """Mark a partition as changed; return whether a waiting request must wake."""
+        partition = self.partitions.get(key)
+        if partition is None or partition.awaiting:
             return False
         self._dirty[key] = None
         return True
 
     def dirty(self) -> list[TopicIdPartition]:
-        """Return the partitions to look at, in order."""
+        """Return the changed partitions, the longest waiting first."""
         return list(self._dirty)
 
     def urgency(self, result: ReplicaFetchResult) -> Urgency:
-        """Tell when a result must be said, whatever records it has: a high watermark that moved may wait for some.
+        """Return when a result must be sent, apart from its records: a new high watermark may wait for records.
 
-        A result that says nothing new at all is looked at no longer.
+        A partition without any change is no longer marked as changed.
         """
-        known = self.partitions[result.key]
-        if not self.session_id and known.marks is None:
-            # Who keeps no session gets the marks with each answer: only a change while it waits is news.
-            known.marks = _marks(result)
+        partition = self.partitions[result.key]
+        if not self.session_id and partition.marks is None:
+            # Without a session, each response has the offsets: only a change during the wait is urgent.
+            partition.marks = _marks(result)
         if result.error is not None or result.diverging is not None:
             return "now"
-        if _marks(result) != known.marks:
-            known_start = known.marks[1] if known.marks is not None else None
-            return "soon" if result.log_start_offset == known_start else "now"
+        if _marks(result) != partition.marks:
+            sent_start = partition.marks[1] if partition.marks is not None else None
+            return "soon" if result.log_start_offset == sent_start else "now"
         if result.length == 0 and self.session_id:
             self._dirty.pop(result.key, None)
         return ""
 
     def on_answered(self, results: Iterable[ReplicaFetchResult]) -> None:
-        """Note what an answer tells."""
+        """Record the results that a response contains."""
         for result in results:
-            known = self.partitions[result.key]
+            partition = self.partitions[result.key]
             self._unconfirmed[result.key] = None
             self._dirty.pop(result.key, None)
-            known.awaiting = result.length > 0 or result.error is not None or result.diverging is not None
+            partition.awaiting = result.length > 0 or result.error is not None or result.diverging is not None
             if result.error is None and result.diverging is None:
-                known.marks = _marks(result)
+                partition.marks = _marks(result)
 
-    def _tell_again(self, key: TopicIdPartition) -> None:
-        if (known := self.partitions.get(key)) is not None:
-            known.marks, known.awaiting = None, False
+    def _send_again(self, key: TopicIdPartition) -> None:
+        if (partition := self.partitions.get(key)) is not None:
+            partition.marks, partition.awaiting = None, False
             self.mark(key)
 
 
 class LeaderSessions:
-    """All sessions of one broker's followers: one for each follower, a bounded number in all.
+    """The sessions of one broker's followers: at most one for each follower, at most `limit` in all.
 
     Args:
         on_closed: called with each session that was replaced or evicted.
@@ -145,21 +145,21 @@ class LeaderSessions:
         self._on_closed = on_closed
         self._limit = limit
         self._by_follower: dict[BrokerId, LeaderSession] = {}
-        """The one that was used longest ago first."""
+        """Least recently used first."""
         self._opened = 0
 
     def __len__(self) -> int:
         return len(self._by_follower)
 
     def on_request(self, request: ReplicaFetchRequest, *, broker_epoch: BrokerEpoch, now_ms: int) -> LeaderSession:
-        """Return the session of a request, which has taken in what the request names.
+        """Return the session of a request, after applying the request to it.
 
         Args:
-            broker_epoch: this broker's own: part of the ids, so that none is used again after a restart.
+            broker_epoch: this broker's own, part of session ids: none is used again after a restart.
 
         Raises:
             RetriableError: FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH: open another session.
-            FencedError: STALE_BROKER_EPOCH: a later incarnation of this follower has opened one.
+            FencedError: STALE_BROKER_EPOCH: a later incarnation of this follower has opened a session.
         """
         if request.session_epoch == NO_SESSION:
             session = LeaderSession("", request.replica_id, request.broker_epoch)
@@ -176,10 +176,10 @@ class LeaderSessions:
             self._close(follower)
 
     def _open(self, request: ReplicaFetchRequest, broker_epoch: BrokerEpoch) -> LeaderSession:
-        known = self._by_follower.get(request.replica_id)
-        if known is not None and known.broker_epoch > request.broker_epoch:
+        previous = self._by_follower.get(request.replica_id)
+        if previous is not None and previous.broker_epoch > request.broker_epoch:
             raise FencedError(
-                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by {known.broker_epoch}",
+                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by {previous.broker_epoch}",
                 code=ErrorCode.STALE_BROKER_EPOCH,
             )
         self._close(request.replica_id)
@@ -211,7 +211,7 @@ def _marks(result: ReplicaFetchResult) -> tuple[Offset, ...]:
 
 def _unknown(session_id: str) -> RetriableError:
     return RetriableError(
-        f"fetch session {session_id!r:.80} is not known here: name every partition in a new one",
+        f"fetch session {session_id!r:.80} does not exist here: open a new one with every partition",
         code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     )
 

@@ -1,4 +1,4 @@
-"""The follower's side of a fetch session: see `fetch_sessions`."""
+"""Fetch sessions (KIP-227), the follower's side; see `fetch_sessions` for the rules."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from raftlog.model import LeaderEpoch, TopicIdPartition
 from raftlog.wire.replication import NEW_SESSION, ReplicaFetchPartition
 
 SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-"""The leader does not know the session, or not at this point: open another one."""
+"""The leader has no such session, or expects another epoch: open another session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPart:
-    """What a session puts into the next request."""
+    """The session's part of the next request."""
 
     session_id: str
     session_epoch: int
@@ -25,14 +25,14 @@ class SessionPart:
 
 
 class FollowerSession:
-    """The follower's side: which partitions the next request to one leader must name."""
+    """Decides which partitions the next request to one leader names."""
 
     def __init__(self) -> None:
         self._followed: dict[TopicIdPartition, None] = {}
         self._held_back: dict[TopicIdPartition, None] = {}
         self._to_name: dict[TopicIdPartition, None] = {}
         self._to_forget: dict[TopicIdPartition, None] = {}
-        self._said: dict[TopicIdPartition, LeaderEpoch] = {}
+        self._sent_epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._id = ""
         self._epoch = NEW_SESSION
         self._answers_lost = False
@@ -42,7 +42,7 @@ class FollowerSession:
         return not self._followed
 
     def follow(self, wanted: Iterable[TopicIdPartition]) -> None:
-        """Follow exactly these partitions from now on."""
+        """Replace the set of followed partitions."""
         followed = dict.fromkeys(wanted)
         for key in [key for key in self._followed if key not in followed]:
             self.leave(key)
@@ -51,38 +51,38 @@ class FollowerSession:
             self.name(key)
 
     def leave(self, key: TopicIdPartition) -> None:
-        """Follow a partition no longer."""
+        """Stop following a partition."""
         for keys in (self._followed, self._held_back, self._to_name):
             keys.pop(key, None)
-        if self._said.pop(key, None) is not None:
+        if self._sent_epochs.pop(key, None) is not None:
             self._to_forget[key] = None
 
     def name(self, key: TopicIdPartition) -> None:
-        """Name a partition in the next request: its position is another one, or the leader must look again."""
+        """Name a partition in the next request: its position changed, or the leader must read it again."""
         if key in self._followed:
             self._held_back.pop(key, None)
             self._to_forget.pop(key, None)
             self._to_name[key] = None
 
     def hold_back(self, key: TopicIdPartition) -> None:
-        """Let a partition rest: it is named again only after `name`."""
+        """Leave a partition out of requests until `name` is called for it."""
         if key in self._followed:
             self._to_name.pop(key, None)
             self._held_back[key] = None
 
-    def said_epoch(self, key: TopicIdPartition) -> LeaderEpoch | None:
-        """Return the leader epoch in which a partition was named last: an answer about it is of that epoch."""
-        return self._said.get(key)
+    def sent_epoch(self, key: TopicIdPartition) -> LeaderEpoch | None:
+        """Return the leader epoch sent with a partition's last position: its next result is of that epoch."""
+        return self._sent_epochs.get(key)
 
     def next_request(self, position: Callable[[TopicIdPartition], ReplicaFetchPartition]) -> SessionPart:
-        """Return what to send now. Positions are asked for now, so that none is older than the request."""
+        """Return the session's part of a request. `position` is called now, so no position is older than the request."""
         opens = self._epoch == NEW_SESSION
         if opens:
-            self._said.clear()
+            self._sent_epochs.clear()
             self._to_forget.clear()
         named = [key for key in self._followed if key not in self._held_back] if opens else list(self._to_name)
         positions = tuple(position(key) for key in named)
-        self._said.update((at.key, at.leader_epoch) for at in positions)
+        self._sent_epochs.update((at.key, at.leader_epoch) for at in positions)
         part = SessionPart(
             session_id=self._id,
             session_epoch=self._epoch,
@@ -95,19 +95,19 @@ class FollowerSession:
         return part
 
     def on_answer(self, session_id: str) -> None:
-        """Learn that the request was answered; an empty id says that the leader keeps no session."""
+        """Handle a response; an empty id means that the leader keeps no session."""
         if not session_id:
             self.reset()
             return
         self._id, self._epoch, self._answers_lost = session_id, self._epoch + 1, False
 
     def on_abandoned(self) -> None:
-        """Learn that the request was given up, so whether the leader has heard and answered it is not known."""
+        """Handle a request that was cancelled: whether the leader received and answered it is unknown."""
         if self._epoch != NEW_SESSION:
             self._epoch, self._answers_lost = self._epoch + 1, True
 
     def on_failure(self, code: ErrorCode) -> bool:
-        """Learn that the request failed; return whether a new session may be opened at once."""
+        """Handle a failed request; return whether a new session may be opened at once."""
         opened = self._epoch != NEW_SESSION
         self.reset()
         return opened and code in SESSION_ERRORS

@@ -1,10 +1,10 @@
-"""What a partition leader knows and decides: who is in sync, and what every in-sync replica holds.
+"""The rules of a partition leader: which replicas are in sync, and the high watermark.
 
 The high watermark is the lowest log end over the *maximal* ISR: the ISR in force, and also the members of a proposed
-change whose outcome is not known. A pending addition already counts, because the controller may have accepted it; a
-pending removal still counts, because it may have been refused. An unknown outcome stays pending until newer metadata
-settles it. See the rules' sources: KIP-497 (AlterPartition), KIP-841 and KIP-903 (who may join), KIP-966 (frozen below
-min ISR).
+change whose outcome is unknown. A pending addition already counts, because the controller may have accepted it. A
+pending removal still counts, because the controller may have refused it. The change stays pending until newer metadata
+decides it. Sources: KIP-497 (AlterPartition), KIP-841 and KIP-903 (which replicas may join), KIP-966 (high watermark
+frozen below min ISR).
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ class SessionClock:
 
 @dataclass(slots=True)
 class Follower:
-    """What the leader has seen of one follower in this leader epoch."""
+    """The state of one follower in this leader epoch."""
 
     end_offset: Offset = UNKNOWN_OFFSET
-    """It holds every record below this, durably where the topic asks for that."""
+    """The follower has persisted every record below it, as the topic's `flush` requires."""
     broker_epoch: BrokerEpoch = -1
-    """The incarnation that fetched: a late fetch of an earlier one must not bring it into the ISR."""
+    """The incarnation that fetched: a late fetch of an earlier one must not bring the replica into the ISR."""
     last_fetch_ms: int = 0
     last_fetch_leader_end: Offset = UNKNOWN_OFFSET
     last_caught_up_ms: int = 0
     log_start_offset: Offset = UNKNOWN_OFFSET
-    """It holds no record below this, as far as it has said."""
+    """The follower's log start offset in its last fetch."""
     session: SessionClock | None = None
-    """The session in which it fetches: each of its requests says that the position it named last still holds."""
+    """The fetch session: each of its requests confirms the follower's last position."""
 
     @property
-    def heard_ms(self) -> int:
+    def last_seen_ms(self) -> int:
         return max(self.last_fetch_ms, self.session.last_fetch_ms) if self.session else self.last_fetch_ms
 
-    def kept_up(self, log_end_offset: Offset) -> None:
-        """Note that up to its last fetch it had the whole log, which ends at `log_end_offset` until now."""
-        self.last_fetch_ms = self.heard_ms
+    def note_caught_up(self, log_end_offset: Offset) -> None:
+        """Record that at its last fetch the follower had the whole log, which ended at `log_end_offset`."""
+        self.last_fetch_ms = self.last_seen_ms
         self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.last_fetch_leader_end = log_end_offset
 
@@ -61,7 +61,14 @@ class IsrLimits:
 
 
 class LeaderCore:
-    """One leader epoch of one partition."""
+    """One leader epoch of one partition.
+
+    - The high watermark never decreases, and does not advance while the ISR is smaller than `min_isr`.
+    - It advances only to the lowest log end of the maximal ISR; a member without a position here blocks it.
+    - At most one ISR change is pending; only metadata with a higher partition epoch, or a certain refusal, ends it.
+    - A replica joins the ISR only in the incarnation that fetched, with every record below the high watermark and below
+      the start of this epoch, and without records that were deleted.
+    """
 
     def __init__(
         self,
@@ -82,13 +89,13 @@ class LeaderCore:
         self.high_watermark = high_watermark
         self.pending_isr: frozenset[BrokerId] | None = None
         self._deleted_below = log_start_offset
-        """Whoever asked for the deletion of these records may have been told that they do not come back."""
+        """Records below it were deleted. A replica that still has them must not join the ISR, or they would reappear."""
         self._limits = limits
         self._min_insync_replicas = min_insync_replicas
         self._own_end_offset = own_end_offset
         self._log_end_offset = log_end_offset
         self.followers: dict[BrokerId, Follower] = {}
-        self._know_followers(now_ms)
+        self._track_followers(now_ms)
 
     @property
     def min_isr(self) -> int:
@@ -101,15 +108,15 @@ class LeaderCore:
 
     @property
     def replicated_offset(self) -> Offset:
-        """Every assigned replica, in sync or not, holds all records below it."""
+        """Every assigned replica, in sync or not, has persisted all records below it."""
         return min([self._own_end_offset, *(self._end_of(r) for r in self.state.replicas if r != self.broker_id)])
 
     def on_deletion(self, offset: Offset) -> None:
-        """Learn that records below `offset` are to be deleted: who still holds them does not join the ISR."""
+        """Record that records below `offset` are deleted: a replica that still has them may not join the ISR."""
         self._deleted_below = max(self._deleted_below, offset)
 
     def low_watermark(self, own_log_start_offset: Offset) -> Offset:
-        """Return below which nobody who may lead next holds a record any more: they stay deleted."""
+        """Return the lowest log start offset of all replicas that may lead next: records below it stay deleted."""
         others = (self.maximal_isr | {*self.state.elr}) - {self.broker_id}
         return min([own_log_start_offset, *(self._start_of(member) for member in others)])
 
@@ -118,7 +125,7 @@ class LeaderCore:
         return len(self.state.isr) < self.min_isr
 
     def require_min_isr(self) -> None:
-        """Refuse an append with acks=all that could not be acknowledged.
+        """Raise if too few replicas are in sync for acks=all.
 
         Raises:
             RetriableError: NOT_ENOUGH_REPLICAS; nothing was appended.
@@ -132,34 +139,34 @@ class LeaderCore:
             )
 
     def require_assigned(self, follower_id: BrokerId) -> None:
-        """Raise if a broker that fetches as a follower has no replica, by the newest metadata here.
+        """Raise if this broker's metadata assigns no replica to a broker that fetches as a follower.
 
-        It may have heard of its assignment before this broker has: it must name its position again.
+        The follower's metadata may be newer; it must send its position again.
 
         Raises:
             StaleRouteError: UNKNOWN_LEADER_EPOCH, as in Kafka.
         """
         if follower_id not in self.followers:
             raise StaleRouteError(
-                f"broker {follower_id} is not known as a replica here: the newest metadata names "
+                f"broker {follower_id} is not an assigned replica in this leader's metadata, which has "
                 f"{list(self.state.replicas)} (partition epoch {self.state.partition_epoch})",
                 code=ErrorCode.UNKNOWN_LEADER_EPOCH,
             )
 
-    def hears(self, follower_id: BrokerId, session: SessionClock | None) -> bool:
-        """Tell whether the position that a follower named last in this session has been counted."""
+    def counts_session(self, follower_id: BrokerId, session: SessionClock | None) -> bool:
+        """Return whether the follower's last position in this session was counted."""
         follower = self.followers.get(follower_id)
         return follower is not None and follower.session is session
 
     def on_local_append(self, log_end_offset: Offset) -> None:
-        """Learn that the log ends later; the records count only once `on_local_end` says that they are held."""
+        """Handle an append to the leader's log; its records count once `on_local_end` covers them."""
         for follower in self.followers.values():
             if follower.end_offset >= self._log_end_offset:
-                follower.kept_up(self._log_end_offset)
+                follower.note_caught_up(self._log_end_offset)
         self._log_end_offset = log_end_offset
 
     def on_local_end(self, end_offset: Offset) -> bool:
-        """Learn that this replica holds every record below `end_offset`; return whether the high watermark moved."""
+        """Record that this replica has persisted every record below `end_offset`; return whether the high watermark moved."""
         self._own_end_offset = max(self._own_end_offset, end_offset)
         return self._advance()
 
@@ -173,12 +180,12 @@ class LeaderCore:
         session: SessionClock | None = None,
         log_start_offset: Offset = UNKNOWN_OFFSET,
     ) -> bool:
-        """Learn that a follower holds every record below `fetch_offset`; return whether the high watermark moved.
+        """Handle a follower's position: it has every record below `fetch_offset`. Return whether the high watermark moved.
 
         The caller has resolved divergence and checked the leader epoch.
 
         Args:
-            session: says from now on, without naming this partition, that the follower goes on fetching it.
+            session: its later requests count as fetches of this partition, also when they do not name it.
 
         Raises:
             StaleRouteError: see `require_assigned`.
@@ -186,12 +193,12 @@ class LeaderCore:
         self.require_assigned(follower_id)
         follower = self.followers[follower_id]
         if broker_epoch < follower.broker_epoch:
-            return False  # A late fetch of its earlier incarnation: it says nothing.
+            return False  # A late fetch of an earlier incarnation.
         assert fetch_offset <= self._log_end_offset
         if fetch_offset >= self._log_end_offset:
             follower.last_caught_up_ms = now_ms
         elif fetch_offset >= follower.last_fetch_leader_end != UNKNOWN_OFFSET:
-            # It has what the log held at its previous fetch: then, it was caught up.
+            # It has the log as of its previous fetch, so it was caught up at that time.
             follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
         follower.last_fetch_leader_end = self._log_end_offset
         follower.last_fetch_ms = now_ms
@@ -202,23 +209,23 @@ class LeaderCore:
         return self._advance()
 
     def on_follower_left(self, follower_id: BrokerId, session: SessionClock) -> None:
-        """Learn that a session no longer speaks for a follower: it fetches elsewhere, or not from where it should."""
+        """Record that a session no longer covers a follower: it left the session, or its position is invalid."""
         follower = self.followers.get(follower_id)
         if follower is not None and follower.session is session:
-            follower.last_fetch_ms, follower.session = follower.heard_ms, None
+            follower.last_fetch_ms, follower.session = follower.last_seen_ms, None
 
     def on_state(self, state: PartitionState, now_ms: int, *, min_insync_replicas: int) -> bool:
-        """Learn newer metadata of this leader epoch: it settles what was pending."""
+        """Apply newer metadata of this leader epoch; it ends a pending ISR change. Return whether the high watermark moved."""
         self._min_insync_replicas = min_insync_replicas
         if state.partition_epoch <= self.state.partition_epoch:
             return False
         self.state = state
         self.pending_isr = None
-        self._know_followers(now_ms)
+        self._track_followers(now_ms)
         return self._advance()
 
     def propose_isr(self, eligible: Mapping[BrokerId, BrokerEpoch], now_ms: int) -> frozenset[BrokerId] | None:
-        """Return the ISR that should be in force, if it is another one; it counts as pending from now on.
+        """Return the ISR to propose, or None if no change is due; the proposal is pending from now on.
 
         Args:
             eligible: brokers that the controller would accept (unfenced, not shutting down), with their epochs.
@@ -238,12 +245,12 @@ class LeaderCore:
         return proposed
 
     def on_proposal_refused(self) -> None:
-        """Learn that the controller certainly did not accept the proposal."""
+        """Handle a refusal: the controller certainly did not accept the proposal."""
         self.pending_isr = None
 
-    def _know_followers(self, now_ms: int) -> None:
+    def _track_followers(self, now_ms: int) -> None:
         others = [replica for replica in self.state.replicas if replica != self.broker_id]
-        # In-sync replicas get the whole lag time from here: a new leader has not heard of them yet.
+        # In-sync replicas get the whole lag time from here: a new leader has received no fetch yet.
         fresh = Follower(last_fetch_ms=now_ms, last_caught_up_ms=now_ms)
         self.followers = {
             replica: self.followers.get(replica)
@@ -255,7 +262,7 @@ class LeaderCore:
         follower = self.followers.get(member)
         if follower is None:
             return True
-        if now_ms - follower.heard_ms > self._limits.silence_max_ms:
+        if now_ms - follower.last_seen_ms > self._limits.silence_max_ms:
             return True
         behind = follower.end_offset < self._log_end_offset
         return behind and now_ms - follower.last_caught_up_ms > self._limits.lag_time_max_ms
@@ -263,7 +270,7 @@ class LeaderCore:
     def _may_join(self, member: BrokerId, eligible: Mapping[BrokerId, BrokerEpoch], now_ms: int) -> bool:
         follower = self.followers[member]
         return (
-            now_ms - follower.heard_ms <= self._limits.silence_max_ms
+            now_ms - follower.last_seen_ms <= self._limits.silence_max_ms
             and eligible.get(member) == follower.broker_epoch
             and follower.end_offset >= self.high_watermark
             and follower.end_offset >= self.epoch_start_offset

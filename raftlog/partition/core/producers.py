@@ -1,19 +1,18 @@
-"""Idempotent producers: no batch twice, none out of order (KIP-98).
+"""State of idempotent producers: no batch is appended twice or out of order (KIP-98).
 
-The leader remembers each producer's last five batches. An exact repeat is answered with the offsets it got then: the
-same numbers and the same payload, by its checksum. Another payload under the same numbers is somebody else's, and an
-error. The next batch must continue the sequence. State is derived from batch headers, so every replica can keep it and
-a new leader has it; only leaders check.
+- The leader stores each producer's last five batches. A duplicate (same sequences, same payload checksum) returns the
+  offsets of the first append. The same sequences with another payload are an error: another process uses the id.
+- The next batch must continue the sequence.
+- State is derived from batch headers, so every replica has it, and a new leader, too. Only leaders check it.
 
-What is remembered is bounded. By count, the producer that wrote longest ago goes: that order is the log's, so leader
-and followers forget the same one. The leader refuses a new producer rather than forget one that may still repeat a
-batch, so nobody is pushed out by others. By time, as in Kafka, each replica judges by its own clock: a replica that
-forgets sooner accepts any next sequence of that producer, as it does from one that it never saw. A producer whose
-transaction is under way is never forgotten: the last stable offset depends on it.
+The number of producers is bounded. The one that wrote least recently is evicted first; that order is the log's, so
+leader and followers evict the same one. The leader refuses a new producer rather than evict one that may still retry a
+batch. By time, as in Kafka, each replica expires producers by its own clock. A replica without state of a producer
+accepts any sequence from it. A producer with an open transaction is never evicted: the last stable offset depends on
+it.
 
-A transaction's marker carries the epoch after the transaction's own (KIP-890), from which the producer goes on. So a
-batch that comes late, after the end of its transaction, is of an old epoch; and so is a marker that comes late, when
-the next transaction has begun.
+A transaction's marker has the transaction's epoch plus one (KIP-890), with which the producer continues. So a batch that
+arrives after its transaction ended has an old epoch, and so has a marker that arrives after the next one began.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ _UNKNOWN_PAYLOAD = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerLimits:
-    """How much one partition remembers of its producers."""
+    """Limits of the producer state of one partition."""
 
     expiration_ms: int = 86_400_000
     max_producers: int = 10_000
     min_idle_ms: int = 180_000
-    """A producer that has written since is not forgotten for want of room: it may send a batch again."""
+    """A producer that wrote within this time is not evicted for a new one: it may retry a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,13 @@ class AppendedBatch:
     base_offset: Offset
     last_offset: Offset
     payload_crc: int = _UNKNOWN_PAYLOAD
-    """Of what was sent; unknown of a batch that was compacted since, or is known from an earlier version's snapshot."""
+    """Of the payload as sent; unknown after compaction, or if read from an earlier version's snapshot."""
 
     def is_repeated_by(self, header: BatchHeader) -> bool:
-        """Tell whether a batch has the numbers of this one.
+        """Return whether a batch has the sequences of this one.
 
         Raises:
-            InvalidRequestError: DUPLICATE_SEQUENCE_NUMBER, it has another payload.
+            InvalidRequestError: DUPLICATE_SEQUENCE_NUMBER: it has another payload.
         """
         if (self.base_sequence, self.last_sequence) != (header.base_sequence, header.last_sequence):
             return False
@@ -74,10 +73,10 @@ class AppendedBatch:
 
 
 @dataclass(slots=True)
-class _Producer:
+class _ProducerEntry:
     epoch: ProducerEpoch
     seen_ms: int
-    """When this replica saw it append: not the batch's timestamp, which its producer may choose freely."""
+    """When this replica appended its last batch: not the batch's timestamp, which its producer chooses."""
     batches: tuple[AppendedBatch, ...] = ()
     coordinator_epoch: int = _NO_MARKER
     """Of its last marker."""
@@ -85,11 +84,11 @@ class _Producer:
 
 
 class ProducerStates:
-    """What one partition knows of its producers, the one that wrote last at the end.
+    """The producers of one partition, in the order of their last batches.
 
     Args:
-        headers: of the log, from its start.
-        now_ms: the time, for batches that come without one.
+        headers: batch headers of the log, from its start.
+        now_ms: the time of batches for which none is given.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class ProducerStates:
         self.limits = limits or ProducerLimits()
         self.transactions = Transactions()
         self._now_ms = now_ms
-        self._producers: dict[ProducerId, _Producer] = {}
+        self._producers: dict[ProducerId, _ProducerEntry] = {}
         for header in headers:
             self.on_appended(header)
 
@@ -106,18 +105,18 @@ class ProducerStates:
         return len(self._producers)
 
     def knows(self, producer_id: ProducerId) -> bool:
-        """Tell whether a producer has written here, and is not forgotten."""
+        """Return whether there is state of a producer."""
         return producer_id in self._producers
 
     def check(self, header: BatchHeader, now_ms: int = 0) -> AppendedBatch | None:
-        """Judge a batch before it is appended: return the earlier one that it repeats, or None to append it.
+        """Check a batch before it is appended: return the earlier batch of which it is a duplicate, or None to append it.
 
         Raises:
-            FencedError: INVALID_PRODUCER_EPOCH, a newer process of this producer has written.
-            InvalidRequestError: OUT_OF_ORDER_SEQUENCE_NUMBER; DUPLICATE_SEQUENCE_NUMBER, others were sent under its
-                numbers; INVALID_TXN_STATE, it does not belong to the transaction that the producer has under way.
-            RetriableError: CONCURRENT_TRANSACTIONS, the producer's last transaction has not ended here yet.
-            OverloadedError: the producer is new here, and nobody may be forgotten for it.
+            FencedError: INVALID_PRODUCER_EPOCH: a newer process of this producer has written.
+            InvalidRequestError: OUT_OF_ORDER_SEQUENCE_NUMBER; DUPLICATE_SEQUENCE_NUMBER: its sequences are in the log
+                with another payload; INVALID_TXN_STATE: it does not belong to the producer's open transaction.
+            RetriableError: CONCURRENT_TRANSACTIONS: the marker of the producer's last transaction is not written here yet.
+            OverloadedError: the producer is new here, and none may be evicted for it.
         """
         if header.producer_id == NO_PRODUCER_ID:
             return None
@@ -126,94 +125,94 @@ class ProducerStates:
                 f"producer {header.producer_id} sent epoch {header.producer_epoch}, sequence {header.base_sequence}: "
                 "an idempotent producer's epoch and sequence start at 0"
             )
-        known = self._producers.get(header.producer_id)
-        if known is None:
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
             self._require_room(header.producer_id, now_ms)
-            return None  # Its earlier batches, if any, are forgotten: any sequence may come next (KIP-360).
-        if header.producer_epoch < known.epoch:
+            return None  # Without state, any sequence may come next (KIP-360).
+        if header.producer_epoch < entry.epoch:
             raise FencedError(
-                f"producer {header.producer_id}: epoch {header.producer_epoch} was replaced by {known.epoch}",
+                f"producer {header.producer_id}: epoch {header.producer_epoch} was replaced by {entry.epoch}",
                 code=ErrorCode.INVALID_PRODUCER_EPOCH,
             )
-        self._require_same_transaction(header, known)
-        if header.producer_epoch > known.epoch:
+        self._require_same_transaction(header, entry)
+        if header.producer_epoch > entry.epoch:
             self._require_next(header, expected=0)
             return None
-        for batch in known.batches:
+        for batch in entry.batches:
             if batch.is_repeated_by(header):
                 return batch
-        expected = (known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1) if known.batches else 0
+        expected = (entry.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1) if entry.batches else 0
         self._require_next(header, expected=expected)
         return None
 
     def begins_transaction(self, header: BatchHeader) -> bool:
-        """Tell whether a batch would begin a transaction here, of which the coordinator must know before."""
+        """Return whether a batch begins a transaction here; the coordinator must add the partition to it first."""
         if not header.is_transactional:
             return False
-        known = self._producers.get(header.producer_id)
-        return known is None or known.epoch < header.producer_epoch or header.producer_id not in self.transactions
+        entry = self._producers.get(header.producer_id)
+        return entry is None or entry.epoch < header.producer_epoch or header.producer_id not in self.transactions
 
     def check_marker(self, producer_id: ProducerId, epoch: ProducerEpoch, coordinator_epoch: int) -> Offset | None:
-        """Judge a marker before it is appended: return where it is already, or None to append it.
+        """Check a marker before it is appended: return its offset if it is in the log already, or None to append it.
 
         Raises:
-            FencedError: TRANSACTION_COORDINATOR_FENCED, a later coordinator has written one of this producer.
-            FencedError: INVALID_PRODUCER_EPOCH, the transaction that it is of has ended; another one may be under way.
+            FencedError: TRANSACTION_COORDINATOR_FENCED: a later coordinator has written a marker of this producer.
+            FencedError: INVALID_PRODUCER_EPOCH: the marker's transaction has ended; another one may be open.
         """
-        known = self._producers.get(producer_id)
-        if known is None:
+        entry = self._producers.get(producer_id)
+        if entry is None:
             return None
-        if coordinator_epoch < known.coordinator_epoch:
+        if coordinator_epoch < entry.coordinator_epoch:
             raise FencedError(
                 f"producer {producer_id}: the coordinator of epoch {coordinator_epoch} was replaced, "
-                f"by that of epoch {known.coordinator_epoch}",
+                f"by that of epoch {entry.coordinator_epoch}",
                 code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             )
         under_way = producer_id in self.transactions
-        if epoch < known.epoch or (epoch == known.epoch and under_way):
+        if epoch < entry.epoch or (epoch == entry.epoch and under_way):
             raise FencedError(
                 f"producer {producer_id}: a marker of epoch {epoch} came late, "
-                f"epoch {known.epoch} has {'a transaction under way' if under_way else 'begun'}",
+                f"epoch {entry.epoch} has {'a transaction under way' if under_way else 'begun'}",
                 code=ErrorCode.INVALID_PRODUCER_EPOCH,
             )
-        return known.marker_offset if epoch == known.epoch and known.marker_offset >= 0 else None
+        return entry.marker_offset if epoch == entry.epoch and entry.marker_offset >= 0 else None
 
     def on_appended(self, header: BatchHeader, now_ms: int | None = None, *, marker: Marker | None = None) -> None:
-        """Learn of a batch that is in the log now.
+        """Add a batch that was appended to the log.
 
         Args:
-            marker: what it says, if it is a control batch.
+            marker: the payload of a control batch.
         """
         if header.producer_id == NO_PRODUCER_ID:
             return
         self._now_ms = self._now_ms if now_ms is None else now_ms
-        known = self._producers.pop(header.producer_id, None)
-        if known is None:
-            known = _Producer(header.producer_epoch, self._now_ms)
-        if known.epoch != header.producer_epoch:
-            known.epoch, known.batches = header.producer_epoch, ()
-        known.seen_ms = self._now_ms
-        self._producers[header.producer_id] = known
+        entry = self._producers.pop(header.producer_id, None)
+        if entry is None:
+            entry = _ProducerEntry(header.producer_epoch, self._now_ms)
+        if entry.epoch != header.producer_epoch:
+            entry.epoch, entry.batches = header.producer_epoch, ()
+        entry.seen_ms = self._now_ms
+        self._producers[header.producer_id] = entry
         if marker is not None:
-            known.coordinator_epoch, known.marker_offset = marker.coordinator_epoch, header.base_offset
+            entry.coordinator_epoch, entry.marker_offset = marker.coordinator_epoch, header.base_offset
             self.transactions.on_marker(header.producer_id, header.base_offset)
         else:
             crc = _UNKNOWN_PAYLOAD if header.is_compacted else header.payload_crc32c
             sequences = header.base_sequence, header.last_sequence
             appended = AppendedBatch(*sequences, header.base_offset, header.last_offset, crc)
-            known.batches = (*known.batches[1 - REMEMBERED_BATCHES :], appended)
+            entry.batches = (*entry.batches[1 - REMEMBERED_BATCHES :], appended)
             if header.is_transactional:
                 self.transactions.on_batch(header)
         if len(self._producers) > self.limits.max_producers and (oldest := self._oldest()) is not None:
             del self._producers[oldest]
 
     def expire(self, now_ms: int) -> int:
-        """Forget producers that have not written for long; return how many."""
+        """Remove producers that have not written for `expiration_ms`; return how many."""
         self._now_ms = now_ms
         limit = now_ms - self.limits.expiration_ms
         gone = []
-        for producer, known in self._producers.items():
-            if known.seen_ms > limit:
+        for producer, entry in self._producers.items():
+            if entry.seen_ms > limit:
                 break  # The others wrote later.
             if producer not in self.transactions:
                 gone.append(producer)
@@ -226,7 +225,7 @@ class ProducerStates:
         return {"producers": [_to_plain(*item) for item in self._producers.items()]} | self.transactions.to_plain()
 
     def load(self, plain: Mapping[str, Any]) -> None:
-        """Take in what `to_plain` returned; that of earlier versions has no checksums of payloads.
+        """Load what `to_plain` returned; earlier versions wrote no payload checksums.
 
         Raises:
             ValueError, TypeError, KeyError: it is something else.
@@ -235,43 +234,43 @@ class ProducerStates:
             loaded = tuple(AppendedBatch(*map(int, batch)) for batch in batches)
             if not loaded and marker_offset < 0:
                 raise ValueError(f"producer {producer} has no batch")
-            self._producers[int(producer)] = _Producer(
+            self._producers[int(producer)] = _ProducerEntry(
                 int(epoch), int(seen_ms), loaded, int(coordinator_epoch), int(marker_offset)
             )
         self.transactions.load(plain)
 
     def remembered_offsets(self) -> frozenset[Offset]:
-        """Return the base offsets of all batches that are remembered: what compaction must not forget."""
+        """Return the base offsets of all stored batches and markers: compaction must keep these batches."""
         producers = self._producers.values()
-        markers = {known.marker_offset for known in producers if known.marker_offset >= 0}
-        return frozenset(markers | {batch.base_offset for known in producers for batch in known.batches})
+        markers = {entry.marker_offset for entry in producers if entry.marker_offset >= 0}
+        return frozenset(markers | {batch.base_offset for entry in producers for batch in entry.batches})
 
-    def _require_same_transaction(self, header: BatchHeader, known: _Producer) -> None:
+    def _require_same_transaction(self, header: BatchHeader, entry: _ProducerEntry) -> None:
         if header.producer_id not in self.transactions:
             return
-        if header.producer_epoch == known.epoch and header.is_transactional:
+        if header.producer_epoch == entry.epoch and header.is_transactional:
             return
-        if header.producer_epoch > known.epoch:
+        if header.producer_epoch > entry.epoch:
             raise RetriableError(
-                f"producer {header.producer_id}: its transaction of epoch {known.epoch} is still being ended here",
+                f"producer {header.producer_id}: its transaction of epoch {entry.epoch} is still being ended here",
                 code=ErrorCode.CONCURRENT_TRANSACTIONS,
             )
         kind = "transactional" if header.is_transactional else "other"
         raise InvalidRequestError(
-            f"producer {header.producer_id}: its transaction of epoch {known.epoch} is under way here, received "
+            f"producer {header.producer_id}: its transaction of epoch {entry.epoch} is under way here, received "
             f"{kind} records of epoch {header.producer_epoch}",
             code=ErrorCode.INVALID_TXN_STATE,
         )
 
     def _oldest(self) -> ProducerId | None:
-        """Return who wrote longest ago and has no transaction under way: the first that is forgotten."""
+        """Return the first producer to evict: the one that wrote least recently, without an open transaction."""
         return next((producer for producer in self._producers if producer not in self.transactions), None)
 
     def _require_room(self, producer_id: ProducerId, now_ms: int) -> None:
-        """Require that a new producer pushes out nobody who may send a batch again.
+        """Require a free entry for a new producer, or one that may be evicted.
 
         Raises:
-            OverloadedError: it does.
+            OverloadedError: there is neither.
         """
         if len(self._producers) < self.limits.max_producers:
             return
@@ -294,9 +293,9 @@ class ProducerStates:
             )
 
 
-def _to_plain(producer_id: ProducerId, known: _Producer) -> list[Any]:
+def _to_plain(producer_id: ProducerId, entry: _ProducerEntry) -> list[Any]:
     batches = [
         [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.payload_crc]
-        for batch in known.batches
+        for batch in entry.batches
     ]
-    return [producer_id, known.epoch, known.seen_ms, batches, known.coordinator_epoch, known.marker_offset]
+    return [producer_id, entry.epoch, entry.seen_ms, batches, entry.coordinator_epoch, entry.marker_offset]

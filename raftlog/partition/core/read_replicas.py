@@ -1,4 +1,4 @@
-"""Which replica a consumer should read (KIP-392): one in its own rack, if that costs it nothing."""
+"""Preferred read replica (KIP-392): an in-sync follower in the consumer's rack."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from raftlog.partition.core.leader import LeaderCore
 def preferred_read_replica(
     core: LeaderCore, brokers: Mapping[BrokerId, BrokerRegistration], *, rack: str, offset: Offset
 ) -> BrokerId | None:
-    """Return an in-sync follower in `rack` that holds `offset`, the furthest of them; None: read from the leader.
+    """Return the in-sync follower in `rack` with the highest end offset that has `offset`; None: read from the leader.
 
-    The leader itself is preferred in its own rack. A follower counts in the incarnation that has fetched, and alive.
+    The leader is preferred in its own rack. A follower counts only if unfenced, in the incarnation that has fetched.
     """
     leader = brokers.get(core.broker_id)
     if not rack or (leader is not None and leader.rack == rack) or offset > core.high_watermark:

@@ -1,4 +1,4 @@
-"""What may take the place of a damaged batch, and what becomes of a replica that nobody can repair (docs/adr/0017)."""
+"""Rules of repair: which bytes may replace a damaged batch, and when a replica is beyond repair (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from raftlog.wire.repair import Holding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedBatch:
-    """The place of one damaged batch, or of several, of which the first is known."""
+    """The position of a damaged batch, or of the first of several."""
 
     position: int
     offset: Offset
     leader_epoch: LeaderEpoch
-    """Of the batch: its own header says so, or the table of epochs."""
+    """Of the batch, from its header or the epoch table."""
     header: BatchHeader | None
-    """Its own header, if that is sound: then nothing else may take its place."""
+    """Its own header, if that is intact: then only the batch with this header may replace it."""
     end_position: int | None
-    """What is put in place may not reach beyond; None where the file is shorter than it was."""
+    """The replacement must end at or before it; None where the file is shorter than it was."""
     end_offset: Offset | None
-    """What lies beyond begins here, if that is known."""
-    room: int
-    """So many bytes are known not to be sound: more than the first batch may be put in place only inside them."""
-    alone: bool
-    """Compaction may have changed what other replicas hold: only one batch that fills exactly what its neighbours leave
-    may be put in place."""
+    """First offset after the damage, if known."""
+    unsound_bytes: int
+    """Length of the damage: batches after the first may be written only within it."""
+    exact_fit: bool
+    """The log may be compacted, so other replicas may have other batches: only a single batch that exactly fills the gap
+    may be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Bytes that belong in the place of a damaged batch, and the offset after their last record."""
+    """Bytes that replace a damaged batch, and the offset after their last record."""
 
     data: bytes
     next_offset: Offset
 
 
 def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
-    """Return those of the batches that another replica has sent which belong in the place; None if not one does.
+    """Return the batches from another replica that may replace the damage; None if the first one may not.
 
-    Nothing that the sender says is trusted: each batch's checksums are checked, offsets and epochs must continue.
+    The sender is not trusted: each batch's checksums are verified, and offsets and epochs must continue.
     """
     length, offset, epoch = 0, damaged.offset, damaged.leader_epoch
     try:
@@ -55,10 +55,10 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
                 break
             verify_payload_crc(header, batch)
             length, offset, epoch = length + header.batch_length, header.next_offset, header.leader_epoch
-            if damaged.header is not None or damaged.alone or offset == damaged.end_offset:
+            if damaged.header is not None or damaged.exact_fit or offset == damaged.end_offset:
                 break
     except CorruptBatchError:
-        pass  # What came before is whole.
+        pass  # The batches before it are intact.
     return Accepted(bytes(data[:length]), offset) if length else None
 
 
@@ -71,42 +71,41 @@ def _is_wanted(damaged: DamagedBatch, header: BatchHeader) -> bool:
 def _fits(damaged: DamagedBatch, length: int, header: BatchHeader) -> bool:
     position, end_offset = damaged.end_position, damaged.end_offset
     end = damaged.position + length + header.batch_length
-    if length and length + header.batch_length > damaged.room:
+    if length and length + header.batch_length > damaged.unsound_bytes:
         return False
-    if damaged.alone and damaged.header is None:
+    if damaged.exact_fit and damaged.header is None:
         return position in (None, end) and end_offset in (None, header.next_offset)
     return (position is None or end <= position) and (end_offset is None or header.next_offset <= end_offset)
 
 
-class Fate(StrEnum):
-    """What a replica does about a batch that nobody has sent whole."""
+class RepairVerdict(StrEnum):
+    """What to do about a batch that no replica has sent intact."""
 
     WAIT = "wait"
-    """Somebody who may have it has not answered: ask again."""
-    GIVE_WAY = "give way"
-    """Another replica that may lead goes on without it, or with another one in its place: nothing acknowledged is lost
-    if this replica is fetched anew."""
+    """A replica that may have it has not responded: retry."""
+    RESIGN = "give way"
+    """Another replica that may lead has no such batch, or another one: this replica resigns, and its log is fetched again
+    without loss of acknowledged records."""
     LOST = "lost"
-    """Everybody has answered, and nobody has it whole."""
+    """Every replica has responded, and none has it intact."""
 
 
-def fate(
+def repair_verdict(
     state: PartitionState, broker_id: BrokerId, answers: Mapping[BrokerId, Holding | None], *, patience_over: bool
-) -> Fate:
-    """Decide what becomes of a replica whose damage nobody could repair.
+) -> RepairVerdict:
+    """Decide about a damaged batch that no replica could repair.
 
     Args:
-        answers: of the other replicas; None, or missing: no answer. One that sent bytes which do not belong here counts
+        answers: of the other replicas; None, or missing: no response. A replica that sent bytes which do not fit counts
             as `OTHER`.
-        patience_over: it was asked for so long that a replica which may lead, and is silent, need not be waited for:
-            the controller knows whether it is alive.
+        patience_over: the wait for replicas that may lead has timed out; the controller knows whether they are alive.
     """
     others = [member for member in state.replicas if member != broker_id]
     heirs = [member for member in others if member in (*state.isr, *state.elr)]
     if any(answers.get(heir) in (Holding.OTHER, Holding.ABSENT) for heir in heirs):
-        return Fate.GIVE_WAY
+        return RepairVerdict.RESIGN
     if patience_over and any(answers.get(heir) is None for heir in heirs):
-        return Fate.GIVE_WAY
+        return RepairVerdict.RESIGN
     if any(answers.get(other) is None for other in others):
-        return Fate.WAIT
-    return Fate.LOST
+        return RepairVerdict.WAIT
+    return RepairVerdict.LOST

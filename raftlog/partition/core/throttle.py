@@ -1,7 +1,7 @@
-"""How fast replicas that a reassignment adds may catch up: a token bucket that may go into debt.
+"""Throttle of replicas that a reassignment adds: a token bucket that may go into debt.
 
-What was fetched is known only afterwards, so the bucket takes it all and says how long to wait. It never holds more
-than a second's worth.
+The size of a response is known only afterwards, so it is subtracted in full, and the debt gives the time to wait. The
+bucket holds at most one second's tokens.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ UNLIMITED = -1
 
 
 class Throttle:
-    """One limit for all partitions that a broker is being given."""
+    """One limit for all partitions that reassignments add to a broker."""
 
     def __init__(self) -> None:
         self._rate = UNLIMITED
@@ -22,20 +22,20 @@ class Throttle:
         return self._rate
 
     def limit(self, bytes_per_second: int, now_ms: float) -> None:
-        """Change the limit; `UNLIMITED` forgives what is owed."""
+        """Change the limit; `UNLIMITED` clears the debt."""
         if bytes_per_second != self._rate:
             self._refill(now_ms)
             self._rate = bytes_per_second
             self._tokens = min(self._tokens, max(0.0, float(bytes_per_second)))
 
     def spend(self, count: int, now_ms: float) -> None:
-        """Note that so many bytes were fetched."""
+        """Subtract `count` fetched bytes."""
         if self._rate != UNLIMITED:
             self._refill(now_ms)
             self._tokens -= count
 
     def wait_ms(self, now_ms: float) -> float:
-        """Return how long nothing may be fetched; 0 if something may."""
+        """Return how long to wait before the next fetch, in ms; 0: none."""
         if self._rate == UNLIMITED:
             return 0.0
         self._refill(now_ms)

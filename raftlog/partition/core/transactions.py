@@ -1,11 +1,11 @@
-"""The transactions of one partition: how far readers of committed records may go (KIP-98, KIP-890). No IO.
+"""The transactions of one partition, and its last stable offset (KIP-98, KIP-890). No IO.
 
 A transaction begins here with a producer's first transactional batch and ends with its marker. It is *unstable* until
-its marker is below the high watermark: a marker that a failover could still undo decides nothing. Readers of committed
-records stop at the **last stable offset**, the lower of the first unstable offset and the high watermark. So every
-transaction that they may see part of is decided for good, and what was aborted is in the index of aborted transactions.
+its marker is below the high watermark, because a failover could truncate the marker. read_committed consumers stop at
+the **last stable offset**: the lower of the first unstable offset and the high watermark. So the outcome of every
+transaction below it is final, and aborted ones are in the index of aborted transactions.
 
-Every replica derives the same from the log; only leaders judge what may be appended.
+Every replica derives this state from the log; only leaders check what may be appended.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from raftlog.record.batch import BatchHeader
 
 
 class Transactions:
-    """Which transactions are under way, and which have ended above the high watermark."""
+    """Open transactions, and those that ended above the high watermark."""
 
     def __init__(self) -> None:
         self._ongoing: dict[ProducerId, Offset] = {}
-        """The first offset of each, in the order in which they began."""
+        """First offset of each open transaction, in the order in which they began."""
         self._ended: deque[tuple[Offset, Offset]] = deque()
         """First offset and marker's offset, in the order of the markers; pruned as the high watermark passes them."""
 
@@ -32,35 +32,35 @@ class Transactions:
 
     @property
     def ongoing(self) -> Mapping[ProducerId, Offset]:
-        """Return the first offset of each transaction under way."""
+        """The first offset of each open transaction, by producer."""
         return self._ongoing
 
     def on_batch(self, header: BatchHeader) -> None:
-        """Learn of a transactional batch that is in the log now."""
+        """Add a transactional batch that was appended to the log."""
         self._ongoing.setdefault(header.producer_id, header.base_offset)
 
     def on_marker(self, producer_id: ProducerId, offset: Offset) -> None:
-        """Learn of a marker that is in the log now."""
+        """Add a marker that was appended to the log."""
         if (first := self._ongoing.pop(producer_id, None)) is not None:
             self._ended.append((first, offset))
 
     def first_offset_of(self, producer_id: ProducerId) -> Offset | None:
-        """Return where a producer's transaction began; None if none is under way."""
+        """Return the first offset of a producer's open transaction; None if there is none."""
         return self._ongoing.get(producer_id)
 
     def stable_offset_after(self, producer_id: ProducerId, marker_offset: Offset) -> Offset:
-        """Return at or after which every transaction began that is under way once this producer's has ended."""
+        """Return the first offset of the transactions open after this marker, or the offset after the marker."""
         others = (first for producer, first in self._ongoing.items() if producer != producer_id)
         return next(others, marker_offset + 1)
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Return the offset below which every transaction is decided for good."""
+        """Return the offset below which the outcome of every transaction is final."""
         self.forget_decided(high_watermark)
         undecided = min((first for first, _ in self._ended), default=high_watermark)
         return min(next(iter(self._ongoing.values()), high_watermark), undecided, high_watermark)
 
     def forget_decided(self, high_watermark: Offset) -> None:
-        """Forget transactions whose markers no failover can undo."""
+        """Forget transactions whose markers are below the high watermark."""
         while self._ended and self._ended[0][1] < high_watermark:
             self._ended.popleft()
 
@@ -69,7 +69,7 @@ class Transactions:
         return {"ongoing": list(self._ongoing.items()), "ended": list(self._ended)}
 
     def load(self, plain: Mapping[str, Sequence[Sequence[int]]]) -> None:
-        """Take in what `to_plain` returned.
+        """Load what `to_plain` returned.
 
         Raises:
             ValueError, TypeError, KeyError: it is something else.

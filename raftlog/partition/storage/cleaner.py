@@ -17,7 +17,7 @@ from raftlog.model import Offset
 from raftlog.partition.core.compaction import CleaningRules, Compactor, LastOffsets
 from raftlog.partition.storage.files import read_json, sync_file, unlink_quietly, write_fully, write_json
 from raftlog.partition.storage.segment import Segment
-from raftlog.partition.storage.swap import cleaned_path, open_cleaned
+from raftlog.partition.storage.segment_replacement import cleaned_path, open_cleaned
 from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
 
 STATE_FILE = "cleaner.json"

@@ -46,7 +46,7 @@ class StoredPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class LastEnd:
+class LastShutdown:
     """What `run.json` says of the run before."""
 
     unclean: bool = False
@@ -57,7 +57,7 @@ class LastEnd:
 class DataDir:
     """An open, locked data folder. Close it to let another process have it."""
 
-    def __init__(self, path: Path, lock: int, *, storage_id: str, incarnation_id: str, last: LastEnd) -> None:
+    def __init__(self, path: Path, lock: int, *, storage_id: str, incarnation_id: str, last: LastShutdown) -> None:
         self.path = path
         self.partitions = path / "partitions"
         self.storage_id = storage_id
@@ -93,7 +93,7 @@ class DataDir:
         try:
             new = not (path / _META_FILE).exists()
             storage_id = _claim(path, cluster_id, node_id)
-            last = LastEnd() if new else _last_end(path)
+            last = LastShutdown() if new else _last_shutdown(path)
             opened = cls(path, lock, storage_id=storage_id, incarnation_id=incarnation_id or new_uuid_hex(), last=last)
             opened._note_run(clean=False)
             make_dir(opened.partitions)
@@ -316,19 +316,19 @@ def boot_id() -> str:
         return uuid.uuid4().hex
 
 
-def _last_end(path: Path) -> LastEnd:
+def _last_shutdown(path: Path) -> LastShutdown:
     """Tell how the last run ended. One that left no word was unclean: the file is written before anything else.
 
     A process that is killed loses nothing that it has written: the system still has it.
     """
     last = read_json(path / _RUN_FILE)
     if last is None:
-        return LastEnd(unclean=True, power_lost=True)
+        return LastShutdown(unclean=True, power_lost=True)
     went_down = not (last.get("clean") or last.get("boot_id") == boot_id())
     unclean = went_down or bool(last.get("unclean_before"))
     noted = last.get("incarnations")
     incarnations = None if noted is None else tuple(map(str, noted))
-    return LastEnd(unclean, unclean or bool(last.get("power_lost")), incarnations)
+    return LastShutdown(unclean, unclean or bool(last.get("power_lost")), incarnations)
 
 
 def _claim(path: Path, cluster_id: str, node_id: int) -> str:

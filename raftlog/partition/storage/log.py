@@ -14,13 +14,13 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
-from raftlog.partition.storage.checked import SoundBatches, find_sound
-from raftlog.partition.storage.failing import failing_with_its_syncs
+from raftlog.partition.storage.batch_reads import offset_for_timestamp, read_batches
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import is_unreadable, storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
-from raftlog.partition.storage.pool import FilePool
-from raftlog.partition.storage.reading import offset_for_timestamp, read_batches
 from raftlog.partition.storage.segment import Segment
+from raftlog.partition.storage.sync_failures import fails_on_sync_error
+from raftlog.partition.storage.verified_reads import SoundBatches, find_sound
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 from raftlog.record.control import Marker, parse_marker
 
@@ -56,7 +56,7 @@ class PartitionLog(SegmentedLog):
             return NO_LEADER_EPOCH
         return self.epochs.epoch_at(self.log_end_offset - 1)
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def append(self, batches: Buffer) -> None:
         """Write stamped batches that continue the log.
 

@@ -16,7 +16,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.epochs import EpochTable, require_epochs
-from raftlog.partition.storage.failing import failing_with_its_syncs
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import (
     FailedSyncError,
     SyncError,
@@ -25,11 +25,11 @@ from raftlog.partition.storage.files import (
     storage_error,
     unlink_quietly,
 )
-from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.recovery import open_segments
 from raftlog.partition.storage.retention import DelayedDeletes
 from raftlog.partition.storage.segment import Segment, unlink_indexes
 from raftlog.partition.storage.sync import Syncer
+from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
 _log = logging.getLogger(__name__)
 PRODUCERS_SUFFIX = ".producers"
@@ -176,7 +176,7 @@ class LogFiles:
         self._checkpointed_end = self.log_end_offset
         behind = [full for full in self._segments[:-1] if full.indexed_size != full.size]
         for segment in self._segments:
-            segment.rest()
+            segment.release_if_idle()
         known = marks == (self.recovery_point, self.high_watermark_checkpoint) and (
             self._checkpoint_lasts or not closing
         )
@@ -258,7 +258,7 @@ class LogFiles:
         unlink_indexes(segment.path)
         unlink_quietly(segment.path)
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def _save_checkpoint(
         self,
         *,

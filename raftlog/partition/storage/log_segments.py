@@ -1,6 +1,6 @@
 """Whole segments of a log: they begin, are replaced by compacted ones, and go.
 
-All of it excludes cutting (`CuttableLog`) and checkpointing (`LogFiles`). A cut makes what was compacted before void.
+All of it excludes cutting (`TruncatableLog`) and checkpointing (`LogFiles`). A cut makes what was compacted before void.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 
 from raftlog.errors import StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.failing import failing_with_its_syncs
 from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, unlink_quietly, write_fully
-from raftlog.partition.storage.log_cuts import CuttableLog
+from raftlog.partition.storage.log_truncation import TruncatableLog
 from raftlog.partition.storage.retention import active_has_expired, expired_segments
 from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
-from raftlog.partition.storage.swap import put_in_place, remove_indexes, remove_replaced
+from raftlog.partition.storage.segment_replacement import put_in_place, remove_indexes, remove_replaced
+from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
 _log = logging.getLogger(__name__)
 
 
-class SegmentedLog(CuttableLog):
+class SegmentedLog(TruncatableLog):
     """Rolling, retention, deletion by offset, and putting compacted segments in place."""
 
     @property
@@ -34,7 +34,7 @@ class SegmentedLog(CuttableLog):
         """How often the log was cut: who has read it meanwhile must begin again."""
         return self._cuts
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def roll(self) -> None:
         """Close the active segment and begin the next one, unless it is empty.
 
@@ -62,7 +62,7 @@ class SegmentedLog(CuttableLog):
             finally:
                 self._changing.release()
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
         """Drop whole segments below the high watermark that are too old or too much; return how many.
 
@@ -104,7 +104,7 @@ class SegmentedLog(CuttableLog):
         self.epochs.truncate_before(self.log_start_offset)
         return count
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def advance_log_start(self, offset: Offset, high_watermark: Offset) -> None:
         """Delete, durably, every record below `offset`, which is not above the high watermark.
 
@@ -124,7 +124,7 @@ class SegmentedLog(CuttableLog):
             )
             self.epochs.truncate_before(offset)
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def rewrite(self, segment: Segment, position: int, batches: bytes, *, end_offset: Offset, cuts: int) -> bool:
         """Put damaged batches back in place, durably; False if the segment is not as it was. For a worker thread.
 
@@ -158,7 +158,7 @@ class SegmentedLog(CuttableLog):
                     raise self._fail(error, "cannot sync a repaired batch") from error
             return True
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def swap(self, replaced: Sequence[Segment], fresh: Segment, *, cuts: int) -> bool:
         """Put one compacted segment in the place of consecutive ones; False if they are not as they were.
 

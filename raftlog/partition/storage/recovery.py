@@ -18,12 +18,12 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
+from raftlog.partition.storage.batch_scan import ends_amid_batch, sound_batch_after, write_was_lost
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import fsync_dir, list_names, storage_error
 from raftlog.partition.storage.index import SegmentFacts, read_facts, read_index
-from raftlog.partition.storage.pool import FilePool
-from raftlog.partition.storage.scanning import ends_amid_batch, sound_batch_after, write_was_lost
 from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path, unlink_indexes
-from raftlog.partition.storage.swap import remove_unfinished
+from raftlog.partition.storage.segment_replacement import remove_unfinished
 from raftlog.partition.storage.transaction_index import read_aborted
 
 _log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class _Recovery:
         if facts is not None and (facts.base_offset > base or facts.size > size):
             facts = None
         if closed and facts is not None and facts.size == size:
-            segment.trust(facts)
+            segment.load_facts(facts)
             return segment
         if facts is not None:
             self._start_from_index(segment)
@@ -159,7 +159,7 @@ class _Recovery:
             offset, position, newest = (column[at] for column in index.columns)
             index.cut(position)
             before = [entry for entry in aborted if entry.last_offset < offset]
-            segment.trust(
+            segment.load_facts(
                 SegmentFacts(facts.base_offset, position, offset, newest, facts.first_timestamp, len(before)),
                 index,
                 before,

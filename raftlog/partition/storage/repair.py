@@ -17,18 +17,18 @@ from typing import Protocol
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from raftlog.partition.core.repair import Accepted, DamagedBatch
+from raftlog.partition.storage.batch_scan import Read, find_sound_header
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.cleaner import STATE_FILE
 from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.files import fsync_dir, list_names, storage_error, sync_file, write_fully
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.repair_source import tolerant
-from raftlog.partition.storage.scanning import Read, find_sound_header
+from raftlog.partition.storage.repair_source import zeros_if_unreadable
 from raftlog.partition.storage.segment import Segment, segment_path
 from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
 
-_ROOM_BYTES = 1 << 20
+_MAX_UNSOUND_BYTES = 1 << 20
 
 
 class RepairTarget(Protocol):
@@ -69,7 +69,7 @@ class Extent:
     end_offset: Offset | None
     """Where the next file begins, if there is one."""
     epoch_at: Callable[[Offset], LeaderEpoch]
-    alone: bool
+    exact_fit: bool
     epoch_after: LeaderEpoch = NO_LEADER_EPOCH
     """Of the first batch of the next file, if that is sound."""
 
@@ -114,14 +114,14 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
         header=header,
         end_position=extent.end_position,
         end_offset=extent.end_offset,
-        room=_room(read, size, walk),
-        alone=extent.alone,
+        unsound_bytes=_unsound_bytes(read, size, walk),
+        exact_fit=extent.exact_fit,
     )
     if header is not None:
         return damaged
     following = _following(read, size, walk)
     damaged = replace(damaged, leader_epoch=_epoch_of(walk, extent, following and following[1]))
-    if following is None or not extent.alone:
+    if following is None or not extent.exact_fit:
         return damaged
     return replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
 
@@ -141,11 +141,11 @@ def _epoch_of(walk: Walk, extent: Extent, following: BatchHeader | None) -> Lead
     return said if knows and said >= walk.epoch else NO_LEADER_EPOCH
 
 
-def _room(read: Read, size: int, walk: Walk) -> int:
-    """Return how many bytes from here on are not sound, as far as `_ROOM_BYTES`."""
+def _unsound_bytes(read: Read, size: int, walk: Walk) -> int:
+    """Return how many bytes from here on are not sound, as far as `_MAX_UNSOUND_BYTES`."""
     if walk.position >= size:
-        return _ROOM_BYTES
-    end = min(size, walk.position + _ROOM_BYTES)
+        return _MAX_UNSOUND_BYTES
+    end = min(size, walk.position + _MAX_UNSOUND_BYTES)
     found = find_sound_header(read, walk.position + ALIGNMENT, end, min_offset=walk.offset + 1)
     return (found[0] if found else end) - walk.position
 
@@ -177,7 +177,7 @@ class OpenLog:
             suspects: at each of them, or later, something is damaged.
         """
         self._log = log
-        self._alone = compacts or (log.folder / STATE_FILE).exists()
+        self._exact_fit = compacts or (log.folder / STATE_FILE).exists()
         self._cuts = log.cuts
         self._segments = [
             segment
@@ -197,7 +197,7 @@ class OpenLog:
             walk = self._walk = self._walk or Walk(0, segment.base_offset)
             extent = self._extent(segment)
             with segment.reading() as read:
-                found = find_damaged(tolerant(read), segment.file_size(), walk, extent)
+                found = find_damaged(zeros_if_unreadable(read), segment.file_size(), walk, extent)
             if self._log.cuts != self._cuts or segment not in self._log.segments:
                 return None  # It was cut, compacted or dropped meanwhile: what is damaged now will be found again.
             if found is not None:
@@ -216,7 +216,7 @@ class OpenLog:
 
     def _extent(self, segment: Segment) -> Extent:
         end, position = segment.next_offset, segment.size
-        return Extent(segment.path, end, position, end, self._log.epochs.epoch_at, self._alone)
+        return Extent(segment.path, end, position, end, self._log.epochs.epoch_at, self._exact_fit)
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
         """See `RepairTarget`."""
@@ -230,7 +230,7 @@ class OpenLog:
         segment, walk = self._segments[0], self._walk
         assert walk is not None
         with segment.reading() as read:
-            if not _step_over(tolerant(read), segment.size, walk, damaged):
+            if not _step_over(zeros_if_unreadable(read), segment.size, walk, damaged):
                 self._next()
 
 
@@ -251,7 +251,7 @@ class ClosedLog:
         self._checkpoint = Checkpoint.load(folder)
         self._until = self._checkpoint.recovery_point if damaged_at is None else damaged_at + 1
         self._epochs = EpochTable(folder)
-        self._alone = compacts or (folder / STATE_FILE).exists()
+        self._exact_fit = compacts or (folder / STATE_FILE).exists()
         bases = [base for base in segment_bases(list_names(folder)) if _holds_something(folder, base)]
         start = max(self._checkpoint.log_start_offset, damaged_at or 0)
         # One file before the damage, if its records are still wanted: its last batch says which epoch came before.
@@ -282,7 +282,7 @@ class ClosedLog:
         until = self._until if following is None else min(self._until, following)
         path = segment_path(self._folder, self._bases[0])
         after = NO_LEADER_EPOCH if following is None else _epoch_of_first(segment_path(self._folder, following))
-        return Extent(path, until, None, following, self._epochs.epoch_at, self._alone, after)
+        return Extent(path, until, None, following, self._epochs.epoch_at, self._exact_fit, after)
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
         """See `RepairTarget`."""
@@ -342,7 +342,10 @@ def _reading(path: Path) -> Iterator[tuple[Read, int]]:
     except OSError as error:
         raise storage_error(error, f"cannot read {path}") from error
     try:
-        yield tolerant(lambda length, position: os.pread(descriptor, length, position)), os.fstat(descriptor).st_size
+        yield (
+            zeros_if_unreadable(lambda length, position: os.pread(descriptor, length, position)),
+            os.fstat(descriptor).st_size,
+        )
     finally:
         os.close(descriptor)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import LeaderEpoch, Offset
+from raftlog.partition.storage.batch_scan import Read, find_header
 from raftlog.partition.storage.files import is_unreadable, list_names
 from raftlog.partition.storage.index import read_index
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.scanning import Read, find_header
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
 from raftlog.wire.repair import Holding
@@ -54,7 +54,10 @@ def _find_in(folder: Path, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -
     except FileNotFoundError:
         return Holding.ABSENT, b""  # Retention or compaction has just removed it.
     try:
-        read, size = tolerant(lambda length, position: os.pread(descriptor, length, position)), os.fstat(descriptor)
+        read, size = (
+            zeros_if_unreadable(lambda length, position: os.pread(descriptor, length, position)),
+            os.fstat(descriptor),
+        )
         is_last = number == len(bases) - 1
         return _find_from(read, size.st_size, _start(path, offset), offset, epoch, max_bytes, is_last=is_last)
     finally:
@@ -135,7 +138,7 @@ def _whole(read: Read, position: int, header: BatchHeader, size: int) -> bytes |
     return batch
 
 
-def tolerant(read: Read) -> Read:
+def zeros_if_unreadable(read: Read) -> Read:
     """Return a read that gives zeros for what the disk cannot read: no checksum fits those."""
 
     def piecewise(length: int, position: int) -> bytes:

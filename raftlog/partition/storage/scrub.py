@@ -8,8 +8,8 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from raftlog.partition.storage.batch_scan import scan_batches
 from raftlog.partition.storage.files import is_unreadable, read_json, write_json
-from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.segment import Segment
 
 _log = logging.getLogger(__name__)
@@ -94,16 +94,16 @@ class SegmentScrub:
     def _read(self, length: int, position: int) -> bytes:
         """Read from the disk, not from the system's memory of it, and leave that memory as it was."""
         with self.segment.file.use() as descriptor:
-            remembered = _is_remembered(descriptor, position)
-            if remembered:
-                _forget(descriptor, position, length)
+            cached = _is_cached(descriptor, position)
+            if cached:
+                _evict(descriptor, position, length)
             data = os.pread(descriptor, length, position)
-            if not remembered:
-                _forget(descriptor, position, length)
+            if not cached:
+                _evict(descriptor, position, length)
             return data
 
 
-def _is_remembered(descriptor: int, position: int) -> bool:
+def _is_cached(descriptor: int, position: int) -> bool:
     """Tell whether the system has a place of a file in memory."""
     try:
         return os.preadv(descriptor, [bytearray(1)], position, os.RWF_NOWAIT) == 1
@@ -111,5 +111,5 @@ def _is_remembered(descriptor: int, position: int) -> bool:
         return False
 
 
-def _forget(descriptor: int, position: int, length: int) -> None:
+def _evict(descriptor: int, position: int, length: int) -> None:
     os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_DONTNEED)

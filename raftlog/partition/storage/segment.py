@@ -12,6 +12,8 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
+from raftlog.partition.storage.batch_scan import scan_batches
+from raftlog.partition.storage.file_pool import FilePool, PooledFile
 from raftlog.partition.storage.files import unlink_quietly, write_fully
 from raftlog.partition.storage.index import (
     NO_TIMESTAMP,
@@ -21,8 +23,6 @@ from raftlog.partition.storage.index import (
     write_index,
 )
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
-from raftlog.partition.storage.pool import FilePool, PooledFile
-from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
 from raftlog.partition.storage.transaction_index import AbortedEntry, entry_of, read_aborted, write_aborted
 from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header
@@ -123,7 +123,7 @@ class Segment:
         """
         return os.stat(self.path).st_mtime_ns // 1_000
 
-    def trust(
+    def load_facts(
         self, facts: SegmentFacts, index: SparseIndex | None = None, aborted: list[AbortedEntry] | None = None
     ) -> None:
         """Take over what the index files say, which was checked; what is not given is read when it is needed."""
@@ -230,10 +230,10 @@ class Segment:
         unlink_indexes(self.path)
         self.indexed_size = -1
 
-    def rest(self) -> None:
+    def release_if_idle(self) -> None:
         """Give back file and memory, if nobody has used the segment since the last call and its index is on disk."""
         if not self._used:
-            self.file.rest()
+            self.file.release_if_idle()
             if self.indexed_size == self.size and self.size:
                 self._index = self._aborted = None
         self._used = False

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from raftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.failing import failing_with_its_syncs
 from raftlog.partition.storage.files import fsync_dir, storage_error
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX, LogFiles
 from raftlog.partition.storage.segment import Segment, segment_path
+from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
 
-class CuttableLog(LogFiles):
+class TruncatableLog(LogFiles):
     """Truncation, and starting over."""
 
     def end_if_cut_at(self, offset: Offset) -> Offset:
@@ -34,7 +34,7 @@ class CuttableLog(LogFiles):
         # The log may start inside that batch: it is empty then, and still starts there.
         return max(end, self.log_start_offset)
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def truncate_to(self, offset: Offset) -> None:
         """Remove, durably, every batch that holds `offset` or more: the log may end below `offset`.
 
@@ -80,7 +80,7 @@ class CuttableLog(LogFiles):
             raise self._fail(error, "cannot cut the leader epochs") from error
         self.fsync()
 
-    @failing_with_its_syncs
+    @fails_on_sync_error
     def reset_to(self, offset: Offset) -> None:
         """Remove everything, durably; the log is empty and goes on at `offset`.
 

@@ -57,7 +57,7 @@ class FilePool:
         with self._lock:
             self._close(file)
 
-    def rest(self, file: PooledFile) -> None:
+    def release_if_idle(self, file: PooledFile) -> None:
         """Close a file, unless it is in use or not synced."""
         with self._lock:
             if not file.users and not file.unsynced:
@@ -127,6 +127,6 @@ class PooledFile:
         """Close it for good, or until it is used again."""
         self.pool.close(self)
 
-    def rest(self) -> None:
+    def release_if_idle(self) -> None:
         """Close it until it is used again, if nobody uses it now."""
-        self.pool.rest(self)
+        self.pool.release_if_idle(self)

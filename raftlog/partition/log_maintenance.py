@@ -1,4 +1,4 @@
-"""What replicas need from time to time, whoever leads them: checkpoints, and retention."""
+"""Periodic work on every replica, leader or follower: checkpoints and retention."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from raftlog.runtime import Clock, in_turns
 _log = logging.getLogger(__name__)
 
 
-class Upkeep:
-    """Runs for all replicas of a broker."""
+class LogMaintenance:
+    """Writes checkpoints and applies retention for all replicas of a broker."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Upkeep:
         self._retention_check_interval_s = retention_check_interval_ms / 1000
 
     async def checkpoint_regularly(self) -> None:
-        """Write down what is new in a worker thread, all partitions in one go: requests never wait for these syncs."""
+        """Write checkpoints until cancelled, in a worker thread, so that requests never wait for these syncs."""
         while True:
             await asyncio.sleep(self._checkpoint_interval_s)
             planned = [(replica, _plan_checkpoint(replica)) async for replica in in_turns(self._replicas(), 256)]
@@ -43,7 +43,7 @@ class Upkeep:
                 replica.sync_soon()
 
     async def retain_regularly(self) -> None:
-        """Drop what is too old or too much."""
+        """Delete segments beyond retention until cancelled."""
         while True:
             await asyncio.sleep(self._retention_check_interval_s)
             for replica in self._replicas():
@@ -53,17 +53,17 @@ class Upkeep:
                     _log.warning("%s: %s", replica.assignment.topic_partition, error)
                     if isinstance(error, FailedSyncError):
                         replica.on_storage_failure(error)
-                await asyncio.sleep(0)  # Each may sync a small file: let requests in between.
+                await asyncio.sleep(0)  # Each may sync a small file: let requests run in between.
 
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
         if dropped:
-            replica.data_pulse.fire()  # Followers are told the new log start offset.
+            replica.data_notifier.fire()  # Sends followers the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
 
 
 def sync_and_checkpoint(replica: Replica) -> bool:
-    """Write down everything for the last time; return whether that worked. For a worker thread."""
+    """Sync a log and write its last checkpoint; return whether that succeeded. Blocks; for a worker thread."""
     try:
         replica.log.fsync()
         if (write := replica.plan_checkpoint(closing=True)) is not None:
@@ -83,7 +83,7 @@ def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
 
 
 def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> list[tuple[Replica, FailedSyncError]]:
-    """Write each; return those of which a sync failed."""
+    """Write checkpoints; return the replicas whose sync failed."""
     failed = []
     for replica, write in due:
         try:

@@ -1,4 +1,4 @@
-"""What every replica can do, leader or follower: be read, by those who may, as far as its disk is sound."""
+"""Reading a replica, as leader or follower: offsets that are visible, verified batches, and damage found by reads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from raftlog.model import (
 from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.damage import Damage
-from raftlog.partition.storage.checked import FileRange, SoundBatches
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.verified_reads import FileRange, SoundBatches
 
 _log = logging.getLogger(__name__)
 _MAX_SUSPECTS = 1_000
@@ -34,7 +34,7 @@ OnDamage = Callable[[TopicIdPartition, Damage], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
-    """Whole batches, and the marks at the time."""
+    """Whole batches, and the replica's offsets when they were read."""
 
     data: bytes | FileRange
     high_watermark: Offset
@@ -42,15 +42,15 @@ class ReadResult:
     leader_epoch: LeaderEpoch
     last_stable_offset: Offset = -1
     aborted: tuple[AbortedTransaction, ...] = ()
-    """For a reader of committed records: what it has to leave out."""
+    """With read_committed: aborted transactions whose records the consumer must skip."""
 
 
 class ReadableReplica:
-    """A log, what metadata says of it, and how far consumers may read.
+    """A log, its assignment, and how far consumers may read. Base class of `FollowerReplica` and `Replica`.
 
     Args:
-        producers: rebuilt from the log by whoever opened it.
-        on_damage: called when it is found, for the first time, that the disk does not hold what was written.
+        producers: rebuilt from the log when it was opened.
+        on_damage: called when the first damage is found.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class ReadableReplica:
         self.log = log
         self.producers = producers
         self.core: LeaderCore | None = None
-        """What it knows as leader; None while it follows."""
+        """The leader's state; None while this replica follows."""
         self.damage: Damage | None = None
-        """What was found first; None once it is repaired."""
+        """The first damage found; None once all damage is repaired."""
         self.suspects: dict[Offset, bool] = {}
-        """Where damage was found, there or later. True: nobody has whole what is damaged, as far as is known."""
+        """Offsets at or after which damage was found. True: no replica has the batch intact, as far as is known."""
         self._on_damage = on_damage
         self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
 
@@ -89,26 +89,26 @@ class ReadableReplica:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """Return the offset at which readers of committed records stop."""
+        """The offset at which read_committed consumers stop."""
         stable = self.producers.transactions.last_stable_offset(self.high_watermark)
         return max(stable, self.log.log_start_offset)
 
     def visible_end_offset(self, isolation: Isolation) -> Offset:
-        """Return the offset at which readers stop."""
+        """Return the offset at which consumers of this isolation level stop."""
         return self.last_stable_offset if isolation == "read_committed" else self.high_watermark
 
     def end_offset(self, isolation: Isolation = "read_uncommitted") -> Offset:
-        """Return the offset at which readers stop, for those who ask: it never goes back (KIP-207).
+        """Return the end offset for ListOffsets: it never decreases across leader changes (KIP-207).
 
         Raises:
-            RetriableError: OFFSET_NOT_AVAILABLE: a new leader does not know yet how far readers of the one before saw.
+            RetriableError: OFFSET_NOT_AVAILABLE: a new leader's high watermark has not reached the start of its epoch yet.
         """
         core = self.core
         if core is not None and core.high_watermark < core.epoch_start_offset:
             raise RetriableError(
-                f"{self.assignment.topic_partition}: the leader of epoch {core.state.leader_epoch} knows the high "
-                f"watermark {core.high_watermark}, and not whether it was higher before offset "
-                f"{core.epoch_start_offset}, at which its epoch began: ask again once enough replicas are in sync",
+                f"{self.assignment.topic_partition}: the new leader's high watermark {core.high_watermark} is below offset "
+                f"{core.epoch_start_offset}, at which its epoch {core.state.leader_epoch} began, and may have been higher: "
+                "send the request again once enough replicas are in sync",
                 code=ErrorCode.OFFSET_NOT_AVAILABLE,
                 details={"high_watermark": core.high_watermark, "isr": list(core.state.isr)},
             )
@@ -118,7 +118,7 @@ class ReadableReplica:
         """Return the leader's core.
 
         Raises:
-            StaleRouteError: this replica does not lead; `details` says who does.
+            StaleRouteError: this replica does not lead; `details` names the leader.
         """
         if self.core is None:
             leader, epoch = self.state.leader, self.state.leader_epoch
@@ -142,14 +142,14 @@ class ReadableReplica:
         """Return batches below the high watermark, or below the last stable offset, for a consumer.
 
         Args:
-            any_replica: a follower may answer too, up to the high watermark that it knows.
+            any_replica: a follower may answer too, up to its high watermark.
             check_crcs: see `find_sound`.
 
         Raises:
-            RetriableError: OFFSET_NOT_AVAILABLE: this follower does not know yet that `offset` may be read.
+            RetriableError: OFFSET_NOT_AVAILABLE: `offset` is above this follower's high watermark.
             StaleRouteError: this replica does not lead, or is about to lose its leadership because it is damaged.
             OffsetOutOfRangeError: `offset` is outside the log.
-            StorageError: what was asked for is damaged, and nobody else holds it.
+            StorageError: the batch at `offset` is damaged, and no other replica has it intact.
         """
         if self.core is None and any_replica and self.state.leader != NO_LEADER:
             self._require_known_visible(offset)
@@ -169,14 +169,14 @@ class ReadableReplica:
     def _aborted_in(self, found: SoundBatches, offset: Offset) -> tuple[AbortedTransaction, ...]:
         if not found.data or not self.log.has_aborted:
             return ()
-        with self.noticing_damage():
+        with self.recording_damage():
             return tuple(self.log.aborted_transactions(offset, found.end_offset))
 
     def _require_known_visible(self, offset: Offset) -> None:
         if offset > self._follower_high_watermark:
             raise RetriableError(
-                f"{self.assignment.topic_partition}: broker {self.broker_id} follows, and knows the high watermark "
-                f"{self._follower_high_watermark}, received offset {offset}: ask the leader, or later",
+                f"{self.assignment.topic_partition}: broker {self.broker_id} is a follower with high watermark "
+                f"{self._follower_high_watermark}, received offset {offset}: read from the leader, or retry later",
                 code=ErrorCode.OFFSET_NOT_AVAILABLE,
                 details={"high_watermark": self._follower_high_watermark, "leader": self.state.leader},
             )
@@ -188,11 +188,11 @@ class ReadableReplica:
     def find_sound(
         self, offset: Offset, max_bytes: int, *, limit_offset: Offset, check_crcs: bool = True
     ) -> SoundBatches:
-        """Return whole batches whose checksums are right, up to where the disk is damaged.
+        """Return whole batches with valid checksums, up to the first damaged one.
 
         Args:
-            check_crcs: False leaves the payloads of large batches to who reads them, as long as nothing is known to
-                be damaged: who finds one asks again, with True.
+            check_crcs: False leaves the payloads of large batches unverified while no damage is known: the reader
+                verifies them, and reads again with True if one is damaged.
 
         Raises:
             OffsetOutOfRangeError: `offset` is outside the log.
@@ -209,10 +209,10 @@ class ReadableReplica:
         return found
 
     @contextmanager
-    def noticing_damage(self) -> Iterator[None]:
-        """Notice when the log cannot be changed because what it holds is damaged.
+    def recording_damage(self) -> Iterator[None]:
+        """Record damage when a change of the log fails because a batch is corrupt.
 
-        EIO is no sign of that here: a sync that failed leaves it behind, too, and ends the broker.
+        EIO is not treated as damage here: a failed sync causes it, too, and shuts the broker down.
         """
         try:
             yield
@@ -222,7 +222,7 @@ class ReadableReplica:
             raise
 
     def note_damage(self, offset: Offset, problem: str) -> None:
-        """Learn that the disk does not hold what was written, at `offset` or later."""
+        """Record that a batch at `offset` or later is damaged on disk."""
         if len(self.suspects) < _MAX_SUSPECTS:
             self.suspects.setdefault(offset, False)
         if self.damage is None:
@@ -230,22 +230,22 @@ class ReadableReplica:
             self.damage = Damage(offset, self.state.leader_epoch, problem)
             self._on_damage(self.assignment.key, self.damage)
 
-    def gone_over(self, suspects: Iterable[Offset], *, lost: bool) -> None:
-        """Learn that everything damaged at these offsets was asked for everywhere, and whether nobody has it whole."""
+    def note_repair_attempt(self, suspects: Iterable[Offset], *, lost: bool) -> None:
+        """Record that every replica was asked for the damage at these offsets, and whether none has it intact (`lost`)."""
         self.suspects |= dict.fromkeys(suspects, lost)
 
     def repaired(self, suspects: Iterable[Offset]) -> bool:
-        """Learn that what was damaged at these offsets is whole again; return whether all damage is healed."""
+        """Record that the damage at these offsets is repaired; return whether no damage is left."""
         self.suspects = {offset: lost for offset, lost in self.suspects.items() if offset not in set(suspects)}
         self.damage = None if not self.suspects else self.damage
         return self.damage is None
 
     def offset_at(self, timestamp_us: int, isolation: Isolation = "read_uncommitted") -> Offset:
-        """Return the first visible offset whose record is at or after a time (us since 1970), else where readers stop.
+        """Return the first visible offset whose record is at or after a time (us since 1970), else the end offset.
 
         Raises:
-            RetriableError: OFFSET_NOT_AVAILABLE: there is none, and `end_offset` is not known.
-            StorageError: what has to be read is damaged.
+            RetriableError: OFFSET_NOT_AVAILABLE: no such record, and `end_offset` is not known.
+            StorageError: a batch that the search reads is damaged.
         """
         end = self.visible_end_offset(isolation)
         try:
@@ -261,16 +261,16 @@ class ReadableReplica:
         message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"
         details = {"offset": offset, "isr": list(self.state.isr)}
         if self.suspects.get(offset):
-            return StorageError(f"{message}; no replica has it whole", details=details)
+            return StorageError(f"{message}; no replica has it intact", details=details)
         return StaleRouteError(
-            f"{message}; it is being repaired from another replica: ask again in a moment",
+            f"{message}; it is being repaired from another replica: send the request again",
             code=ErrorCode.LEADER_NOT_AVAILABLE,
             details=details,
         )
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Tell whether a log was found damaged: a checksum is wrong, or the disk cannot read what was written."""
+    """Return whether an error means damage: a wrong checksum, or bytes that the disk cannot read."""
     return isinstance(error, CorruptBatchError) or is_unreadable(error)
 
 
@@ -278,11 +278,11 @@ def in_memory(data: bytes | FileRange) -> bytes:
     """Return the bytes of a read.
 
     Raises:
-        StorageError: the log was cut meanwhile, or the disk refused.
+        StorageError: the log was truncated or closed meanwhile, or the read failed.
     """
     if isinstance(data, bytes):
         return data
     try:
         return data.read()
     except OSError as error:
-        raise StorageError(f"what was found cannot be read: {error}") from error
+        raise StorageError(f"the batches cannot be read any more: {error}") from error

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from raftlog.checksum import crc32c
 from raftlog.model import Offset
+from raftlog.partition.storage.batch_scan import Read
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.index import INTERVAL_BYTES
-from raftlog.partition.storage.scanning import Read
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import HEADER_BYTES, MAGIC
 

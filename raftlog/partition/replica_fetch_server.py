@@ -1,4 +1,4 @@
-"""Answering followers: in sessions, so that the work of a fetch grows with what changed, not with the partitions."""
+"""Follower fetches in sessions (KIP-227): the cost of a fetch grows with changed partitions, not with all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions, Urgency
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.checked import FileRange
+from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.waiters import wait_until
 from raftlog.runtime import Clock
 from raftlog.wire.data import DivergingEpoch
@@ -27,51 +27,51 @@ from raftlog.wire.replication import (
 FindReplica = Callable[[TopicIdPartition], Replica]
 _MANY = 1_000
 MARKS_WAIT_S = 0.01
-"""So long may a high watermark that moved wait for records to go with: where they keep coming, none goes alone."""
+"""How long (s) a new high watermark may wait for records to be sent with it."""
 
 
-class _Mark:
-    """Listens to one replica's pulse for one session."""
+class _Subscription:
+    """Subscribes one session to one replica's notifier."""
 
-    def __init__(self, hearing: _Hearing, key: TopicIdPartition, replica: Replica) -> None:
-        self._hearing = hearing
+    def __init__(self, subscriptions: _Subscriptions, key: TopicIdPartition, replica: Replica) -> None:
+        self._subscriptions = subscriptions
         self._key = key
         self.replica = replica
-        replica.data_pulse.add(self)
+        replica.data_notifier.add(self)
 
     def set(self) -> None:
-        """Note that this partition may have news."""
-        if self._hearing.session.mark(self._key):
-            self._hearing.event.set()
+        """Mark this partition as changed."""
+        if self._subscriptions.session.mark(self._key):
+            self._subscriptions.event.set()
 
     def end(self) -> None:
-        self.replica.data_pulse.remove(self)
+        self.replica.data_notifier.remove(self)
 
 
 @dataclass(slots=True)
-class _Hearing:
-    """What a session listens to, from one request to the next: listening anew each time would cost too much."""
+class _Subscriptions:
+    """The replicas to which a session is subscribed. They stay from one request to the next: subscribing is costly."""
 
     session: LeaderSession
     event: asyncio.Event = field(default_factory=asyncio.Event)
     """Wakes the newest request."""
-    marks: dict[TopicIdPartition, _Mark] = field(default_factory=dict)
+    marks: dict[TopicIdPartition, _Subscription] = field(default_factory=dict)
 
     def listen(self, key: TopicIdPartition, replica: Replica) -> None:
-        known = self.marks.get(key)
-        if known is None or known.replica is not replica:
+        current = self.marks.get(key)
+        if current is None or current.replica is not replica:
             self.forget(key)
-            self.marks[key] = _Mark(self, key, replica)
+            self.marks[key] = _Subscription(self, key, replica)
 
     def forget(self, key: TopicIdPartition) -> None:
-        """Neither listen to a partition, nor let the session speak for it."""
+        """Unsubscribe from a partition; the session's fetches no longer count for it."""
         if (mark := self.marks.pop(key, None)) is not None:
             mark.end()
             if mark.replica.core is not None:
                 mark.replica.core.on_follower_left(self.session.follower, self.session.clock)
 
     def renew(self) -> asyncio.Event:
-        """Return the event of a new request; the one before is woken, to end."""
+        """Return the event of a new request; the previous request is woken and ends."""
         self.event.set()
         self.event = asyncio.Event()
         return self.event
@@ -98,15 +98,15 @@ class ReplicaFetchServer:
         self._brokers = brokers
         self._broker_epoch = broker_epoch
         self._clock = clock
-        self._hearings: dict[str, _Hearing] = {}
+        self._subscriptions: dict[str, _Subscriptions] = {}
         self.sessions = LeaderSessions(on_closed=self._on_closed, limit=max_sessions)
 
     async def serve(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
-        """Answer a follower as soon as there is news, or when its time is up.
+        """Answer a follower as soon as a partition has changed, or at its deadline.
 
         Raises:
-            RetriableError: the follower must open another session.
-                It is not known here yet in the epoch that it names: this broker's metadata is older, or it lies.
+            RetriableError: the follower must open another session. Or metadata here does not contain its broker epoch
+                yet.
             FencedError: STALE_BROKER_EPOCH: a later incarnation of the follower has registered, or fetched.
         """
         self._require_registered(request)
@@ -114,94 +114,95 @@ class ReplicaFetchServer:
         session = self.sessions.on_request(
             request, broker_epoch=self._broker_epoch(), now_ms=self._clock.monotonic_ms()
         )
-        hearing = self._hearings.get(session.session_id) or _Hearing(session)
+        subscriptions = self._subscriptions.get(session.session_id) or _Subscriptions(session)
         if session.session_id:
-            self._hearings[session.session_id] = hearing
+            self._subscriptions[session.session_id] = subscriptions
         try:
-            return await self._answer(hearing, request, deadline)
+            return await self._answer(subscriptions, request, deadline)
         finally:
             if not session.session_id:
-                hearing.close()
+                subscriptions.close()
 
     def close(self) -> None:
         """End every session."""
         self.sessions.close()
 
     def _require_registered(self, request: ReplicaFetchRequest) -> None:
-        """Check that the controller has given the follower the broker epoch that it names.
+        """Require that the follower's broker epoch is the one that metadata has.
 
-        A position counts as an acknowledgement. So it must be of a process that the cluster knows, and that is the
-        newest one of its broker: an epoch from the future would have the real follower's fetches count for nothing.
+        A position is an acknowledgement, so it must come from the newest registered process of its broker. An epoch
+        above it would make the real follower's fetches count as stale.
         """
-        known = self._brokers().get(request.replica_id)
-        if known is None or request.broker_epoch > known.broker_epoch:
-            told = "no such broker" if known is None else f"epoch {known.broker_epoch}"
+        registration = self._brokers().get(request.replica_id)
+        if registration is None or request.broker_epoch > registration.broker_epoch:
+            expected = "no such broker" if registration is None else f"epoch {registration.broker_epoch}"
             raise RetriableError(
-                f"replica_id, broker_epoch: the newest metadata here knows {told}, "
+                f"replica_id, broker_epoch: the newest metadata here has {expected}, "
                 f"received broker {request.replica_id} in epoch {request.broker_epoch}"
             )
-        if request.broker_epoch < known.broker_epoch:
+        if request.broker_epoch < registration.broker_epoch:
             raise FencedError(
-                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by {known.broker_epoch}",
+                f"broker {request.replica_id}: epoch {request.broker_epoch} was replaced by "
+                f"{registration.broker_epoch}",
                 code=ErrorCode.STALE_BROKER_EPOCH,
             )
 
     async def _answer(
-        self, hearing: _Hearing, request: ReplicaFetchRequest, deadline: float
+        self, subscriptions: _Subscriptions, request: ReplicaFetchRequest, deadline: float
     ) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
-        session, event = hearing.session, hearing.renew()
+        session, event = subscriptions.session, subscriptions.renew()
         for key in request.forgotten:
-            hearing.forget(key)
-        for number, asked in enumerate(request.partitions, 1):
-            self._acknowledge(hearing, asked)
-            if number % _MANY == 0:  # A new session names thousands: others are served in between.
+            subscriptions.forget(key)
+        for number, position in enumerate(request.partitions, 1):
+            self._acknowledge(subscriptions, position)
+            if number % _MANY == 0:  # A new session names thousands of partitions: other requests run in between.
                 await asyncio.sleep(0)
                 session.require_under_way(request.session_epoch)
         loop, until = asyncio.get_running_loop(), deadline
         while True:
             event.clear()
-            pairs, urgency = self._look(hearing, request)
+            pairs, urgency = self._look(subscriptions, request)
             if urgency == "now" or loop.time() >= until:
-                break  # What is told is of this very moment: news that came while waiting would be lost else.
+                break  # The results must be read after waking: changes during the wait would be lost otherwise.
             if urgency == "soon" and until == deadline:
                 until = min(deadline, loop.time() + MARKS_WAIT_S)
             await wait_until(event, until)
-            session.require_under_way(request.session_epoch)  # Else what is told here would never be told again.
+            session.require_under_way(request.session_epoch)  # A replaced request must not mark results as sent.
         session.on_answered(result for result, _ in pairs)
         response = ReplicaFetchResponse(session_id=session.session_id, partitions=tuple(result for result, _ in pairs))
         return response, [data for _, data in pairs]
 
-    def _acknowledge(self, hearing: _Hearing, asked: ReplicaFetchPartition) -> None:
-        """Let the leader's core learn the follower's position, unless histories differ or an epoch does."""
-        session = hearing.session
+    def _acknowledge(self, subscriptions: _Subscriptions, position: ReplicaFetchPartition) -> None:
+        """Record the follower's position in the leader's core, unless its log diverges or its epoch differs."""
+        session = subscriptions.session
         try:
-            replica = self._find(asked.key)
-            hearing.listen(asked.key, replica)
-            if _diverging(replica, session.follower, asked) is None:
+            replica = self._find(position.key)
+            subscriptions.listen(position.key, replica)
+            if _diverging(replica, session.follower, position) is None:
                 replica.on_follower_fetch(
                     session.follower,
                     broker_epoch=session.broker_epoch,
-                    fetch_offset=asked.fetch_offset,
-                    log_start_offset=asked.log_start_offset,
+                    fetch_offset=position.fetch_offset,
+                    log_start_offset=position.log_start_offset,
                     session=session.clock if session.session_id else None,
                 )
                 return
         except RaftlogError:
-            pass  # `_look` says so, in the partition's own result.
-        hearing.forget(asked.key)
+            pass  # `_look` returns the error in the partition's result.
+        subscriptions.forget(position.key)
 
     def _look(
-        self, hearing: _Hearing, request: ReplicaFetchRequest
+        self, subscriptions: _Subscriptions, request: ReplicaFetchRequest
     ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], Urgency]:
-        """Return what there is to say, and when it should be said."""
-        session = hearing.session
+        """Return the results of changed partitions, and when they must be sent."""
+        session = subscriptions.session
         pairs, left, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, set[Urgency]()
         for key in session.dirty():
             if left <= 0 and session.session_id:
-                break  # The rest comes first next time.
+                break  # The other partitions come first in the next response.
             position = session.partitions[key].position
-            if not self._counts(hearing, key):
-                self._acknowledge(hearing, position)
+            if not self._counts(subscriptions, key):
+                self._acknowledge(subscriptions, position)
             result, data = self._result(session.follower, position, min(request.partition_max_bytes, left))
             left -= len(data)
             urgencies.add(urgency := session.urgency(result))
@@ -211,42 +212,46 @@ class ReplicaFetchServer:
             return pairs, "now"
         return pairs, "soon" if "soon" in urgencies else ""
 
-    def _counts(self, hearing: _Hearing, key: TopicIdPartition) -> bool:
-        """Tell whether the core of the replica that is there now has learned the position that the session remembers.
+    def _counts(self, subscriptions: _Subscriptions, key: TopicIdPartition) -> bool:
+        """Return whether the leader's core has counted the position that the session stores.
 
-        When it was named, the partition may not have been open here, or not in that epoch. If the answer that said so
-        is lost, the follower does not name it again: it waits for records, and the leader would wait for the follower.
-        Likewise after a reassignment that removed the follower and one that added it again: the core began anew.
+        The partition may not have been open here, or not in that epoch, when the follower sent the position. If the
+        error response is lost, the follower does not send it again: leader and follower would wait for each other.
+        The same holds after reassignments that removed the follower and added it again: the core has no state of it.
         """
-        mark, session = hearing.marks.get(key), hearing.session
+        mark, session = subscriptions.marks.get(key), subscriptions.session
         try:
             replica = self._find(key)
         except RaftlogError:
             return False
         if mark is None or mark.replica is not replica or replica.core is None:
             return False
-        return replica.core.hears(session.follower, session.clock if session.session_id else None)
+        return replica.core.counts_session(session.follower, session.clock if session.session_id else None)
 
     def _result(
-        self, follower: BrokerId, asked: ReplicaFetchPartition, max_bytes: int
+        self, follower: BrokerId, position: ReplicaFetchPartition, max_bytes: int
     ) -> tuple[ReplicaFetchResult, bytes | FileRange]:
         data: bytes | FileRange = b""
         try:
-            replica = self._find(asked.key)
-            diverging = _diverging(replica, follower, asked)
+            replica = self._find(position.key)
+            diverging = _diverging(replica, follower, position)
             if diverging is not None:
-                told = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
-                return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, diverging=told), b""
+                truncate_to = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
+                return ReplicaFetchResult(
+                    topic_id=position.topic_id, partition=position.partition, diverging=truncate_to
+                ), b""
             core, end = replica.require_leader(), replica.log.log_end_offset
             if max_bytes > 0:
-                found = replica.find_sound(asked.fetch_offset, max_bytes, limit_offset=end, check_crcs=asked.check_crcs)
+                found = replica.find_sound(
+                    position.fetch_offset, max_bytes, limit_offset=end, check_crcs=position.check_crcs
+                )
                 data = found.data
         except RaftlogError as error:
             refusal = WireError.of(error)
-            return ReplicaFetchResult(topic_id=asked.topic_id, partition=asked.partition, error=refusal), b""
+            return ReplicaFetchResult(topic_id=position.topic_id, partition=position.partition, error=refusal), b""
         result = ReplicaFetchResult(
-            topic_id=asked.topic_id,
-            partition=asked.partition,
+            topic_id=position.topic_id,
+            partition=position.partition,
             length=len(data),
             high_watermark=replica.high_watermark,
             log_start_offset=replica.log.log_start_offset,
@@ -256,12 +261,12 @@ class ReplicaFetchServer:
         return result, data
 
     def _on_closed(self, session: LeaderSession) -> None:
-        if (hearing := self._hearings.pop(session.session_id, None)) is not None:
-            hearing.close()
+        if (subscriptions := self._subscriptions.pop(session.session_id, None)) is not None:
+            subscriptions.close()
 
 
-def _diverging(replica: Replica, follower: BrokerId, asked: ReplicaFetchPartition) -> tuple[int, int] | None:
-    """Compare a follower's position with the log.
+def _diverging(replica: Replica, follower: BrokerId, position: ReplicaFetchPartition) -> tuple[int, int] | None:
+    """Compare a follower's position with the log; return the diverging epoch and its end offset, None if they agree.
 
     Raises:
         StaleRouteError, FencedError: this replica does not lead, or leads in another epoch, or the newest metadata here
@@ -269,18 +274,18 @@ def _diverging(replica: Replica, follower: BrokerId, asked: ReplicaFetchPartitio
         OffsetOutOfRangeError: the position is outside the log.
     """
     core = replica.require_leader()
-    require_same_epoch(replica.state.leader_epoch, asked.leader_epoch, replica.assignment.topic_partition)
+    require_same_epoch(replica.state.leader_epoch, position.leader_epoch, replica.assignment.topic_partition)
     core.require_assigned(follower)
     diverging = diverging_epoch(
         replica.log.epochs,
         log_end_offset=replica.log.log_end_offset,
-        fetch_offset=asked.fetch_offset,
-        last_fetched_epoch=asked.last_fetched_epoch,
+        fetch_offset=position.fetch_offset,
+        last_fetched_epoch=position.last_fetched_epoch,
     )
     start, end = replica.log.log_start_offset, replica.log.log_end_offset
-    if diverging is None and not start <= asked.fetch_offset <= end:
+    if diverging is None and not start <= position.fetch_offset <= end:
         raise OffsetOutOfRangeError(
-            f"follower asks for offset {asked.fetch_offset}, the leader's log holds {start} to {end}",
+            f"fetch_offset: expected {start} to {end}, the leader's log, received {position.fetch_offset}",
             details={"log_start_offset": start, "log_end_offset": end},
         )
     return diverging

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.model import LeaderEpoch, Offset
-from raftlog.partition.storage.check import reading
+from raftlog.partition.storage.batch_scan import scan_batches
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, finish_cut, quarantine
 from raftlog.partition.storage.epochs import FILE_NAME as EPOCHS
 from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, write_fully, write_json
+from raftlog.partition.storage.fsck import reading
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.scanning import scan_batches
 from raftlog.partition.storage.segment import segment_path
 
 _COPY_BYTES = 1 << 20

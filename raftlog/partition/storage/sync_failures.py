@@ -20,7 +20,7 @@ class Failing(Protocol):
         ...
 
 
-def failing_with_its_syncs(change: Change) -> Change:
+def fails_on_sync_error(change: Change) -> Change:
     """Have a log fail when `change`, one of its methods, raises `FailedSyncError` (docs/adr/0005)."""
 
     @wraps(change)

@@ -1,9 +1,9 @@
-"""Folders of partitions that nobody assigns here any more.
+"""Stray partitions: folders of partitions that are not assigned to this broker (as in Kafka).
 
-Metadata took away what this process has been assigned: its folder is deleted at once. A folder that was found, and of
-which metadata knows nothing, is a stray: a topic that was deleted while the broker was down, or a broker that was sent
-to the wrong cluster. It is renamed, so that nobody opens it, and deleted after `DELAY_S`: an operator can end the
-broker before that, and has lost nothing.
+- A partition that was assigned to this process and is no longer: its folder is deleted at once.
+- A folder found at start without an assignment is a stray: its topic was deleted while the broker was down, or the
+  broker joined the wrong cluster. It is renamed, so that it is not opened, and deleted after `DELAY_S`. Until then an
+  operator can stop the broker without losing data.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 DELAY_S = 60.0
 
 
-class Strays:
-    """Knows which partitions this process has been assigned, and removes the folders of others."""
+class StrayPartitions:
+    """Removes the folders of partitions that are not assigned to this broker."""
 
     def __init__(self, data_dir: NodeFolders, tasks: Tasks) -> None:
         self._data_dir = data_dir
@@ -30,14 +30,14 @@ class Strays:
         self._looked = False
 
     def note_assigned(self, wanted: AbstractSet[TopicIdPartition]) -> None:
-        """Learn what is assigned here."""
+        """Record partitions that are assigned here."""
         self._assigned |= wanted
 
     async def remove(self, wanted: AbstractSet[TopicIdPartition]) -> None:
         """Delete or rename the folders of all other partitions.
 
         Raises:
-            StorageError: the disk refused to forget a name. A sync that failed is never tried again.
+            StorageError: a folder could not be removed or renamed. A failed sync is never retried.
         """
         left = await asyncio.to_thread(self._remove, wanted)
         self._assigned = frozenset(wanted)
@@ -52,7 +52,7 @@ class Strays:
             if key in wanted:
                 continue
             if key in self._assigned:
-                _log.info("deleting %s: nobody assigns it here any more", stored.folder.name)
+                _log.info("deleting %s: it is not assigned to this broker any more", stored.folder.name)
                 self._data_dir.delete_partition(stored.folder)
                 continue
             aside = self._data_dir.set_stray(stored.folder)

@@ -1,4 +1,4 @@
-"""Which of a broker's logs are repaired, open or not, and what becomes of them (docs/adr/0017)."""
+"""Starts and ends repairs of a broker's damaged logs, open or not (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from raftlog.errors import (
     StorageError,
 )
 from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.damage import may_fetch_anew
-from raftlog.partition.damage import Damage, DamageKeeper
-from raftlog.partition.repair import Patient, Repairer
+from raftlog.partition.core.damage import may_refetch
+from raftlog.partition.damage import Damage, DamageTracker
+from raftlog.partition.repair import Repairer, RepairJob
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.repair import ClosedLog, OpenLog
@@ -28,23 +28,23 @@ Failed = tuple[PartitionAssignment, StorageError]
 
 
 class Reopen(Protocol):
-    """Opens a log that could not be opened before; see `ReplicaManager`."""
+    """Open a log that could not be opened before; see `ReplicaManager`."""
 
-    async def __call__(self, key: TopicIdPartition, *, hopeless: bool) -> bool: ...
+    async def __call__(self, key: TopicIdPartition, *, unrepairable: bool) -> bool: ...
 
 
-class Repairs:
-    """Begins and ends repairs, for the replicas of one broker.
+class RepairManager:
+    """Starts and ends repairs of the replicas of one broker.
 
     Args:
-        find: from a partition to its open replica.
-        closed: from a partition to what is known of a replica that could not be opened.
+        find: returns the open replica of a partition.
+        closed: returns assignment and error of a replica that could not be opened.
     """
 
     def __init__(
         self,
         repairer: Repairer,
-        keeper: DamageKeeper,
+        keeper: DamageTracker,
         *,
         find: Callable[[TopicIdPartition], Replica | None],
         closed: Callable[[TopicIdPartition], Failed | None],
@@ -67,24 +67,24 @@ class Repairs:
 
     @property
     def repaired_batches(self) -> int:
-        """How many damaged places were repaired since the start."""
+        """How many damaged places were repaired since the broker started."""
         return self._repairer.repaired_batches
 
     @property
     def lost_batches(self) -> int:
-        """How many damaged batches no replica has whole, as far as is known."""
+        """How many damaged batches no replica has intact, as far as is known."""
         return sum(map(len, self._repairer.lost.values()))
 
     def lost(self, key: TopicIdPartition) -> tuple[Offset, ...]:
-        """Return the first offsets of a partition's batches that no replica has whole, as far as is known."""
+        """Return the first offsets of a partition's batches that no replica has intact, as far as is known."""
         return self._repairer.lost.get(key, ())
 
     def stop(self, key: TopicIdPartition) -> None:
-        """End the repair of a log that is closed or not wanted any more."""
+        """Cancel the repair of a log that is closed or not assigned here any more."""
         self._repairer.stop(key)
 
-    def told(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
-        """Return what to answer for a replica that could not be opened: while it is repaired, ask again."""
+    def error_for(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
+        """Return the error for a request to a replica that could not be opened: retriable while it is being repaired."""
         if assignment.key not in self or self.lost(assignment.key):
             return error
         return StaleRouteError(
@@ -93,7 +93,7 @@ class Repairs:
         )
 
     async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:
-        """Answer another broker. A log says that a batch is absent only if it is known to end or start elsewhere."""
+        """Answer another broker. ABSENT is returned only if an open log proves that it starts after or ends before."""
         response, data = await self._repairer.serve(request, folder)
         if response.holding is Holding.ABSENT:
             replica = self._find(request.key)
@@ -102,53 +102,53 @@ class Repairs:
         return response, data
 
     def begin_open(self, key: TopicIdPartition, damage: Damage) -> None:
-        """Repair a log that is in use."""
+        """Start the repair of an open log."""
         self._keeper.note(key, damage)
         replica = self._find(key)
         if replica is not None and not self._repairer.closed:
-            self._repairer.start(self._open_patient(key, replica))
+            self._repairer.start(self._open_log_job(key, replica))
 
-    def _open_patient(self, key: TopicIdPartition, replica: Replica) -> Patient:
-        gone_over = list[Offset]()
+    def _open_log_job(self, key: TopicIdPartition, replica: Replica) -> RepairJob:
+        note_repair_attempt = list[Offset]()
 
         def begin() -> OpenLog:
             if replica.log.failure is not None:
                 raise replica.log.failure
-            gone_over[:] = replica.suspects
-            return OpenLog(replica.log, tuple(gone_over), compacts=replica.config.compacts)
+            note_repair_attempt[:] = replica.suspects
+            return OpenLog(replica.log, tuple(note_repair_attempt), compacts=replica.config.compacts)
 
         async def finished() -> bool:
-            if replica.repaired(gone_over):
+            if replica.repaired(note_repair_attempt):
                 self._keeper.repaired(key)
-                replica.data_pulse.fire()
-                replica.visible_pulse.fire()
+                replica.data_notifier.fire()
+                replica.visible_notifier.fire()
             return True
 
-        async def hopeless() -> bool:
-            self._keeper.give_way(key)
+        async def unrepairable() -> bool:
+            self._keeper.mark_unrepairable(key)
             failure = replica.log.failure
             if failure is not None and _is_of_the_disk(failure):
                 self._on_disk_failure(failure)
             return False
 
-        return Patient(
+        return RepairJob(
             key=key,
             folder=replica.log.folder,
             assignment=lambda: replica.assignment if self._find(key) is replica else None,
             begin=begin,
             finished=finished,
-            hopeless=hopeless,
-            rests=lambda lost: replica.gone_over(gone_over, lost=bool(lost)),
+            unrepairable=unrepairable,
+            on_attempt_done=lambda lost: replica.note_repair_attempt(note_repair_attempt, lost=bool(lost)),
         )
 
     def _ended(self, key: TopicIdPartition) -> None:
-        """Go on where more was found while a repair ended."""
+        """Start another repair if damage was found while the last one ended."""
         replica = self._find(key)
         if replica is not None and replica.damage is not None:
             self.begin_open(key, replica.damage)
 
     def begin_closed(self, key: TopicIdPartition, folder: Path, config: TopicConfig) -> None:
-        """Repair a log that could not be opened, unless that is under way."""
+        """Start the repair of a log that could not be opened, unless it is running."""
         if self._repairer.closed:
             return
 
@@ -157,33 +157,33 @@ class Repairs:
             at = failed[1].details.get("damaged_at") if failed is not None else None
             return ClosedLog(folder, at if isinstance(at, int) else None, compacts=config.compacts)
 
-        async def hopeless() -> bool:
+        async def unrepairable() -> bool:
             failed = self._closed(key)
             if failed is None or not isinstance(failed[1], DamagedDataError):
                 return True
-            if not may_fetch_anew(failed[0].state, self._repairer.broker_id):
+            if not may_refetch(failed[0].state, self._repairer.broker_id):
                 return False
-            return await self._reopen(key, hopeless=True)
+            return await self._reopen(key, unrepairable=True)
 
         def assignment() -> PartitionAssignment | None:
             failed = self._closed(key)
             return failed[0] if failed is not None else None
 
         self._repairer.start(
-            Patient(
+            RepairJob(
                 key=key,
                 folder=folder,
                 assignment=assignment,
                 begin=begin,
-                finished=lambda: self._reopen(key, hopeless=False),
-                hopeless=hopeless,
-                rests=lambda _: None,
+                finished=lambda: self._reopen(key, unrepairable=False),
+                unrepairable=unrepairable,
+                on_attempt_done=lambda _: None,
             )
         )
 
 
 def _is_of_the_disk(failure: StorageError) -> bool:
-    """Tell whether the whole disk is not to be trusted: damage of one log, a full disk or a log's end say less."""
+    """Return whether a failure concerns the whole disk: not damage of one log, a full disk or a closed log."""
     return not isinstance(failure, LogClosedError | DiskFullError) and not isinstance(
         failure.__cause__, CorruptBatchError
     )

@@ -12,6 +12,7 @@ from typing import Literal
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.storage.batch_scan import Read, ends_amid_batch, scan_batches, sound_batch_after
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.cleaner import STATE_FILE
 from raftlog.partition.storage.epochs import EpochTable, read_epochs
@@ -21,10 +22,9 @@ from raftlog.partition.storage.index import decode_index, read_facts
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX
 from raftlog.partition.storage.producer_snapshots import decode_producers
 from raftlog.partition.storage.recovery import segment_bases
-from raftlog.partition.storage.scanning import Read, ends_amid_batch, scan_batches, sound_batch_after
 from raftlog.partition.storage.scrub import STATE_FILE as SCRUB_FILE
 from raftlog.partition.storage.segment import SUFFIX, segment_path
-from raftlog.partition.storage.swap import CLEANED_SUFFIX
+from raftlog.partition.storage.segment_replacement import CLEANED_SUFFIX
 from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
 from raftlog.partition.storage.transaction_index import AbortedEntry, entry_of, read_aborted
 from raftlog.record.batch import BatchHeader

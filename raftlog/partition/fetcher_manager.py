@@ -1,4 +1,4 @@
-"""One fetcher for each leader that something on this broker follows."""
+"""One fetcher for each leader that replicas of this broker follow."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from raftlog.runtime import Tasks
 from raftlog.transport import HttpSession
 
 
-class Fetchers:
-    """Starts, redirects and ends fetchers as metadata says; see `LeaderFetcher` for the arguments.
+class FetcherManager:
+    """Starts, redirects and stops fetchers as metadata changes; see `LeaderFetcher` for the arguments.
 
-    `throttle` is shared by all of them: it limits what replicas that reassignments add may fetch.
+    `throttle` is shared by all fetchers: it limits replicas that reassignments add.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Fetchers:
         self._running: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
 
     def direct(self, replicas: Iterable[Replica], brokers: Mapping[BrokerId, BrokerRegistration]) -> None:
-        """Let one fetcher pull from each leader that one of these replicas follows, at its present address."""
+        """Run one fetcher for each leader that these replicas follow, at its current address."""
         following: dict[BrokerId, list[Replica]] = {}
         for replica in replicas:
             leader = replica.state.leader

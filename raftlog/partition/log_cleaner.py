@@ -1,7 +1,6 @@
-"""The broker's cleaner: compacts one log at a time, the dirtiest first, in a worker thread and within a rate.
+"""The broker's cleaner: compacts one log at a time, the dirtiest first, in a worker thread at a limited rate.
 
-Leaders and followers clean alike, each its own files: no replica waits for another, and all of them answer the same
-records at the same offsets.
+Leaders and followers clean their own files independently. All replicas return the same records at the same offsets.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from raftlog.runtime import Clock
 
 _log = logging.getLogger(__name__)
 _REST_BACKOFFS = 10
-"""A log whose compaction failed rests for so many back-offs: others must not wait for it."""
+"""A log whose compaction failed is skipped for this many back-offs, so that others are not delayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +36,7 @@ class CleanerSettings:
 
 
 class LogCleaner:
-    """Runs until it is cancelled."""
+    """Compacts the logs of one broker until cancelled."""
 
     def __init__(
         self,
@@ -51,17 +50,17 @@ class LogCleaner:
         self._replicas = replicas
         self._clock = clock
         self._on_disk_failure = on_disk_failure
-        self._resting: dict[TopicIdPartition, int] = {}
+        self._retry_at_ms: dict[TopicIdPartition, int] = {}
         self._free_at = 0.0
 
     async def run(self) -> None:
-        """Clean for ever."""
+        """Clean until cancelled; sleep for one back-off when no log needs it."""
         while True:
             if not await self.clean_dirtiest():
                 await asyncio.sleep(self._settings.backoff_ms / 1000)
 
     async def clean_dirtiest(self) -> bool:
-        """Compact the log that needs it most; return whether there was one, and it went well."""
+        """Compact the dirtiest log; return False if no log needs it or compaction failed."""
         found = self._dirtiest()
         if found is None:
             return False
@@ -73,31 +72,31 @@ class LogCleaner:
             return False
 
     def _give_up(self, replica: Replica, error: RaftlogError | OSError) -> None:
-        """Let a log rest; end the broker if the log has failed. A cleaned file that nobody uses yet is thrown away."""
+        """Skip a log for a while; report a disk failure if the log has failed. Unfinished cleaned files are discarded."""
         if isinstance(replica.log.failure, LogClosedError):
-            return  # Its files are another replica's by now, or nobody's.
+            return  # Another replica may own its files by now, or they were deleted.
         if isinstance(error, CorruptBatchError):
             replica.note_damage(replica.log.log_start_offset, error.message)
         _log.warning("%s cannot be compacted: %s", replica.assignment.topic_partition, error)
         rest_ms = _REST_BACKOFFS * self._settings.backoff_ms
-        self._resting[replica.assignment.key] = self._clock.monotonic_ms() + rest_ms
+        self._retry_at_ms[replica.assignment.key] = self._clock.monotonic_ms() + rest_ms
         failed = replica.log.failure is not None or isinstance(error, FailedSyncError)
         if failed and isinstance(error, StorageError):
             self._on_disk_failure(error)
 
     def _dirtiest(self) -> tuple[Replica, Offset] | None:
         now_ms = self._clock.monotonic_ms()
-        self._resting = {key: until for key, until in self._resting.items() if until > now_ms}
+        self._retry_at_ms = {key: until for key, until in self._retry_at_ms.items() if until > now_ms}
         best: tuple[float, Replica, Offset] | None = None
         for replica in self._replicas():
-            if not replica.config.compacts or replica.log.failure or replica.assignment.key in self._resting:
+            if not replica.config.compacts or replica.log.failure or replica.assignment.key in self._retry_at_ms:
                 continue
             try:
                 dirt, end = self._measure(replica)
             except (RaftlogError, OSError) as error:
-                self._give_up(replica, error)  # It may begin a segment, for which there may be no room.
+                self._give_up(replica, error)  # Rolling a segment fails when the disk is full.
                 continue
-            if dirt.is_worth_it(replica.config) and (best is None or dirt.ratio > best[0]):
+            if dirt.should_compact(replica.config) and (best is None or dirt.ratio > best[0]):
                 best = (dirt.ratio, replica, end)
         return best and best[1:]
 
@@ -131,7 +130,7 @@ class LogCleaner:
             now_s=_now_s(self._clock),
             delete_retention_ms=replica.config.delete_retention_ms,
             replicated_below=_replicated_offset(replica),
-            remembered=replica.producers.remembered_offsets(),
+            producer_batches=replica.producers.remembered_offsets(),
             aborted=AbortedBatches(log.aborted_transactions(segments[0].base_offset, end)),
         )
         work = CleaningPass(
@@ -150,7 +149,7 @@ class LogCleaner:
             elif not self._take(replica, step, cuts):
                 return False
         if log.cuts != cuts or log.failure is not None:
-            return False  # It was truncated meanwhile.
+            return False  # The log was truncated meanwhile.
         replica.cleaned.finished(work.last.end_offset, work.oldest_tombstone_s)
         after = sum(s.size for s in log.segments if s.next_offset <= segments[-1].next_offset)
         _log.info("%s: compacted %d bytes to %d", replica.assignment.topic_partition, before, after)
@@ -158,7 +157,7 @@ class LogCleaner:
 
     @staticmethod
     def _take(replica: Replica, step: Rewritten, cuts: int) -> bool:
-        """Put a compacted file in place, unless retention, truncation or the replica's end came first."""
+        """Replace segments by a compacted file, unless the log was truncated, trimmed or closed meanwhile."""
         if replica.log.swap(step.replaced, step.fresh, cuts=cuts):
             return True
         step.discard()

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raftlog.model import Offset
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import fsync_dir, list_names, unlink_quietly
-from raftlog.partition.storage.pool import FilePool
 from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
 
 CLEANED_SUFFIX = ".cleaned"

@@ -1,4 +1,4 @@
-"""What a replica does as a follower: take what the leader sends, cut what it does not have, learn its marks."""
+"""The follower's side of a replica: append fetched batches, truncate diverging ones, follow the high watermark."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, S
 from raftlog.model import Offset, PartitionAssignment
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.readable import OnDamage, ReadableReplica
+from raftlog.partition.readable_replica import OnDamage, ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.producer_snapshots import recover_producers
-from raftlog.partition.waiters import Pulse
+from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
 from raftlog.record.batch import Buffer
 from raftlog.record.compacted import begin_at, is_filler
@@ -24,11 +24,11 @@ from raftlog.runtime import Clock
 _log = logging.getLogger(__name__)
 
 
-class FollowingReplica(ReadableReplica):
-    """A replica that can follow.
+class FollowerReplica(ReadableReplica):
+    """A replica that can follow; `Replica` adds leading.
 
     Args:
-        on_disk_failure: called when a sync has failed, whatever its errno: nobody knows what is on disk.
+        on_disk_failure: called when a sync or write failed: the content of the disk is unknown.
     """
 
     def __init__(
@@ -43,19 +43,19 @@ class FollowingReplica(ReadableReplica):
         on_disk_failure: Callable[[StorageError], None],
     ) -> None:
         super().__init__(broker_id=broker_id, assignment=assignment, log=log, producers=producers, on_damage=on_damage)
-        self.visible_pulse = Pulse()
-        """Fires when consumers may find more."""
+        self.visible_notifier = Notifier()
+        """Fires when consumers may read more."""
         self.cleaned = CleanerState(log.folder, log.log_end_offset)
         self.replicated_offset: Offset = UNKNOWN_OFFSET
-        """Every assigned replica holds all records below it, says the leader."""
+        """Every assigned replica has persisted all records below it, as the leader reported."""
         self._clock = clock
         self._on_disk_failure = on_disk_failure
 
     def append_fetched(self, batches: Buffer) -> None:
-        """Append what the leader sent; it is held once a sync has followed.
+        """Append batches that the leader sent; they count as persisted after the next sync.
 
         Raises:
-            CorruptBatchError: it was damaged on the way, or does not continue the log; nothing was appended.
+            CorruptBatchError: a batch was damaged in transit, or does not continue the log; nothing was appended.
             StorageError: the disk refused.
         """
         headers = []
@@ -65,18 +65,18 @@ class FollowingReplica(ReadableReplica):
             headers.append((header, parse_marker(header, batch) if header.is_control else None))
         start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
         try:
-            with self._ending_on_a_bad_disk(), self.noticing_damage():
+            with self._failing_on_disk_errors(), self.recording_damage():
                 self.log.append(batches)
         finally:
-            # A disk that fills up in the middle leaves the first of them in the log.
+            # When the disk becomes full in the middle, the first batches stay in the log.
             for header, marker in headers:
                 if start <= header.base_offset < self.log.log_end_offset:
                     self.producers.on_appended(header, now_ms, marker=marker)
 
     def _continuing(self, batches: Buffer) -> Buffer:
-        """Return batches that begin at the log's end. They come whole, and this log may end inside the first one.
+        """Return batches that begin at the log end offset. The leader sends whole batches, and this log may end inside one.
 
-        So it does below a filler, or where the leader's log start, at which this empty log begins, is inside a batch.
+        Two cases: the batch is a filler, or this log is empty and starts at the leader's log start offset.
         """
         first, end = parse_header(batches), self.log.log_end_offset
         if first.base_offset < end <= first.last_offset and is_filler(first):
@@ -86,24 +86,24 @@ class FollowingReplica(ReadableReplica):
         return batches
 
     def truncate_to(self, offset: Offset) -> None:
-        """Cut the log where it diverges from the leader's."""
+        """Truncate the log where it diverges from the leader's."""
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
-        with self._ending_on_a_bad_disk(), self.noticing_damage():
-            # First, and where the log will end: a batch goes as a whole, and other records come in its place.
+        with self._failing_on_disk_errors(), self.recording_damage():
+            # Before the truncation, and with the final end: a whole batch is removed, and other records may replace it.
             self.cleaned.truncated_to(self.log.end_if_cut_at(offset))
             self.log.truncate_to(offset)
             self._after_truncation()
 
     def start_over_at(self, offset: Offset) -> None:
-        """Drop the log, which the leader no longer continues, and go on at `offset`."""
+        """Remove all records and continue at `offset`: the leader's log no longer overlaps with this one."""
         _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
-        with self._ending_on_a_bad_disk():
+        with self._failing_on_disk_errors():
             self.cleaned.truncated_to(0)
             self.log.reset_to(offset)
         self._after_truncation()
 
-    def learn_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
-        """Learn the leader's marks, as a follower; what the leader has deleted is deleted here too.
+    def update_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
+        """Take over the leader's high watermark and log start offset; records that the leader deleted are deleted here.
 
         Raises:
             StorageError: the disk refused.
@@ -111,20 +111,20 @@ class FollowingReplica(ReadableReplica):
         known = min(high_watermark, self.log.log_end_offset)
         if known > self._follower_high_watermark:
             self._follower_high_watermark = known
-            self.visible_pulse.fire()
+            self.visible_notifier.fire()
         self.replicated_offset = replicated_offset
         self.delete_before(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
 
     def delete_before(self, offset: Offset, high_watermark: Offset) -> None:
         """Delete, durably, every record below `offset`; see `SegmentedLog.advance_log_start`."""
-        with self._ending_on_a_bad_disk():
+        with self._failing_on_disk_errors():
             self.log.advance_log_start(offset, high_watermark)
 
     @contextmanager
-    def _ending_on_a_bad_disk(self) -> Iterator[None]:
-        """Who can write nothing any more must not stay: others can lead. A full disk may have room again.
+    def _failing_on_disk_errors(self) -> Iterator[None]:
+        """Report a disk failure when a write fails, so that the broker shuts down and others lead.
 
-        Damage is another matter: it concerns this log alone, and the log is fetched anew.
+        A full disk is no failure: space may be freed. Nor is damage: it concerns this log only, which is repaired.
         """
         try:
             yield
@@ -136,7 +136,7 @@ class FollowingReplica(ReadableReplica):
             raise
 
     def on_storage_failure(self, error: StorageError) -> None:
-        """Have this broker end: nobody knows what its disk holds."""
+        """Report that a sync or write failed: the content of the disk is unknown, so the broker shuts down."""
         _log.error("%s: %s", self.assignment.topic_partition, error.message)
         self._on_disk_failure(error)
 

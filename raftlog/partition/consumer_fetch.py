@@ -1,0 +1,164 @@
+"""Consumer fetches of many partitions: read, or parked until enough records arrive (long poll)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from weakref import WeakKeyDictionary
+
+from raftlog.errors import RaftlogError
+from raftlog.model import NO_LEADER_EPOCH, BrokerId, Isolation, Offset
+from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
+from raftlog.partition.replica import Replica
+from raftlog.partition.storage.verified_reads import FileRange
+from raftlog.partition.waiters import Notifier, wait_until
+from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResult
+from raftlog.wire.errors import WireError
+
+FindReplica = Callable[[str, int, str], Replica]
+Served = tuple[FetchResult, bytes | FileRange]
+"""The result of one partition, and its whole batches."""
+Prefer = Callable[[Replica, str, Offset], BrokerId | None]
+"""Return the follower to read instead (KIP-392), given the leader's replica, the consumer's rack and offset."""
+
+_TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
+_TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
+"""For each event loop, the lock that lets one long fetch run at a time."""
+_NO_TURN = nullcontext()
+
+
+def _nobody(_: Replica, __: str, ___: Offset) -> None:
+    return None
+
+
+async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody) -> list[Served]:
+    """Answer a consumer: at once if there are `min_bytes` or a partition has an error, else on arrival or at the deadline.
+
+    Args:
+        find: returns this broker's replica, whatever its role, for topic, partition and topic id.
+    """
+    deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
+    event, notifiers, waits = asyncio.Event(), list[Notifier](), True
+    try:
+        for start in range(0, len(request.partitions), _TURN_PARTITIONS):
+            async with _turn(request):
+                for wanted in request.partitions[start : start + _TURN_PARTITIONS]:
+                    try:
+                        notifier = find(wanted.topic, wanted.partition, wanted.topic_id).visible_notifier
+                    except RaftlogError:
+                        waits = False  # `_read` returns the error in the partition's result, at once.
+                        break
+                    notifier.add(event)
+                    notifiers.append(notifier)
+            if not waits:
+                break
+        while True:
+            event.clear()
+            results = await _read_all(find, request, prefer)
+            enough = sum(len(data) for _, data in results) >= request.min_bytes
+            urgent = any(_must_answer(result) for result, _ in results)
+            if enough or urgent or not waits or not await wait_until(event, deadline):
+                return results
+    finally:
+        await _stop_listening(request, event, notifiers)
+
+
+async def _stop_listening(request: FetchRequest, event: asyncio.Event, notifiers: list[Notifier]) -> None:
+    """Remove `event` from `notifiers`, in slices as well: many fetches end at the same moment."""
+    try:
+        for start in range(0, len(notifiers), _TURN_PARTITIONS):
+            async with _turn(request):
+                for notifier in notifiers[start : start + _TURN_PARTITIONS]:
+                    notifier.remove(event)
+    except asyncio.CancelledError:
+        for notifier in notifiers:
+            notifier.remove(event)
+        raise
+
+
+async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:
+    results, left, partitions = list[Served](), request.max_bytes, iter(request.partitions)
+    while len(results) < len(request.partitions):
+        if results:
+            await asyncio.sleep(0)  # Reading all partitions at once would block other requests.
+        async with _turn(request):
+            turn = 0
+            while turn < _TURN_BYTES and (wanted := next(partitions, None)) is not None:
+                result, data = _read(find, wanted, left, prefer, request.isolation)
+                left -= len(data)
+                turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
+                results.append((result, data))
+    return results
+
+
+def _turn(request: FetchRequest) -> AbstractAsyncContextManager[None]:
+    """Run one slice of a fetch; long fetches run one at a time, and other requests are served in between.
+
+    One record may wake hundreds of long fetches. Running a slice of each in one loop iteration would block the loop.
+    """
+    return _NO_TURN if len(request.partitions) <= _TURN_PARTITIONS else _long_turn()
+
+
+@asynccontextmanager
+async def _long_turn() -> AsyncIterator[None]:
+    async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        yield
+        await asyncio.sleep(0)
+
+
+def _read(find: FindReplica, wanted: FetchPartition, left: int, prefer: Prefer, isolation: Isolation) -> Served:
+    try:
+        replica = find(wanted.topic, wanted.partition, wanted.topic_id)
+        preferred = prefer(replica, wanted.rack, wanted.offset) if wanted.rack else None
+        if preferred is not None:
+            named = FetchResult(topic=wanted.topic, partition=wanted.partition, preferred_read_replica=preferred)
+            return named, b""
+        if (diverging := _diverging(replica, wanted)) is not None:
+            return FetchResult(topic=wanted.topic, partition=wanted.partition, diverging=diverging), b""
+        max_bytes = min(wanted.max_bytes, max(0, left))
+        read = replica.read(
+            wanted.offset, max_bytes, any_replica=wanted.any_replica, isolation=isolation, check_crcs=wanted.check_crcs
+        )
+    except RaftlogError as error:
+        return FetchResult(topic=wanted.topic, partition=wanted.partition, error=WireError.of(error)), b""
+    data = read.data if left > 0 else b""
+    result = FetchResult(
+        topic=wanted.topic,
+        partition=wanted.partition,
+        length=len(data),
+        high_watermark=read.high_watermark,
+        log_start_offset=read.log_start_offset,
+        leader_epoch=read.leader_epoch,
+        last_stable_offset=read.last_stable_offset,
+        aborted=read.aborted if data else (),
+    )
+    return result, data
+
+
+def _must_answer(result: FetchResult) -> bool:
+    return result.error is not None or result.diverging is not None or result.preferred_read_replica >= 0
+
+
+def _diverging(replica: Replica, wanted: FetchPartition) -> DivergingEpoch | None:
+    """Return the diverging epoch if the consumer's last record is not in the leader's log (KIP-320); None if it agrees.
+
+    Followers always return None: their logs may be behind.
+
+    Raises:
+        StaleRouteError: this replica does not lead, or the consumer has read from a later leader.
+    """
+    if wanted.any_replica or wanted.last_fetched_epoch == NO_LEADER_EPOCH:
+        return None
+    replica.require_leader()
+    if wanted.last_fetched_epoch > replica.state.leader_epoch:
+        require_same_epoch(replica.state.leader_epoch, wanted.last_fetched_epoch, replica.assignment.topic_partition)
+    found = diverging_epoch(
+        replica.log.epochs,
+        log_end_offset=replica.log.log_end_offset,
+        fetch_offset=wanted.offset,
+        last_fetched_epoch=wanted.last_fetched_epoch,
+    )
+    if found is None or found[0] == NO_LEADER_EPOCH:
+        return None  # NO_LEADER_EPOCH: retention has deleted that epoch, so divergence is unknown.
+    return DivergingEpoch(epoch=found[0], end_offset=found[1])
