@@ -46,8 +46,6 @@ from raftlog.wire.metadata import CreateTopicRequest
 from raftlog.wire.producer_ids import KEY_BYTES
 
 _log = logging.getLogger(__name__)
-SETTLED_MS = 10_000
-"""A controller of this age probes all brokers when it takes over. In a cluster that starts, brokers start later."""
 PROBE_SILENCE_MS = 800
 """After this long without a heartbeat the controller probes the broker's listener, before the session expires."""
 
@@ -85,7 +83,8 @@ class Controller:
         self._clock = clock
         self._sessions = Sessions(timeout_ms=config.broker_session_timeout_ms)
         self._is_down = is_down
-        self._started_ms = clock.monotonic_ms()
+        self._has_followed = False
+        """This process has been a standby. In a cluster that starts, brokers start later than the first controller."""
         self._unprobed: set[BrokerId] = set()
         """Brokers to probe at the next check: they may have died together with the previous active controller."""
         self._tasks = Tasks(f"controller {node_id}")
@@ -130,6 +129,7 @@ class Controller:
 
     def leadership_changed(self, leader: ControllerId | None) -> None:
         """Begin a controller epoch if this node leads; stop deciding if it does not."""
+        self._has_followed = self._has_followed or leader not in (None, self.node_id)
         self._writer.leadership_changed(leader)
 
     def _require_own_log(self) -> None:
@@ -216,9 +216,8 @@ class Controller:
 
     def _restart_sessions(self) -> None:
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
-        now = self._clock.monotonic_ms()
-        self._sessions.restart(unfenced, now)
-        self._unprobed = set(unfenced) if now - self._started_ms >= SETTLED_MS else set()
+        self._sessions.restart(unfenced, self._clock.monotonic_ms())
+        self._unprobed = set(unfenced) if self._has_followed else set()
 
     async def _watch_sessions(self) -> None:
         while True:
