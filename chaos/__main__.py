@@ -2,7 +2,7 @@
 
 SEED draws what is drawn; DURATION (seconds) is how long `controllers`, `groups` and `swarm` go on; KILLS, how often
 `failover` kills; LOAD, how many bulk records a second go on beside the checked keys. With HOURS, `swarm` is played on
-and on, each time with the next seed. See docs/chaos.md.
+and on, each time with the next seed. See docs/explanation/chaos.md.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class Site:
         except ClusterError as error:
             if name not in self._damaged:
                 raise BrokenPromiseError(f"{name} does not start again: {error}") from None
-            # What docs/operations.md says of a damaged journal, and of a disk that is beyond repair.
+            # What docs/how-to/recover-a-damaged-disk.md says of a damaged journal, and of a lost disk.
             await asyncio.to_thread(self._wipe, name)
             await self.cluster.start(name)
 

@@ -25,7 +25,7 @@ def command() -> None:
     "config_path",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The node's settings; see docs/configuration.md.",
+    help="The node's settings; see docs/reference/settings.md.",
 )
 @click.option(
     "--log-level",

@@ -84,7 +84,7 @@ def check(context: click.Context, folders: tuple[Path, ...], as_json: bool) -> N
         rows = [(finding.severity, finding.path, finding.what) for finding in findings]
         print_table(("", "FILE", "WHAT"), rows, empty="nothing is wrong")
         if damaged:
-            click.echo(f"{plural(damaged, 'damage')} found; see 'A damaged log' in docs/operations.md", err=True)
+            click.echo(f"{plural(damaged, 'damage')} found; see docs/how-to/recover-a-damaged-disk.md", err=True)
     context.exit(1 if damaged else 0)
 
 

@@ -205,7 +205,7 @@ class BrokerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """One process. `raftlog dev up` writes such a file for each node; see `docs/configuration.md`."""
+    """One process. `raftlog dev up` writes such a file for each node; see `docs/reference/settings.md`."""
 
     node_id: int
     roles: tuple[Role, ...]

@@ -466,6 +466,6 @@ def _advice(error: StorageError) -> str:
         return ""
     return (
         ". Its batches are repaired from other replicas. If none has them, the log is fetched again once a healthy "
-        "replica leads. If this is the last replica with every record, an operator must act: see 'A damaged log' in "
-        "docs/operations.md"
+        "replica leads. If this is the last replica with every record, an operator must act: see "
+        "docs/how-to/recover-a-damaged-disk.md"
     )

@@ -3,7 +3,7 @@
 The producer writes the whole batch; the partition leader stamps three fields (base offset, leader epoch, header
 checksum) and never touches the payload. The header checksum covers every header byte but its own, the payload
 checksum included, so a flipped bit anywhere is caught and a payload cannot be swapped under a valid header.
-See docs/protocol/batch.md.
+See docs/reference/batch-format.md.
 """
 
 from __future__ import annotations

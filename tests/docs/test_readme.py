@@ -57,7 +57,7 @@ def test_every_example_of_reading_a_topic_runs_in_order(
 ):
     monkeypatch.chdir(tmp_path)
     topic = "notes_of_readers"
-    blocks = BLOCK.findall((ROOT / "docs" / "read-a-topic.md").read_text("utf-8"))
+    blocks = BLOCK.findall((ROOT / "docs" / "how-to" / "read-a-topic.md").read_text("utf-8"))
     _, one_call, files, curl, pandas, arrow, polars, duckdb = (
         run(cluster, language, re.sub(r"\bnotes\b", topic, text)) for language, text in blocks
     )

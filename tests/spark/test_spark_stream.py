@@ -161,7 +161,7 @@ def test_a_progress_can_be_read_as_kafkas(events, start):
 
 
 def test_what_spark_shows_of_a_python_source_is_sparks(events, start):
-    """Once this fails, Spark lets a source say more: `readable` may go, docs/spark/start.md too."""
+    """Once this fails, Spark lets a source say more: `readable` may go, docs/how-to/read-with-spark.md too."""
     query = start()
     query.awaitTermination()
 

@@ -71,7 +71,7 @@ class TopicRecordsRoutes:
         app.on_shutdown.append(self.limits.end_tails)
 
     async def records(self, request: web.Request) -> web.StreamResponse:
-        """Read a topic; see docs/protocol/http.md."""
+        """Read a topic; see docs/reference/http.md."""
         check_query(request, *NAMES)
         _require_once(request)
         name, address = request.match_info["topic"], request.remote or ""

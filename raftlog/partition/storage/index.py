@@ -2,7 +2,7 @@
 
 The file beside a segment says what was known of it at one size. It is written without a sync and never trusted
 blindly: checksums find damage; sizes and order are checked when it is read; and whoever lands on a batch through it
-checks that it is the batch meant. The log alone can rebuild it. Layout: docs/protocol/storage.md.
+checks that it is the batch meant. The log alone can rebuild it. Layout: docs/reference/storage-format.md.
 """
 
 from __future__ import annotations

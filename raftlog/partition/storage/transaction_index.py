@@ -2,7 +2,7 @@
 
 The file beside the segment is written with the sparse index, whose head says how many entries it has: a segment without
 an aborted transaction has no such file, and one that is missing, damaged or of another time is built again from the
-segment's own markers. Layout: docs/protocol/storage.md.
+segment's own markers. Layout: docs/reference/storage-format.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/configuration.md names every setting with its true default, and its examples load."""
+"""docs/reference/settings.md names every setting with its true default, and its examples load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from raftlog.cli.cluster_plan import to_toml
 from raftlog.config import NodeConfig
 
-DOCS = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text("utf-8")
+DOCS = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text("utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z_.]+)` \| (.+?) \| .+ \|$", DOCS, re.MULTILINE))
 
 
