@@ -2,9 +2,9 @@
 
 Each attempt of a task writes in a transaction of its own, which it leaves open. The driver's `commit` has the
 coordinator end them all in one decision (a *transaction set*, docs/explanation/transactions.md): those of the attempts
-that Spark has chosen commit, what other attempts left is aborted. The decision carries the micro-batch's number, so a batch that
-Spark does again, because the driver died after it, is not committed again: tasks that find their number done write
-nothing. docs/adr/0013-a-spark-sink-that-is-exactly-once.md has the argument.
+that Spark has chosen commit, what other attempts left is aborted. The decision carries the micro-batch's number, so a
+batch that Spark does again, because the driver died after it, is not committed again: tasks that find their number
+done write nothing. docs/adr/0013-a-spark-sink-that-is-exactly-once.md has the argument.
 """
 
 from __future__ import annotations
