@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON_STAMP := $(VENV)/.installed
 TOXIPROXY := .tools/toxiproxy-server
+DOCS_STAMP := $(VENV)/.docs-installed
 PYTEST ?= -n 2 --dist loadfile
 SCENARIO ?=
 SEEDS ?=
@@ -27,7 +28,7 @@ LOAD ?=
 # Mounts of the chaos suite in a namespace of their own: the kernel undoes them when the last process has ended, however it did.
 UNSHARE := $(shell unshare --mount true 2>/dev/null && echo unshare --mount --propagation slave)
 
-.PHONY: help install demo test check format chaos soak fuzz chaos-mutants sim mutants bench bench-peers clean
+.PHONY: help install demo test check docs format chaos soak fuzz chaos-mutants sim mutants bench bench-peers clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,10 @@ $(PYTHON_STAMP): pyproject.toml constraints.txt scripts/install-python.sh
 
 $(TOXIPROXY): scripts/install-toxiproxy.sh
 	@scripts/install-toxiproxy.sh $@
+	@touch $@
+
+$(DOCS_STAMP): $(PYTHON_STAMP) scripts/install-docs.sh
+	@scripts/install-docs.sh $(VENV) .tools/mermaid.min.js
 	@touch $@
 
 .tools/java: scripts/install-java.sh
@@ -64,6 +69,11 @@ check: $(PYTHON_STAMP) ## Check format, lint, types, layers, and that pytest can
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@found=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$found" | tail -30; exit 1; }
+
+docs: $(DOCS_STAMP) .tools/browser ## Build the documentation site in build/docs/html/ and check its links, code blocks and tables.
+	@$(BIN)/python -m pytest -q $(wildcard tests/docs/test_code_blocks.py tests/docs/test_*_page.py tests/docs/test_reference_tables.py tests/docs/test_diagrams.py)
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --conf-dir docs/site --doctree-dir build/docs/doctrees . build/docs/html
+	@echo "Built build/docs/html/index.html"
 
 format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .

@@ -1,0 +1,75 @@
+"""The tables of errors, metrics and Spark options in docs/reference/ are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pyspark_raftlog.names import KNOWN_OPTIONS, SINK_OPTIONS
+from raftlog.error_codes import HTTP_STATUS, ErrorCode
+from raftlog.errors import RaftlogError
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def test_every_error_code_is_documented_with_its_status():
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+)", (REFERENCE / "errors.md").read_text("utf-8"), re.MULTILINE)
+
+    assert dict(rows) == {code.value: str(HTTP_STATUS.get(code, 500)) for code in ErrorCode}
+    assert len(rows) == len(ErrorCode)
+
+
+def test_every_error_class_is_documented():
+    text = (REFERENCE / "errors.md").read_text("utf-8")
+    table = text[: text.index("## Codes")]
+
+    assert set(re.findall(r"`(\w+Error)`", table)) == {cls.__name__ for cls in _below(RaftlogError)}
+
+
+def _below(cls: type) -> list[type]:
+    return [
+        found
+        for child in cls.__subclasses__()
+        if child.__module__ == "raftlog.errors"
+        for found in (child, *_below(child))
+    ]
+
+
+def test_every_metric_is_documented_with_its_type():
+    code = (ROOT / "raftlog" / "broker" / "metrics.py").read_text("utf-8")
+    page = (REFERENCE / "metrics.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(raftlog_\w+)(?:\{.*?\})?` \| (\w+)", page, re.MULTILINE)
+
+    assert rows == re.findall(r'_metric\(\s*"(raftlog_\w+)",\s*"(\w+)"', code)
+
+
+def test_every_metric_that_is_named_anywhere_exists():
+    code = (ROOT / "raftlog" / "broker" / "metrics.py").read_text("utf-8")
+    exist = set(re.findall(r'"(raftlog_\w+)"', code))
+    named = {
+        name
+        for page in ROOT.glob("docs/**/*.md")
+        for name in re.findall(r"`(raftlog_\w+)", page.read_text("utf-8"))
+        if not name.startswith("raftlog_client")
+    }
+
+    assert named <= exist
+
+
+def test_every_spark_option_is_documented():
+    source, sink = (REFERENCE / "spark-options.md").read_text("utf-8").split("## The sink\n")
+
+    assert _options(source) == {name.lower() for name in KNOWN_OPTIONS}
+    assert _options(sink[: sink.index("## The sink: columns")]) | {"bootstrap", "dial", "timeoutms"} == {
+        name.lower() for name in SINK_OPTIONS
+    }
+
+
+def _options(text: str) -> set[str]:
+    text = text.replace("## The source: columns", "\0").split("\0")[0]
+    return {
+        name.lower()
+        for row in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", text, re.MULTILINE)
+        for name in re.findall(r"\w+", row)
+    }
