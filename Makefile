@@ -63,16 +63,17 @@ demo: install ## Start a cluster, load 336,776 flights while nodes are killed, r
 test: install .tools/browser ## Run all tests.
 	@$(BIN)/python -m pytest $(PYTEST)
 
-check: $(PYTHON_STAMP) ## Check format, lint, types, layers, and that pytest can collect every test.
+check: $(PYTHON_STAMP) ## Check format, lint, types, layers, prose, and that pytest can collect every test.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_prose.py
 	@found=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$found" | tail -30; exit 1; }
 
 docs: $(DOCS_STAMP) .tools/browser ## Build the documentation site in build/docs/html/ and check its links, code blocks and tables.
 	@$(BIN)/python -m pytest -q $(wildcard tests/docs/test_code_blocks.py tests/docs/test_*_page.py tests/docs/test_reference_tables.py tests/docs/test_diagrams.py)
-	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --conf-dir docs/site --doctree-dir build/docs/doctrees . build/docs/html
+	@$(BIN)/python -m sphinx --fail-on-warning --fresh-env --keep-going --quiet --conf-dir docs/site --doctree-dir build/docs/doctrees . build/docs/html
 	@echo "Built build/docs/html/index.html"
 
 format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.

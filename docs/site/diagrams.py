@@ -32,7 +32,7 @@ PAGE = """<!DOCTYPE html><meta charset="utf-8"><body><script src="mermaid.min.js
 (async () => {
   const drawn = {};
   mermaid.initialize({startOnLoad: false, theme: "neutral", htmlLabels: false, flowchart: {htmlLabels: false},
-    fontFamily: "sans-serif", deterministicIds: true});
+    fontFamily: "sans-serif", deterministicIds: true, sequence: {mirrorActors: false}});
   for (const [id, text] of Object.entries(DIAGRAMS)) {
     try { drawn[id] = {svg: (await mermaid.render("d" + id, text)).svg}; }
     catch (error) { drawn[id] = {error: String(error)}; }
@@ -61,7 +61,7 @@ class Diagram(SphinxDirective):
 def key_of(text: str) -> str:
     """Return the name under which the SVG of `text` is kept."""
     lines = [line.strip() for line in text.strip().splitlines()]
-    return hashlib.sha256("\n".join(["1", *lines]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(["2", *lines]).encode()).hexdigest()[:16]
 
 
 def draw_all(app: Sphinx) -> None:
@@ -70,7 +70,7 @@ def draw_all(app: Sphinx) -> None:
     texts = {
         key_of(text): text.strip()
         for name in sorted(app.project.discover())
-        for text in FENCE.findall(Path(app.project.doc2path(name)).read_text("utf-8"))
+        for text in FENCE.findall(Path(app.project.doc2path(name, absolute=True)).read_text("utf-8"))
     }
     missing = {key: text for key, text in texts.items() if not (KEPT / f"{key}.svg").exists()}
     if not missing:

@@ -1,4 +1,4 @@
-"""Docstrings of raftlog, which are plain text with Markdown's backticks, as reStructuredText for autodoc.
+"""Docstrings and `--help` of raftlog, which are plain text with Markdown's backticks, as reStructuredText.
 
 Sections are `Args:`, `Args: a theme` and `Raises:`; each entry is `name: text`, with continuation lines indented.
 """
@@ -61,7 +61,14 @@ def on_docstring(_app: Sphinx, _what: str, _name: str, _object: Any, _options: A
     lines[:] = list(convert(lines))
 
 
+def on_help(_app: Sphinx, _context: Any, lines: list[str]) -> None:
+    """Rewrite the text of a command's `--help` in place, and leave the directives around it."""
+    lines[:] = [line if line.lstrip().startswith((".. ", ":")) else inline(line) for line in lines]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Have autodoc use this."""
+    """Have autodoc and sphinx-click use this."""
     app.connect("autodoc-process-docstring", on_docstring)
+    for part in ("description", "options", "arguments", "epilog"):
+        app.connect(f"sphinx-click-process-{part}", on_help)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
