@@ -31,7 +31,7 @@ DRAWN = re.compile(r'<pre id="drawn">(.*?)</pre>', re.DOTALL)
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><body><script src="mermaid.min.js"></script><script>
 (async () => {
   const drawn = {};
-  mermaid.initialize({startOnLoad: false, theme: "neutral", htmlLabels: false, flowchart: {htmlLabels: false},
+  mermaid.initialize({startOnLoad: false, theme: "neutral", htmlLabels: false, flowchart: {htmlLabels: false, wrappingWidth: 400},
     fontFamily: "sans-serif", deterministicIds: true, sequence: {mirrorActors: false}});
   for (const [id, text] of Object.entries(DIAGRAMS)) {
     try { drawn[id] = {svg: (await mermaid.render("d" + id, text)).svg}; }
@@ -61,7 +61,7 @@ class Diagram(SphinxDirective):
 def key_of(text: str) -> str:
     """Return the name under which the SVG of `text` is kept."""
     lines = [line.strip() for line in text.strip().splitlines()]
-    return hashlib.sha256("\n".join(["2", *lines]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(["3", *lines]).encode()).hexdigest()[:16]
 
 
 def draw_all(app: Sphinx) -> None:

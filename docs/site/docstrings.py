@@ -63,7 +63,12 @@ def on_docstring(_app: Sphinx, _what: str, _name: str, _object: Any, _options: A
 
 def on_help(_app: Sphinx, _context: Any, lines: list[str]) -> None:
     """Rewrite the text of a command's `--help` in place, and leave the directives around it."""
-    lines[:] = [line if line.lstrip().startswith((".. ", ":")) else inline(line) for line in lines]
+    lines[:] = [line if line.lstrip().startswith((".. ", ":")) else _help_line(line) for line in lines]
+
+
+def _help_line(line: str) -> str:
+    required, mark, text = line.rpartition("**Required**")
+    return f"{required}{mark}{inline(text)}"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
