@@ -13,7 +13,7 @@ import pytest
 
 from raftlog.cli.local_cluster import LocalCluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
@@ -56,7 +56,6 @@ def test_the_first_topic(cluster: LocalCluster, tmp_path: Path):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_from_csv_to_spark_to_parquet(cluster: LocalCluster, tmp_path: Path):
     blocks = BLOCK.findall((TUTORIALS / "csv-to-spark-to-parquet.md").read_text("utf-8"))
     make, load, look, (_, pipeline), (_, write_back) = blocks
