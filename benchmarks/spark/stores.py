@@ -218,7 +218,7 @@ class ParquetStore(Store):
 
 
 def _advised(reader: Any, columns: tuple[str, ...]) -> Any:
-    """Return the reader as `docs/how-to/read-with-spark.md` advises: the columns that are needed, and a task for each core."""
+    """Return the reader as `docs/how-to/read-with-spark.md` advises: the needed columns, and a task for each core."""
     named = ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
     return reader.schema(named).option("maxPartitions", CORES)
 

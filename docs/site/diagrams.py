@@ -31,7 +31,8 @@ DRAWN = re.compile(r'<pre id="drawn">(.*?)</pre>', re.DOTALL)
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><body><script src="mermaid.min.js"></script><script>
 (async () => {
   const drawn = {};
-  mermaid.initialize({startOnLoad: false, theme: "neutral", htmlLabels: false, flowchart: {htmlLabels: false, wrappingWidth: 400},
+  mermaid.initialize({startOnLoad: false, theme: "neutral", htmlLabels: false,
+    flowchart: {htmlLabels: false, wrappingWidth: 400},
     fontFamily: "sans-serif", deterministicIds: true, sequence: {mirrorActors: false}});
   for (const [id, text] of Object.entries(DIAGRAMS)) {
     try { drawn[id] = {svg: (await mermaid.render("d" + id, text)).svg}; }
