@@ -24,6 +24,8 @@ TopicIds: TypeAlias = dict[str, str]
 """By the topic's name. A topic that was deleted and recreated has another id."""
 TOPIC_IDS = "@topicIds"
 """Stands beside the topics' names in a position; no topic can be called that."""
+BEGIN = "@begin"
+"""In the position where a stream's first batch ends: the whole position where it began, which Spark keeps nowhere."""
 
 
 class LogEnds(NamedTuple):
@@ -287,7 +289,7 @@ def decode_positions(encoded: Mapping[str, Mapping[str, Any]]) -> Positions:
         return {
             TopicPartition(topic, int(partition)): int(offset)
             for topic, by_partition in encoded.items()
-            if topic != TOPIC_IDS
+            if topic not in (TOPIC_IDS, BEGIN)
             for partition, offset in by_partition.items()
         }
     except (AttributeError, TypeError, ValueError):

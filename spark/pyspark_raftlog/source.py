@@ -41,8 +41,9 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
             from pyspark_raftlog.sink import parse_sink_options
 
             options = tables.created_with(self.options)
+            columns = source_schema(include_headers=parse_options(options).include_headers)
             parse_sink_options(options, overwrite=False)  # A mistake is said now, and not by the first INSERT.
-            return tables.remember(source_schema(include_headers=parse_options(options).include_headers), options)
+            return tables.remember(columns, options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from pyspark_raftlog.options import parse_options
@@ -76,8 +77,14 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         from pyspark_raftlog.sink import parse_sink_options
         from pyspark_raftlog.tables import require_options
         from pyspark_raftlog.writer import RaftlogStreamWriter
+        from raftlog.errors import ConfigError
 
         with plain_errors():
             # Not the schema's: the columns of a stream may be those of the table that it reads, not that it goes to.
             require_options(self.options)
-            return RaftlogStreamWriter(parse_sink_options(self.options, overwrite=overwrite), schema)
+            if overwrite:
+                raise ConfigError(
+                    "outputMode('complete') would replace what the topic holds: use 'update', which writes the rows "
+                    "that have changed, or 'append'"
+                )
+            return RaftlogStreamWriter(parse_sink_options(self.options, overwrite=False), schema)

@@ -31,6 +31,7 @@ from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.edge import plain_errors
 from pyspark_raftlog.offsets import (
+    BEGIN,
     JsonPositions,
     LogEnds,
     Positions,
@@ -75,6 +76,8 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._schema = schema
         self._topic_ids: TopicIds = {}
         self._latest: Positions = {}
+        self._begin: JsonPositions | None = None
+        """Where this run begins; None: where the checkpoint says, as far as is known."""
         self._available_now = False
         self._target: Positions | None = None
         """Where an AvailableNow run ends: fixed by its first `latestOffset`."""
@@ -83,8 +86,11 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     @plain_errors()
     def initialOffset(self) -> JsonPositions:
-        loop = background()
-        return encode_positions(loop.run(self._initial(loop.cluster(self._options))), self._topic_ids)
+        if self._begin is None:  # Spark asks more than once, and `latest` moves.
+            loop = background()
+            positions = loop.run(self._initial(loop.cluster(self._options)))
+            self._begin = encode_positions(positions, self._topic_ids)
+        return self._begin
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Say whether there is a limit at all: Spark knows no composite, so `latestOffset` applies ours itself."""
@@ -104,8 +110,10 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         # An AvailableNow run may end right after this call, and nothing may be left in the background then.
         self._progress.publish(cluster, positions, wait=self._available_now)
         limited = not isinstance(limit, ReadAllAvailable)
-        end = loop.run(self._next_end(cluster, positions, ids, limited=limited))
-        return encode_positions(end, self._topic_ids)
+        end = encode_positions(loop.run(self._next_end(cluster, positions, ids, limited=limited)), self._topic_ids)
+        if end == {name: value for name, value in start.items() if name != BEGIN}:
+            return start  # As text, too: Spark compares that.
+        return end | {BEGIN: start} if start == self._begin else end
 
     def reportLatestOffset(self) -> JsonPositions | None:
         """Return how far each log can be read: Spark shows it in the query's progress, see `pyspark_raftlog.lag`."""
@@ -113,6 +121,8 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     @plain_errors()
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
+        if start != end:
+            start = end.get(BEGIN, start)  # A first batch that is done again: `latest` may have moved since.
         # By the ids of the position: a batch that is planned again reads the topics that it was planned for.
         before, ids = decode_topic_ids(start), decode_topic_ids(end)
         begins = without_recreated(decode_positions(start), recreated_topics(before, ids))

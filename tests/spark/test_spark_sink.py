@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_raftlog.background import close_background
 from pyspark_raftlog.sink import Router, SinkOptions, cut, parse_sink_options, sink_columns
+from pyspark_raftlog.source import DefaultSource
 from pyspark_raftlog.writer import write_rows
 from raftlog.errors import ConfigError, NotFoundError
 from raftlog.model import Address
@@ -44,6 +45,12 @@ def options(log: FakeLog, **given: str) -> SinkOptions:
 def test_a_topic_is_never_overwritten():
     with pytest.raises(ConfigError, match="cannot be overwritten: use mode"):
         parse_sink_options({"bootstrap": "h:1"}, overwrite=True)
+
+
+def test_a_stream_that_would_overwrite_is_told_of_output_modes():
+    source = DefaultSource({"bootstrap": "h:1", "topic": "t"})
+    with pytest.raises(ConfigError, match=r"outputMode\('complete'\) would replace .* use 'update'"):
+        source.streamWriter(schema("value string"), overwrite=True)
 
 
 def test_an_unknown_option_is_answered_with_the_sinks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_raftlog import stream
 from pyspark_raftlog.background import close_background
-from pyspark_raftlog.offsets import TOPIC_IDS
+from pyspark_raftlog.offsets import BEGIN, TOPIC_IDS, OffsetRange
 from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.schema import source_schema
 from pyspark_raftlog.stream import RaftlogStreamReader
@@ -49,7 +50,7 @@ def at(*offsets: int) -> dict[str, dict[str, int]]:
 
 
 def offsets(position: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {topic: by_partition for topic, by_partition in position.items() if topic != TOPIC_IDS}
+    return {topic: by_partition for topic, by_partition in position.items() if topic not in (TOPIC_IDS, BEGIN)}
 
 
 def test_a_stream_begins_where_it_is_told(topic):
@@ -58,6 +59,42 @@ def test_a_stream_begins_where_it_is_told(topic):
     assert offsets(reader(topic, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset()) == at(7, 10)
     with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 31"):
         reader(topic, startingOffsets='{"t": {"0": 31, "1": -1}}').initialOffset()
+
+
+def test_a_stream_that_begins_at_the_end_has_one_beginning(topic):
+    """Spark asks for it when it looks for records, and again when it plans them."""
+    latest = reader(topic, startingOffsets="latest")
+    start = latest.initialOffset()
+    topic.append("t", [b"x"] * 5, 0)
+
+    assert latest.initialOffset() == start
+    assert offsets(latest.latestOffset(start, ALL)) == at(35, 10)
+
+
+def test_a_first_batch_that_is_done_again_begins_where_it_began(topic):
+    """Spark's checkpoint has the end of each batch: where the first one began, only its end can tell."""
+    killed = reader(topic, startingOffsets="latest")
+    killed.initialOffset()
+    topic.append("t", [b"x"] * 5, 0)
+    end = json.loads(json.dumps(killed.latestOffset(killed.initialOffset(), ALL)))
+    topic.append("t", [b"x"] * 90, 0)
+
+    again = reader(topic, startingOffsets="latest")
+    (task,) = again.partitions(again.initialOffset(), end)
+    assert task.ranges == (OffsetRange("t", 0, 30, 35),)
+    later = again.latestOffset(end, ALL)
+    assert (offsets(later), BEGIN in later) == (at(125, 10), False)
+    (task,) = again.partitions(end, later)
+    assert task.ranges == (OffsetRange("t", 0, 35, 125),)
+
+
+def test_a_stream_that_waits_after_its_first_batch_reads_it_no_more(topic, monkeypatch):
+    monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
+    waiting = reader(topic)
+    end = waiting.latestOffset(waiting.initialOffset(), ALL)
+
+    assert waiting.latestOffset(end, ALL) == end
+    assert waiting.partitions(end, end) == []
 
 
 def test_the_engine_may_lift_the_limit(topic):
