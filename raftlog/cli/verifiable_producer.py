@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from raftlog.cli.deliveries import Deliveries
 from raftlog.cli.interruptions import carry_out
 from raftlog.cli.json_lines import JsonLines
+from raftlog.cli.outcome_counter import OutcomeCounter
 from raftlog.cli.remote import require_topic
 from raftlog.cli.shared import describe_error
 from raftlog.cli.verification import encode_value
@@ -57,7 +57,7 @@ class _Numbered:
         self._name = name
         self._numbers = [0] * partitions
         self._record_size = record_size
-        self._deliveries = Deliveries(max_pending=MAX_PENDING)
+        self._deliveries = OutcomeCounter(max_pending=MAX_PENDING)
         self._began = time.perf_counter()
         self.stopping = asyncio.Event()
         self.out = JsonLines(sys.stdout.buffer, on_closed=self.stopping.set)

@@ -1,9 +1,9 @@
-"""The entry point that Spark instantiates: it reads the options and hands over to a reader or a writer.
+"""The entry point that Spark instantiates: it parses the options and creates a reader or a writer.
 
-Imports stay inside the methods: Spark loads this module while it looks for data sources, long before anyone uses it.
+Imports stay inside the methods: Spark loads this module while it looks for data sources, long before it is used.
 """
 
-# ruff: noqa: N802, PLC0415 -- Spark names these methods; why imports are inside them is said above.
+# ruff: noqa: N802, PLC0415 -- Spark names these methods; the module's docstring explains the imports.
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -41,7 +41,9 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
             from pyspark_raftlog.sink import parse_sink_options
 
             options = tables.created_with(self.options)
-            parse_sink_options(options, overwrite=False)  # A mistake is said now, and not by the first INSERT.
+            parse_sink_options(
+                options, overwrite=False
+            )  # Reports an invalid option now instead of at the first INSERT.
             return tables.remember(source_schema(include_headers=parse_options(options).include_headers), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -78,6 +80,6 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         from pyspark_raftlog.writer import RaftlogStreamWriter
 
         with plain_errors():
-            # Not the schema's: the columns of a stream may be those of the table that it reads, not that it goes to.
+            # The schema does not matter: a stream may have the columns of the table that it reads.
             require_options(self.options)
             return RaftlogStreamWriter(parse_sink_options(self.options, overwrite=overwrite), schema)

@@ -1,11 +1,11 @@
-"""Streams: a position per partition, kept by Spark in its checkpoint.
+"""Streams: a position for each partition, which Spark stores in its checkpoint.
 
 Spark asks `latestOffset(start)` for the next end, plans `partitions(start, end)`, and stores `end` before it runs the
 batch. After a crash it plans the same two positions again, so planning a batch asks no broker: the same two positions
 always mean the same offsets. A partition that appears while a stream runs is read from offset 0.
 
-When nothing is new Spark would ask again each few milliseconds; `latestOffset` waits at a broker instead, up to
-`IDLE_WAIT_MS`, and comes back as soon as a record arrives.
+Without new records, Spark would ask again every few milliseconds. `latestOffset` long-polls a broker instead, up to
+`IDLE_WAIT_MS`, and returns as soon as a record arrives.
 """
 
 # ruff: noqa: N802 -- Spark names these methods.
@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog.admission import NO_LIMIT, Admission
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.offsets import (
     JsonPositions,
     LogEnds,
@@ -61,13 +61,13 @@ from raftlog.model import INTERNAL_TOPICS, TopicPartition
 
 IDLE_WAIT_MS = 500
 SETTLE_MS = 10_000
-"""How long a log may end before the stream's position until that counts as a loss: a new leader learns its high
-watermark first, and a broker may be behind with metadata."""
+"""How long a log may end before the stream's position without counting as a loss: a new leader may not have its high
+watermark yet, and a broker's metadata may be old."""
 _log = logging.getLogger(__name__)
 
 
 class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # untyped here
-    """One stream. Spark keeps one copy in the driver for the offsets, and pickles another for `read`."""
+    """One stream. Spark has one instance in the driver for the offsets, and pickles a copy for `read`."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_projection(schema)
@@ -77,7 +77,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._latest: Positions = {}
         self._available_now = False
         self._target: Positions | None = None
-        """Where an AvailableNow run ends: fixed by its first `latestOffset`."""
+        """The end of an AvailableNow run, fixed by its first `latestOffset`."""
         self._admission = Admission(options)
         self._progress = GroupProgress(options)
 
@@ -87,7 +87,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return encode_positions(loop.run(self._initial(loop.cluster(self._options))), self._topic_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Say whether there is a limit at all: Spark knows no composite, so `latestOffset` applies ours itself."""
+        """Return whether there is a limit: Python has no composite limit, so `latestOffset` applies all of them."""
         if not self._options.is_limited:
             return ReadAllAvailable()
         return ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
@@ -101,19 +101,19 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         loop = background()
         cluster = loop.cluster(self._options)
         positions, ids = decode_positions(start), decode_topic_ids(start)
-        # An AvailableNow run may end right after this call, and nothing may be left in the background then.
+        # An AvailableNow run may end right after this call, so no background task may be left.
         self._progress.publish(cluster, positions, wait=self._available_now)
         limited = not isinstance(limit, ReadAllAvailable)
         end = loop.run(self._next_end(cluster, positions, ids, limited=limited))
         return encode_positions(end, self._topic_ids)
 
     def reportLatestOffset(self) -> JsonPositions | None:
-        """Return how far each log can be read: Spark shows it in the query's progress, see `pyspark_raftlog.lag`."""
+        """Return the readable end of each log, which Spark reports in the query's progress (`pyspark_raftlog.lag`)."""
         return encode_positions(self._latest) if self._latest else None
 
     @plain_errors()
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
-        # By the ids of the position: a batch that is planned again reads the topics that it was planned for.
+        # With the position's topic ids: a batch that is planned again reads the same topics.
         before, ids = decode_topic_ids(start), decode_topic_ids(end)
         begins = without_recreated(decode_positions(start), recreated_topics(before, ids))
         return plan_tasks(ranges_between(begins, decode_positions(end)), self._options, ids)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pyspark_raftlog.names import ALIASES, KNOWN_OPTIONS, SINK_OPTIONS
+from pyspark_raftlog.option_names import ALIASES, KNOWN_OPTIONS, SINK_OPTIONS
 from raftlog.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pyspark_raftlog import commits
 from pyspark_raftlog.background import BackgroundLoop, background
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.commits import Work, Written, batch_work, micro_batch_work, this_attempt
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.sink import Router, SinkOptions, cut, sink_columns
 from raftlog.model import MAX_SEQUENCE, TopicPartition
 from raftlog.record.arrow import build_batch_from_arrow

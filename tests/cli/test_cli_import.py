@@ -155,7 +155,7 @@ def test_with_a_transactional_id_each_row_is_there_once(topic: str, tmp_path: Pa
     ("name", "content", "arguments", "says"),
     [
         ("t.csv", "a,b\n1,2\n", ["--key", "c"], "has no column 'c'; it has a, b"),
-        ("t.txt", "a,b\n1,2\n", [], "the suffix tells no format"),
+        ("t.txt", "a,b\n1,2\n", [], "the suffix is not a known format"),
         ("t.parquet", "no parquet", [], "not readable as parquet"),
         ("t.csv", "a,b\n1\n", [], "not readable as csv"),
         ("t.ndjson", "[1]\n", [], "line 1: expected an object"),

@@ -104,7 +104,7 @@ def test_an_interrupted_run_tells_what_was_acknowledged(raftlog, shared_cluster:
         with interrupted_when(lambda: end() > 0, signal.SIGINT):
             load = ("--records", "100000000", "--warmup", "0", "--chunk", "100")
             done = raftlog("perf", "produce", "--topic", topic_name, *load, code=1)
-        assert "interrupted: the figures are of what was acknowledged until then" in done.stderr
+        assert "interrupted: the figures cover the records acknowledged until then" in done.stderr
         assert figures(done)["unknown"] == 0
         assert figures(done)["records"] == end() > 0
 

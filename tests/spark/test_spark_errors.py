@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
 from pyspark_raftlog.background import BackgroundLoop
-from pyspark_raftlog.edge import HIDE, plain_errors
+from pyspark_raftlog.error_output import HIDE, plain_errors
 from pyspark_raftlog.options import ConnectionOptions
 from pyspark_raftlog.parsing import parse_bootstrap
-from pyspark_raftlog.strangers import NoBrokerError
+from pyspark_raftlog.wrong_server import NoBrokerError
 from raftlog.errors import ConfigError, NotFoundError, RetriableError
 
 
@@ -131,7 +131,7 @@ def test_a_mistake_in_a_stream_is_in_its_first_line(spark, log, tmp_path):
 PROGRAM = """
 import os, sys; from importlib.machinery import ModuleSpec
 sys.modules['__main__'].__spec__ = ModuleSpec({program!r}, None)
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 from raftlog.errors import ConfigError
 try:
     with plain_errors():

@@ -108,7 +108,7 @@ def test_each_way_to_insert_goes_to_the_table_that_is_named(spark, tables):
         ("CREATE TABLE c USING raftlog OPTIONS (subscribe 'b') AS SELECT value FROM a", "INSERT INTO it"),
         ("CREATE TABLE c USING raftlog OPTIONS (bootstrap 'h:1', subscrib 'b')", "did you mean subscribe"),
         ("CREATE TABLE c USING raftlog OPTIONS (bootstrap 'h:1', subscribe 'b', compression 'x')", "none, lz4 or zstd"),
-        ("CREATE TABLE c USING raftlog OPTIONS (bootstrap 'h:1', topic 'b')", "only topic, which says where to write"),
+        ("CREATE TABLE c USING raftlog OPTIONS (bootstrap 'h:1', topic 'b')", "only topic, which is the target of writes"),
         ("CREATE TABLE c USING raftlog", "option 'bootstrap' is required"),
     ],
 )  # fmt: skip
