@@ -87,7 +87,7 @@ def test_throughput_and_latency_are_measured(raftlog, topic_name: str):
     small = raftlog("perf", "consume", "--topic", topic_name, "--warmup", str(everything), code=1)
     assert "try --warmup 0" in small.stderr
     few = raftlog("perf", "consume", "--topic", topic_name, "--records", "1000000", "--timeout", "0.5", code=1)
-    assert "nothing more came within 0.5 s" in few.stderr
+    assert "no more records came within 0.5 s" in few.stderr
 
     assert "TOPIC_ALREADY_EXISTS" in raftlog("perf", "produce", *load, *created, code=1).stderr
     assert "are for --create" in raftlog("perf", "produce", *load, "--partitions", "2", code=2).stderr

@@ -171,7 +171,7 @@ def test_a_cluster_that_nobody_hears_is_named(spark, log, free_ports):
 def test_a_deleted_range_is_a_loss(spark, flights):
     starting = json.dumps({"flights": {"0": 30, "1": 0, "2": 0}})
     flights.delete_before("flights", 50)
-    with pytest.raises(AnalysisException, match=r"flights-0: offset 30 was asked for, the log holds \[50, 100\).*"):
+    with pytest.raises(AnalysisException, match=r"flights-0: offset 30 was requested, the log has \[50, 100\).*"):
         read(spark, flights, startingOffsets=starting).count()
 
     assert read(spark, flights, startingOffsets=starting, failOnDataLoss="false").count() == 250
