@@ -64,7 +64,11 @@ def test_a_starting_time_after_every_record_is_an_error_unless_asked_otherwise()
         (4, 5, r"a-0: offset 4 was requested, the log has \[5, 20\).* failOnDataLoss"),
         (5, 5, None),
         (20, 20, None),
-        (21, 20, "a-0: expected an offset up to the end of the log, 20, received 21.* an offset from 5 to 20, or latest"),
+        (
+            21,
+            20,
+            "a-0: expected an offset up to the end of the log, 20, received 21.* an offset from 5 to 20, or latest",
+        ),
     ],
 )
 def test_an_offset_before_the_log_is_a_loss_and_one_beyond_its_end_a_mistake(offset, inside, message):
