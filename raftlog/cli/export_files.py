@@ -79,11 +79,11 @@ class ExportFolder:
     A hidden file stores topic and format: a later run must match them to continue.
     """
 
-    def __init__(self, path: Path, topic: str, form: str, asked: dict[str, Any]) -> None:
+    def __init__(self, path: Path, topic: str, form: str, settings: dict[str, Any]) -> None:
         self.path = path
         self._topic = topic
         self._suffix = SUFFIXES[form]
-        self._asked = {**asked, "topic": topic, "format": form}
+        self._asked = {**settings, "topic": topic, "format": form}
         self._name = re.compile(rf"{re.escape(topic)}-(\d+)-(\d+)-(\d+){re.escape(self._suffix)}")
         self._unfinished = re.compile(rf"\.{re.escape(topic)}-\d+-\d+{re.escape(_NEW)}")
 
@@ -128,12 +128,12 @@ class ExportFolder:
 
     def _require_same(self, topic_id: str) -> None:
         path = self.path / f".{self._topic}.export.json"
-        asked = {**self._asked, "topic_id": topic_id}
+        settings = {**self._asked, "topic_id": topic_id}
         before = read_json(path)
         if before is None:
-            write_json(path, asked)
+            write_json(path, settings)
             return
-        for name, now in asked.items():
+        for name, now in settings.items():
             if before.get(name) != now:
                 raise InvalidRequestError(
                     f"{self.path} holds an export of {self._topic!r} with {name} {before.get(name)!r}, and now it is "

@@ -132,7 +132,7 @@ class Cluster:
             check_crcs: whether the broker verifies payloads. A caller with False verifies them, and fetches a damaged
                 batch again with True.
         """
-        asked = FetchPartition(
+        entry = FetchPartition(
             topic=partition.topic,
             partition=partition.partition,
             offset=offset,
@@ -140,7 +140,7 @@ class Cluster:
             topic_id=topic_id,
             check_crcs=check_crcs,
         )
-        request = FetchRequest(partitions=(asked,), max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
+        request = FetchRequest(partitions=(entry,), max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
 
         async def attempt() -> Fetched:
             leader = await self._leader(partition, topic_id)
@@ -154,9 +154,9 @@ class Cluster:
         self, partition: TopicPartition, leader: Address, request: FetchRequest, rack: str
     ) -> Fetched | None:
         """Fetch from the replica in the reader's rack, if the leader returns one; None: fetch from the leader."""
-        (asked,) = request.partitions
+        (entry,) = request.partitions
         if self._rack_replicas.is_undecided(partition):
-            fetched = await self._fetch_from(leader, replace(request, partitions=(replace(asked, rack=rack),)))
+            fetched = await self._fetch_from(leader, replace(request, partitions=(replace(entry, rack=rack),)))
             preferred = fetched[0].preferred_read_replica
             self._rack_replicas.decide(partition, preferred if preferred in self._brokers else None)
             if preferred < 0:
@@ -164,7 +164,7 @@ class Cluster:
         if (near := self._rack_replicas.of(partition)) is None:
             return None
         with suppress(RaftlogError):  # The leader's answer decides.
-            any_replica = replace(request, partitions=(replace(asked, any_replica=True),))
+            any_replica = replace(request, partitions=(replace(entry, any_replica=True),))
             fetched = await self._fetch_from(self._brokers[near], any_replica)
             if fetched[1]:
                 return fetched
@@ -247,10 +247,10 @@ class Cluster:
         self, partition: TopicPartition, batch: Buffer, *, topic_id: str, transactional_id: str = ""
     ) -> None:
         """Append one batch with acks=all. It must have a producer id and sequence, since it may be sent again."""
-        asked = ProducePartition(
+        entry = ProducePartition(
             topic=partition.topic, partition=partition.partition, length=len(batch), topic_id=topic_id
         )
-        head = ProduceRequest(partitions=(asked,), timeout_ms=REQUEST_TIMEOUT_MS, transactional_id=transactional_id)
+        head = ProduceRequest(partitions=(entry,), timeout_ms=REQUEST_TIMEOUT_MS, transactional_id=transactional_id)
         body = encode_frame(head, [batch])
 
         async def attempt() -> None:
@@ -277,10 +277,10 @@ class Cluster:
             asyncio.create_task(
                 self._send_fetch(
                     leader,
-                    FetchRequest(partitions=asked, max_wait_ms=max_wait_ms, max_bytes=1, isolation=isolation),
+                    FetchRequest(partitions=entry, max_wait_ms=max_wait_ms, max_bytes=1, isolation=isolation),
                 )
             )
-            for leader, asked in (await self._by_leader(positions)).items()
+            for leader, entry in (await self._by_leader(positions)).items()
         ] or [asyncio.create_task(asyncio.sleep(max_wait_ms / 1000))]
         try:
             await asyncio.wait(waits, timeout=max_wait_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
@@ -295,10 +295,10 @@ class Cluster:
     async def _by_leader(self, positions: Mapping[TopicPartition, Offset]) -> dict[Address, tuple[FetchPartition, ...]]:
         requests: dict[Address, tuple[FetchPartition, ...]] = {}
         for partition, offset in positions.items():
-            asked = FetchPartition(topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=1)
+            entry = FetchPartition(topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=1)
             with suppress(RetriableError, NotFoundError):  # Nothing can come from a partition without a leader.
                 leader = await self._leader(partition)
-                requests[leader] = (*requests.get(leader, ()), asked)
+                requests[leader] = (*requests.get(leader, ()), entry)
         return requests
 
     async def _send_fetch(self, leader: Address, request: FetchRequest) -> tuple[FetchResponse, memoryview]:

@@ -91,7 +91,7 @@ def micro_batch_work(transactional_id: str | None, topic: str | None = None) -> 
 
 
 def query_work(query_id: str, number: int, topic: str | None) -> Work:
-    """Return what a micro-batch commits under the query's own name."""
+    """Return the commit unit of a micro-batch under the query's own name."""
     formerly = f"spark-{query_id}"
     name = f"{formerly}/{topic or '*'}"
     if len(name) > MAX_ID_BYTES:
@@ -140,11 +140,11 @@ async def end(cluster: Cluster, work: Work, members: Sequence[SetMember], *, com
         RaftlogError: nothing was committed.
         RetriableError: no answer before the timeout: nothing was committed, or everything.
     """
-    asked = EndSetBody(
+    body = EndSetBody(
         run=work.run, number=work.number, members=tuple(members), committed=committed, passing=work.passing
     )
     path = paths.fill(paths.END_TRANSACTION_SET, set_id=work.set_id)
-    await cluster.ask_coordinator(TransactionSetInfo, "POST", work.set_id, path, message=asked)
+    await cluster.ask_coordinator(TransactionSetInfo, "POST", work.set_id, path, message=body)
 
 
 async def commit(cluster: Cluster, messages: Sequence[Written | None]) -> None:

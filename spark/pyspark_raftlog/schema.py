@@ -62,8 +62,8 @@ def check_projection(schema: StructType) -> None:
         if expected is None:
             raise ConfigError(f"there is no column {item.name!r}; columns are {', '.join(COLUMNS)}")
         if not _same_type(item.dataType, expected):
-            asked, real = item.dataType.simpleString(), expected.simpleString()
-            raise ConfigError(f"column {item.name!r} is {real}, not {asked}; read it as it is and cast it in Spark")
+            requested, real = item.dataType.simpleString(), expected.simpleString()
+            raise ConfigError(f"column {item.name!r} is {real}, not {requested}; read it as it is and cast it in Spark")
 
 
 def needed_columns(schema: StructType, required: StructType) -> StructType:
@@ -76,8 +76,8 @@ def needed_columns(schema: StructType, required: StructType) -> StructType:
     return StructType(kept or narrowest[:1])
 
 
-def _same_type(asked: DataType, expected: DataType) -> bool:
-    return cast("bool", asked.simpleString() == expected.simpleString())
+def _same_type(requested: DataType, expected: DataType) -> bool:
+    return cast("bool", requested.simpleString() == expected.simpleString())
 
 
 class BatchShaper:

@@ -150,7 +150,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return await self._admission.limit(cluster, begins, target)
 
     def _bounded(self, latest: Positions, positions: Positions) -> Positions:
-        """Hold an AvailableNow run to the records that were there when it began, and never move it back."""
+        """Limit an AvailableNow run to the records at its start, and never move it back."""
         if not self._available_now:
             return latest
         if self._target is None:
@@ -176,10 +176,10 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     async def _settled_ends(
         self, cluster: Cluster, positions: Positions, ids: TopicIds
     ) -> dict[TopicPartition, LogEnds]:
-        """Return how far each log reaches, once every log is there and reaches the stream's own position.
+        """Return the end of each log, once every log exists and reaches the stream's position.
 
         Args:
-            ids: of the topics that the positions are of. A broker that is behind may name older ones, for a moment.
+            ids: the topic ids of the positions. A broker with old metadata may return older ids for a moment.
         """
         ends, waited_ms = await self._ends(cluster), 0
         patience_ms = min(SETTLE_MS, self._options.timeout_ms)
@@ -197,10 +197,10 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
 
 class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped here
-    """A stream whose options are wrong: says so when Spark asks where it begins.
+    """A stream with invalid options: raises the error in `initialOffset`.
 
-    Spark 4.3 loses an error that is raised earlier, while the reader is made, behind one of its own: it stops the
-    reader that there is not. It asks for the limit first, which has to be answered.
+    Spark 4.3 replaces an error that is raised earlier, in the reader's constructor, by one of its own: it stops a
+    reader that does not exist. It calls `getDefaultReadLimit` first, which must succeed.
     """
 
     def __init__(self, error: RaftlogError) -> None:
@@ -223,7 +223,7 @@ class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped her
 
 
 def _reach(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positions:
-    """Return the furthest that a batch from `positions` on can end."""
+    """Return the furthest end of a batch from `positions` on."""
     return {key: log.next_end(positions.get(key, 0)) for key, log in ends.items()}
 
 
@@ -235,9 +235,9 @@ def _problems(
         if key.topic in recreated:
             problems[key] = f"the topic was deleted and recreated; the stream was at offset {offset} of the one before"
         elif key.topic in INTERNAL_TOPICS and key not in ends:
-            continue  # Patterns matched these, too, until they did not.
+            continue  # A pattern's topic that was deleted.
         elif key not in ends:
-            problems[key] = "the partition does not exist any more, or the options no longer name it"
+            problems[key] = "the partition no longer exists, or the options no longer name it"
         elif ends[key].next_end(offset) < offset:
             problems[key] = f"the stream is at offset {offset}, the log ends at {ends[key].end}"
     return problems
