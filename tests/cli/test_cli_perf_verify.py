@@ -155,7 +155,7 @@ def test_numbered_records_are_verified(raftlog, shared_cluster: LocalCluster, to
     assert events(done, "summary")[0]["missing"] == 1 + 5
     told.write_text("junk\n")
     assert (
-        "line 1 is no line of"
+        "line 1 is not from"
         in raftlog("verify", "consume", "--topic", topic_name, "--produced", str(told), code=1).stderr
     )
     both = ("--produced", str(told), "--group", group)
