@@ -21,7 +21,7 @@ def command() -> None:
 
 
 def rule_options(*, required: bool) -> Callable[[F], F]:
-    """Add an option for each field of a rule; only those that make one are required."""
+    """Add an option for each field of a rule; `required` applies to those without a default."""
     options = [
         click.option("--principal", required=required, help="A user's name, or *."),
         click.option("--operation", required=required, type=click.Choice(get_args(AclOperation))),
@@ -46,7 +46,7 @@ def rule_options(*, required: bool) -> Callable[[F], F]:
 @local_option
 @json_option
 def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: Any) -> None:
-    """List access rules: all, or those that fit."""
+    """List access rules: all, or those that match."""
 
     async def work() -> list[Acl]:
         async with admin(bootstrap) as client:
@@ -60,25 +60,25 @@ def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: Any) -> No
 @bootstrap_option
 @json_option
 def create(bootstrap: list[str], as_json: bool, **rule: Any) -> None:
-    """Keep an access rule. Rules are stored and replicated; brokers do not enforce them yet."""
+    """Create an access rule. Rules are stored and replicated; brokers do not enforce them yet."""
 
     async def work() -> None:
         async with admin(bootstrap) as client:
             await client.create_acls([Acl(**rule)])
 
     run(work())
-    print_done("created; brokers keep access rules and do not enforce them yet", as_json, created=rule)
+    print_done("created; brokers store access rules and do not enforce them yet", as_json, created=rule)
 
 
 @command.command("delete")
 @rule_options(required=False)
-@click.option("--all", "everything", is_flag=True, help="Needed to end every rule, without choosing.")
+@click.option("--all", "everything", is_flag=True, help="Required to delete every rule.")
 @bootstrap_option
 @json_option
 def delete(bootstrap: list[str], everything: bool, as_json: bool, **wanted: Any) -> None:
-    """End the access rules that fit, and list them."""
+    """Delete the access rules that match, and list them."""
     if not _given(wanted) and not everything:
-        raise click.UsageError("say which rules, or --all")
+        raise click.UsageError("expected fields of the rules to delete, or --all; received neither")
 
     async def work() -> list[Acl]:
         async with admin(bootstrap) as client:

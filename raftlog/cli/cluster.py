@@ -52,7 +52,7 @@ def describe(bootstrap: list[str], local: bool, as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def log_dirs(brokers: Sequence[int], topics: Sequence[str], bootstrap: list[str], as_json: bool) -> None:
-    """Show what each replica takes up, by broker and folder, and how much room the disks have."""
+    """Show the size of each replica, by broker and folder, and the free space of the disks."""
 
     async def work() -> list[LogDirsResponse]:
         async with admin(bootstrap) as client:
@@ -84,7 +84,7 @@ def _role(replica: StoredReplica) -> str:
 
 
 def _only(broker: LogDirsResponse, topics: Sequence[str]) -> LogDirsResponse:
-    """Leave out replicas of other topics, if some are named."""
+    """Return only the replicas of `topics`; all if it is empty."""
     if not topics:
         return broker
     folders = (
@@ -100,7 +100,7 @@ def _only(broker: LogDirsResponse, topics: Sequence[str]) -> LogDirsResponse:
 @bootstrap_option
 @json_option
 def unregister_broker(broker: int, bootstrap: list[str], as_json: bool) -> None:
-    """Forget BROKER, which has stopped for good and has no replicas any more."""
+    """Unregister BROKER, which is stopped for good and has no replicas."""
 
     async def work() -> None:
         async with admin(bootstrap) as client:

@@ -1,4 +1,4 @@
-"""What a local cluster's folder holds before a node starts: `cluster.json`, the quorum's key, each `node.toml`."""
+"""The files of a local cluster's folder: `cluster.json`, the quorum's key, each `node.toml`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def nodes_of(data: Path, state: ClusterState) -> dict[str, NodePlan]:
     """Return the nodes by name, controllers first.
 
     Raises:
-        ConfigError: a number does not fit, or a setting is for a node that is not there.
+        ConfigError: a number is out of range, or a setting is for a node that does not exist.
     """
     nodes = plan_nodes(data, controllers=state.controllers, brokers=state.brokers, port=state.port, hosts=state.hosts)
     require_known((name for name in state.settings if name != "*"), nodes)
@@ -26,10 +26,10 @@ def nodes_of(data: Path, state: ClusterState) -> dict[str, NodePlan]:
 
 
 def write_files(data: Path, state: ClusterState, nodes: Mapping[str, NodePlan]) -> None:
-    """Write everything, for a cluster of which nothing runs.
+    """Write all files of a stopped cluster.
 
     Raises:
-        ConfigError: a setting is unknown or does not fit; nothing was written.
+        ConfigError: a setting is unknown or invalid; nothing was written.
     """
     texts = {name: _text(node, state, nodes) for name, node in nodes.items()}
     with locked(data):
@@ -41,10 +41,10 @@ def write_files(data: Path, state: ClusterState, nodes: Mapping[str, NodePlan]) 
 
 
 def rewrite_node(data: Path, state: ClusterState, node: NodePlan, nodes: Mapping[str, NodePlan]) -> None:
-    """Write one node's `node.toml` again, for its next start; a cluster not yet written stays so.
+    """Write one node's `node.toml` again, for its next start; do nothing if the cluster has no files yet.
 
     Raises:
-        ConfigError: a setting is unknown or does not fit; nothing was written.
+        ConfigError: a setting is unknown or invalid; nothing was written.
     """
     text = _text(node, state, nodes)
     if not node.config_path.exists():
@@ -62,7 +62,7 @@ def _text(node: NodePlan, state: ClusterState, nodes: Mapping[str, NodePlan]) ->
 
 
 def _write_key(path: Path) -> None:
-    """Draw the controllers' shared key, once; only this user may read it."""
+    """Generate the controllers' shared key, once; only this user may read it."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

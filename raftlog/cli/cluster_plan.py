@@ -1,4 +1,4 @@
-"""Where each node of a local cluster listens, and the `node.toml` that says so. Starts nothing.
+"""The port plan of a local cluster, and each node's `node.toml`. Starts no process.
 
 From a base port P, for i from 1: broker i has its public listener at P+i-1 and its internal one at P+10+i-1;
 controller i has its internal listener at P+20+i-1 and its quorum listener at P+30+i-1.
@@ -21,28 +21,28 @@ from raftlog.model import Address
 from raftlog.schema import from_plain
 
 MAX_NODES = 10
-"""Of one kind: the port plan has ten places for each."""
+"""The most brokers, and the most controllers: the port plan has ten ports for each kind."""
 PORTS_USED = 40
 FIRST_CONTROLLER_ID = 101
 LOOPBACK = "127.0.0.1"
 
 
 class PortInUseError(RaftlogError):
-    """A listener's port is taken; the message says which, and what to do."""
+    """A listener's port is in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """One node's place in the cluster."""
+    """One node: name, listeners and folder."""
 
     name: str
     node_id: int
     folder: Path
     internal: Address
     public: Address | None = None
-    """Only brokers have one."""
+    """Brokers only."""
     quorum: Address | None = None
-    """Only controllers have one."""
+    """Controllers only."""
 
     @property
     def role(self) -> str:
@@ -70,10 +70,10 @@ class NodePlan:
 def plan_nodes(
     data: Path, *, controllers: int, brokers: int, port: int, hosts: Mapping[str, str]
 ) -> tuple[NodePlan, ...]:
-    """Lay out the cluster: controllers first, because brokers need them.
+    """Return the nodes: controllers first, because brokers need them.
 
     Raises:
-        ConfigError: a number does not fit, or `hosts` names a node that is not there.
+        ConfigError: a number is out of range, or `hosts` names a node that does not exist.
     """
     _require_counts(controllers, brokers, port)
     nodes = []
@@ -93,10 +93,10 @@ def plan_nodes(
 
 
 def require_known(names: Iterable[str], nodes: Iterable[NodePlan]) -> None:
-    """Refuse a name that no node has.
+    """Raise for a name that no node has.
 
     Raises:
-        ConfigError: with the names there are.
+        ConfigError: a name is unknown; the message lists the nodes.
     """
     known = [node.name for node in nodes]
     if unknown := [name for name in names if name not in known]:
@@ -119,10 +119,10 @@ def node_toml(
     cluster_id: str,
     settings: Mapping[str, Any],
 ) -> str:
-    """Return the text of a node's `node.toml`; `settings` (nested tables) win over what is planned.
+    """Return the text of a node's `node.toml`; `settings` (nested tables) override the plan.
 
     Raises:
-        ConfigError: one of `settings` is unknown or does not fit.
+        ConfigError: one of `settings` is unknown or invalid.
     """
     voters = [
         {"node_id": voter.node_id, "quorum": str(voter.quorum), "internal": str(voter.internal)}
@@ -175,17 +175,17 @@ def _toml(value: object) -> str:
 
 
 def require_free_ports(nodes: Iterable[NodePlan]) -> None:
-    """Check that nobody listens where the nodes will.
+    """Raise if a port of the nodes is in use.
 
     Raises:
-        PortInUseError: names the first taken port and whose it would be.
+        PortInUseError: names the first such port and its node.
     """
     for node in nodes:
         for listener, address in node.listeners.items():
             if (reason := _cannot_bind(address)) is not None:
                 raise PortInUseError(
                     f"port {address.port} on {address.host}, which {node.name} needs for its {listener} listener, "
-                    f"cannot be used ({reason}); end the program that has it, or choose another base port, "
+                    f"cannot be used ({reason}); stop the program that uses it, or choose another base port, "
                     "for example: raftlog dev up --port 9500"
                 )
 
@@ -204,7 +204,7 @@ def _cannot_bind(address: Address) -> str | None:
 def free_base_port() -> int:
     """Return a base port whose whole plan is free on loopback, below the range of outgoing connections."""
     places = list(range(10_000, 32_000, PORTS_USED))
-    secrets.SystemRandom().shuffle(places)  # Two clusters that start at the same time should not try the same one.
+    secrets.SystemRandom().shuffle(places)  # Two clusters that start at the same time try different ports.
     for port in places:
         if all(_cannot_bind(Address(LOOPBACK, port + i)) is None for i in range(PORTS_USED)):
             return port

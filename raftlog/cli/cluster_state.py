@@ -1,7 +1,7 @@
-"""`cluster.json`: what a data folder holds and which processes run, so that any later command finds them.
+"""`cluster.json`: the nodes of a data folder and their running processes, for later commands.
 
 It is the only link between `dev up --detach` and `dev down`, and between a `dev up` in one terminal and a `dev kill` in
-another. Changes happen under a file lock and by atomic rename: a reader never sees half a file.
+another. Writers hold a file lock and replace the file by an atomic rename.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE_NAME = "cluster.json"
 VERSION = 1
 DEFAULT_PORT = 9400
 DEFAULT_NODES = 3
-"""Of each kind."""
+"""The default number of brokers, and of controllers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class ClusterState:
     port: int
     hosts: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By node name, or "*" for all: what its `node.toml` says beyond the plan."""
+    """Extra `node.toml` settings, by node name or "*" for all."""
     processes: Mapping[str, ProcessIdentity] = field(default_factory=dict)
-    """By node name; a node that was never started, or was ended on purpose, is absent."""
+    """By node name. A node that was never started, or was stopped on purpose, is absent."""
 
     @classmethod
     def load(cls, data: Path) -> ClusterState | None:
@@ -76,10 +76,10 @@ class ClusterState:
 def agreed(
     data: Path, stored: ClusterState | None, *, controllers: int | None, brokers: int | None, port: int | None
 ) -> ClusterState:
-    """Return the state of a new cluster, or the stored one where it agrees with what is asked; None asks for nothing.
+    """Return a new state, or the stored one if it matches the requested numbers; None: any number.
 
     Raises:
-        ConfigError: the folder holds other controllers, or more brokers.
+        ConfigError: the folder holds another number of controllers, or more brokers.
     """
     if stored is None:
         return ClusterState(
@@ -111,7 +111,7 @@ def locked(data: Path) -> Iterator[None]:
 
 
 def record_process(data: Path, name: str, identity: ProcessIdentity | None) -> None:
-    """Note that a node runs as `identity`, or (None) that it was ended on purpose."""
+    """Store that a node runs as `identity`, or (None) that it was stopped on purpose."""
     with locked(data):
         state = ClusterState.load(data)
         assert state is not None, "the cluster's file is written before its first process starts"

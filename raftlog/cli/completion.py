@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 _VARIABLE = "_RAFTLOG_COMPLETE"
-"""Set by the script when it asks `raftlog` what may follow: click's own name for it."""
+"""The variable of click's completion protocol, which the script sets when it calls `raftlog`."""
 
 
 @click.command("completion")

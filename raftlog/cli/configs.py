@@ -20,7 +20,7 @@ def _entity(function: F) -> F:
     help_ = "Settings of one broker. Default: of all brokers, under those of each."
     function = click.option("--broker", type=number, help=help_)(function)
     return click.option(
-        "--topic", shell_complete=complete_topics, help="A topic's own settings, which go before those of brokers."
+        "--topic", shell_complete=complete_topics, help="A topic's own settings, which override those of brokers."
     )(function)
 
 
@@ -61,7 +61,7 @@ def alter(
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
-    """Change settings, live and for good."""
+    """Change settings, without a restart and permanently."""
     _require_one(broker, topic)
     changed = changes(configs, removed)
     if not changed:

@@ -1,4 +1,4 @@
-"""`raftlog consume`: a record is a line of standard output."""
+"""`raftlog consume`: prints each record as a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import BinaryIO
 import click
 
 from raftlog.cli.interruptions import cancel_this, interruptible
-from raftlog.cli.lines import render_json, render_value
+from raftlog.cli.record_lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, complete_topics, isolation_option, require_topic
 from raftlog.cli.shared import run
 from raftlog.cli.terminal import bytes_on_terminal
@@ -29,7 +29,7 @@ from raftlog.record import Record
 from raftlog.wire.metadata import TopicInfo
 
 POLL_MS = 1_000
-"""The longest wait of one fetch: how late a closed pipe is noticed."""
+"""The longest wait of one fetch, after which a closed pipe is noticed."""
 
 
 @click.command("consume")
@@ -43,9 +43,11 @@ POLL_MS = 1_000
     help="Start at a time: ISO 8601 (local time without a zone), ms since 1970, or 90s, 5m, 2h, 1d ago.",
 )
 @click.option("--partition", type=click.IntRange(min=0), help="Only this one. Default: all.")
-@click.option("--group", help="As a member of this group: share the partitions, go on where it has committed.")
+@click.option("--group", help="Read as a member of this group: share its partitions, continue at its commits.")
 @click.option("--max-records", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when nothing came for so long.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without records."
+)
 @click.option("--format", "format_", type=click.Choice(["value", "json"]), default="value", show_default=True)
 @isolation_option
 @bootstrap_option
@@ -73,7 +75,7 @@ def command(
     if sum([from_beginning, offset is not None, since is not None]) > 1:
         raise click.UsageError("--from-beginning, --offset and --since exclude each other")
     if group is not None and (offset, since, partition) != (None, None, None):
-        raise click.UsageError("--group goes by what it has committed: not with --offset, --since or --partition")
+        raise click.UsageError("--group starts at its commits: not with --offset, --since or --partition")
     start: Start = "earliest" if from_beginning else "latest"
     if since is not None:
         start = since
@@ -115,7 +117,7 @@ async def _consume_in_group(
     await require_topic(bootstrap, topic)
     with interruptible(cancel_this()), suppress(asyncio.CancelledError), printer.quiet_when_closed():
         async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset=reset, isolation=isolation) as consumer:
-            # Ctrl-C comes while the next records are waited for: what there was is printed, and may be committed.
+            # Ctrl-C arrives during a wait: every fetched record is printed, and may be committed.
             with suppress(asyncio.CancelledError):
                 await _print_all(consumer, printer, timeout_s)
 
@@ -135,11 +137,11 @@ async def _print_all(consumer: Consumer, printer: _Printer, timeout_s: float | N
 
 
 def _partitions(topic: TopicInfo, partition: int | None, offset: int | None) -> list[int] | None:
-    """Return the partitions to read; None means all, also those to come.
+    """Return the partitions to read; None: all, also those that are added later.
 
     Raises:
-        NotFoundError: there is no such partition.
-        click.UsageError: an offset alone does not say of which partition.
+        NotFoundError: the partition does not exist.
+        click.UsageError: an offset without a partition, in a topic of several.
     """
     count = len(topic.partitions)
     if partition is not None:
@@ -154,14 +156,14 @@ def _partitions(topic: TopicInfo, partition: int | None, offset: int | None) -> 
 
 
 class _Printer:
-    """Writes records until it has written as many as were wanted."""
+    """Writes up to `max_records` records."""
 
     def __init__(self, out: BinaryIO, render: Callable[[Record], bytes], max_records: int | None) -> None:
         self._out = out
         self._render = render
         self._terminal = out.isatty()
         self.left = max_records
-        """How many more are wanted; None: all."""
+        """How many more records to print; None: all."""
 
     @property
     def wanted(self) -> bool:
@@ -177,7 +179,7 @@ class _Printer:
 
     @contextmanager
     def quiet_when_closed(self) -> Iterator[None]:
-        """Take a broken pipe as the end, and keep the interpreter from complaining of it once more at exit."""
+        """Stop at a broken pipe, and keep the interpreter from reporting it again at exit."""
         try:
             yield
         except BrokenPipeError:
@@ -186,7 +188,7 @@ class _Printer:
             os.close(nowhere)
 
     def closed(self) -> bool:
-        """Tell whether nobody reads us any more (`| head`), without waiting for a write to fail."""
+        """Return whether the reader of the pipe has exited (`| head`), without a write."""
         try:
             descriptor = self._out.fileno()
         except io.UnsupportedOperation:

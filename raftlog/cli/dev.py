@@ -1,4 +1,4 @@
-"""`raftlog dev`: a cluster on this machine, for trying things out and for breaking them."""
+"""`raftlog dev`: a local cluster for development and failure tests."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def data_option(function: F) -> F:
         envvar="RAFTLOG_DATA",
         show_envvar=True,
         type=click.Path(file_okay=False, path_type=Path),
-        help="The cluster's folder. Each folder is a cluster of its own.",
+        help="The cluster's folder. Each folder is a separate cluster.",
     )(function)
 
 
 @command.command("up")
-@click.option("--controllers", type=int, help="Default: what the folder holds, else 3. An odd number.")
-@click.option("--brokers", type=int, help="Default: what the folder holds, else 3.")
+@click.option("--controllers", type=int, help="An odd number. Default: the folder's, or 3.")
+@click.option("--brokers", type=int, help="Default: the folder's, or 3.")
 @click.option(
-    "--port", type=int, help="The first broker's port, and base of the others. Default: as before, else 9400."
+    "--port", type=int, help="The first broker's port, and base of the others. Default: the folder's, or 9400."
 )
-@click.option("--detach", is_flag=True, help="Return once the cluster is ready; end it with: raftlog dev down.")
+@click.option("--detach", is_flag=True, help="Return once the cluster is ready; stop it with: raftlog dev down.")
 @data_option
 def up(controllers: int | None, brokers: int | None, port: int | None, detach: bool, data: Path) -> None:
-    """Start a cluster, or start the one in --data again. Without --detach, Ctrl-C ends it; its data stays."""
+    """Start a cluster, or restart the one in --data. Without --detach, Ctrl-C stops it; its data stays."""
     with _errors(), _interruptible():
         cluster = LocalCluster(data, controllers=controllers, brokers=brokers, port=port, detach=detach)
         cluster.start()
@@ -67,7 +67,7 @@ def up(controllers: int | None, brokers: int | None, port: int | None, detach: b
         except KeyboardInterrupt:
             if detach:
                 raise
-            click.echo("\nEnding the cluster.", err=True)
+            click.echo("\nStopping the cluster.", err=True)
         finally:
             if not leave_running:
                 _stop(cluster)
@@ -88,20 +88,20 @@ def _greet(cluster: LocalCluster, data: Path) -> None:
     click.echo("  raftlog topics create greetings --partitions 3")
     click.echo("  echo hello | raftlog produce greetings")
     click.echo("  raftlog consume greetings --from-beginning --max-records 1")
-    click.echo(f"  raftlog dev kill {cluster.brokers[0]}{elsewhere}      # and everything goes on")
+    click.echo(f"  raftlog dev kill {cluster.brokers[0]}{elsewhere}      # the cluster continues")
     click.echo(f"  raftlog dev down{elsewhere}")
 
 
 def _elsewhere(data: Path) -> str:
-    """Return the option that finds this cluster again, if it needs one."""
+    """Return the `--data` option of this cluster, if it is not in the default folder."""
     return "" if data == Path(DEFAULT_DATA) else f" --data {data}"
 
 
 def _watch(cluster: LocalCluster, data: Path) -> None:
-    """Tell of nodes that die, until Ctrl-C, or until another command has ended the cluster."""
+    """Report nodes that exit, until Ctrl-C or until another command stops the cluster."""
     reported: set[str] = set()
     with quiet_when_closed():
-        click.echo("\nCtrl-C ends the cluster.")
+        click.echo("\nCtrl-C stops the cluster.")
     while processes := {name: process for name in cluster.names if (process := cluster.process(name))}:
         dead = {name for name, process in processes.items() if not process.alive}
         for name in sorted(dead - reported):
@@ -110,7 +110,7 @@ def _watch(cluster: LocalCluster, data: Path) -> None:
                 click.echo(f"{name} has died; see {cluster.node(name).log_path}; start it with: {again}", err=True)
         reported = dead
         time.sleep(_WATCH_INTERVAL_S)
-    click.echo("The cluster was ended by another command.", err=True)
+    click.echo("The cluster was stopped by another command.", err=True)
 
 
 @command.command("status")
@@ -131,7 +131,7 @@ def status(data: Path, as_json: bool) -> None:
 @click.option("--signal", "name", type=click.Choice(list(_SIGNALS)), default="KILL", show_default=True)
 @data_option
 def kill(node: str, name: str, data: Path) -> None:
-    """Kill NODE as a crash would; --signal STOP freezes it, CONT thaws it."""
+    """Kill NODE with SIGKILL; --signal STOP pauses it, CONT resumes it."""
     with _errors():
         LocalCluster.open(data).kill(node, _SIGNALS[name])
     click.echo(f"{node}: SIG{name} sent" if name in {"STOP", "CONT"} else f"{node}: ended by SIG{name}")
@@ -141,7 +141,7 @@ def kill(node: str, name: str, data: Path) -> None:
 @click.argument("node")
 @data_option
 def restart(node: str, data: Path) -> None:
-    """Start NODE again, ending it first if it runs, and wait until it is ready."""
+    """Restart NODE, stopping it first if it runs, and wait until it is ready."""
     with _errors():
         cluster = LocalCluster.open(data, detach=True)  # It must outlive this command.
         cluster.restart(node)
@@ -152,7 +152,7 @@ def restart(node: str, data: Path) -> None:
 @command.command("down")
 @data_option
 def down(data: Path) -> None:
-    """End every node. The data stays: raftlog dev up goes on from there."""
+    """Stop every node. The data stays: raftlog dev up starts the cluster again."""
     with _errors():
         cluster = LocalCluster.open(data)
         running = cluster.running()
@@ -162,7 +162,7 @@ def down(data: Path) -> None:
 
 def _stop(cluster: LocalCluster) -> None:
     for name in cluster.stop():
-        click.echo(f"{name} did not end when asked, and was killed; see {cluster.node(name).log_path}", err=True)
+        click.echo(f"{name} did not exit after SIGTERM and was killed; see {cluster.node(name).log_path}", err=True)
 
 
 def _print_status(nodes: Sequence[NodeStatus]) -> None:
@@ -182,7 +182,7 @@ def _errors() -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Treat SIGTERM and a closed terminal like Ctrl-C, so that nodes are ended and not just killed."""
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that nodes shut down cleanly."""
     before = {sig: signal.signal(sig, signal.default_int_handler) for sig in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield

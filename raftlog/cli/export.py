@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AT_ONCE = 8
-"""Partitions whose parts are written at the same time."""
+"""Partitions written concurrently."""
 _FORM_OF = {suffix: form for form, suffix in SUFFIXES.items()} | {".jsonl": "ndjson"}
 
 
@@ -64,13 +64,13 @@ def _names(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--until", "end", default="latest", metavar="TIME", callback=_a_bound, help="latest (now), or a time.")
 @click.option("--columns", metavar="NAME[,NAME]", callback=_names, help=f"Default: {','.join(COLUMNS)}.")
 @click.option("--records-per-file", type=click.IntRange(min=1), default=1_000_000, show_default=True)
-@click.option("--accept-gaps", is_flag=True, help="Go on where records were deleted before they were exported.")
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@click.option("--accept-gaps", is_flag=True, help="Continue after records that were deleted before they were exported.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option(
     "--isolation", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
     show_default=True,
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Say at the end what was written, as one line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as one line of JSON.")
 @bootstrap_option
 def command(
     topic: str,
@@ -98,7 +98,7 @@ def command(
     is_file = target.suffix in _FORM_OF and not target.is_dir()
     chosen = form or (_FORM_OF[target.suffix] if is_file else "parquet")
     if is_file and target.exists() and not overwrite:
-        raise click.UsageError(f"{target} is there; name another file, or pass --overwrite")
+        raise click.UsageError(f"{target} exists; name another file, or pass --overwrite")
     writing: _Writing
     if is_file:
         writing = _OneFile(target, chosen, columns)
@@ -166,7 +166,7 @@ class _Export:
 
 
 class _Writing:
-    """Where records go. One write runs in a thread while the next records are fetched."""
+    """The output of an export. One write runs in a worker thread while the next records are fetched."""
 
     advice = ""
 
@@ -174,14 +174,14 @@ class _Writing:
         self.form = form
         self.columns = columns
         self.files: list[Path] = []
-        """The complete ones."""
+        """The complete files."""
         self.records = 0
-        """In them."""
+        """Records in complete files."""
         self.is_complete = False
         self._under_way: asyncio.Task[None] | None = None
 
     async def add(self, partition: TopicPartition, rows: pa.Table, position: Offset) -> None:
-        """Write rows; `position` is behind them, and behind what is not returned to readers."""
+        """Write rows; `position` is the next offset to read after them."""
         await self.settled()
         self._under_way = asyncio.create_task(asyncio.to_thread(self.write, partition, rows, position))
 
@@ -200,7 +200,7 @@ class _Writing:
         self.is_complete = True
 
     async def close(self) -> None:
-        """Drop what is not complete, once nobody writes to it."""
+        """Wait for the current write, and drop incomplete files."""
         if self._under_way is not None:
             await asyncio.wait({self._under_way})
         self.drop()
@@ -219,7 +219,7 @@ class _Writing:
 
 
 class _OneFile(_Writing):
-    """All partitions in one file: each one's records are in order, the partitions as they came."""
+    """One file with all partitions. Each partition's records are in order; partitions are interleaved."""
 
     advice = "no file was written"
 
@@ -248,9 +248,9 @@ class _OneFile(_Writing):
 
 
 class _Parts(_Writing):
-    """Files of a folder, of one partition and some offsets each."""
+    """A folder of files, each with an offset range of one partition."""
 
-    advice = "these files are whole; the same command goes on behind them"
+    advice = "these files are complete; run the same command again to continue after them"
 
     def __init__(
         self, folder: ExportFolder, form: str, columns: Sequence[str], records_per_file: int, *, accept_gaps: bool

@@ -1,4 +1,4 @@
-"""Files of exported records: each has its name only once all of it is on disk."""
+"""Files of exported records. A file gets its final name once all of it is on disk."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrows", "csv": ".csv", "ndjson": ".ndjson"}
 GATHERED_BYTES = 8 << 20
-"""So much is rendered at once: a row group of a Parquet file."""
+"""Bytes rendered at once: a row group of a Parquet file."""
 _NEW = ".new"
 
 
 class NewFile:
-    """One file while it is written, under another name. Its methods block: call them in a thread, one at a time."""
+    """A file being written under a temporary name. Its methods block: call them in a thread, one at a time."""
 
     def __init__(self, folder: Path, name: str, form: str, columns: Sequence[str]) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class NewFile:
             self._render()
 
     def finish(self, name: str) -> Path:
-        """Write what is left, have it on disk, and give the file its name."""
+        """Write the rest, sync the file, and rename it."""
         self._render()
         self._file.write(self._encoder.end())
         self._file.flush()
@@ -60,9 +60,9 @@ class NewFile:
         return path
 
     def drop(self) -> None:
-        """Remove what is there; it is not whole."""
+        """Remove the incomplete file."""
         self._beside.unlink(missing_ok=True)
-        with suppress(OSError):  # What is not written yet: on a full disk that fails, and nobody needs it.
+        with suppress(OSError):  # Closing flushes buffered rows, which fails on a full disk; they are not needed.
             self._file.close()
 
     def _render(self) -> None:
@@ -74,24 +74,24 @@ class NewFile:
 
 
 class ExportFolder:
-    """A folder of parts, `TOPIC-PARTITION-FROM-TO.SUFFIX`, each with all records of its offsets (TO is not in it).
+    """A folder of parts, `TOPIC-PARTITION-FROM-TO.SUFFIX`, each with all records of offsets [FROM, TO).
 
-    Beside them a hidden file says of which topic they are, and in which form: another run goes on with the same only.
+    A hidden file stores topic and format: a later run must match them to continue.
     """
 
-    def __init__(self, path: Path, topic: str, form: str, asked: dict[str, Any]) -> None:
+    def __init__(self, path: Path, topic: str, form: str, settings: dict[str, Any]) -> None:
         self.path = path
         self._topic = topic
         self._suffix = SUFFIXES[form]
-        self._asked = {**asked, "topic": topic, "format": form}
+        self._asked = {**settings, "topic": topic, "format": form}
         self._name = re.compile(rf"{re.escape(topic)}-(\d+)-(\d+)-(\d+){re.escape(self._suffix)}")
         self._unfinished = re.compile(rf"\.{re.escape(topic)}-\d+-\d+{re.escape(_NEW)}")
 
     def open(self, topic_id: str) -> int:
-        """Make the folder this run's own, and return the lock, a descriptor.
+        """Lock the folder for this run; return the lock's descriptor.
 
         Raises:
-            InvalidRequestError: another run writes there, or it holds something else.
+            InvalidRequestError: another run writes there, or the folder holds another export.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.path / f".{self._topic}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -105,19 +105,19 @@ class ExportFolder:
             os.close(lock)
             raise
         for beside in self.path.iterdir():
-            if self._unfinished.fullmatch(beside.name):  # Of a run that was killed; ours is the only one now.
+            if self._unfinished.fullmatch(beside.name):  # From a run that was killed; this run holds the lock.
                 beside.unlink(missing_ok=True)
         return lock
 
     def name(self, partition: TopicPartition, start: Offset, end: Offset) -> str:
-        """Return what a part is called."""
+        """Return the file name of a part."""
         return f"{partition.topic}-{partition.partition}-{start}-{end}{self._suffix}"
 
     def rest(self, spans: Sequence[Span], *, accept_gaps: bool) -> list[Span]:
-        """Return what the parts that are there leave to be done.
+        """Return the spans that the existing parts do not cover.
 
         Raises:
-            OffsetOutOfRangeError: records behind the last part were deleted before they were exported.
+            OffsetOutOfRangeError: records after the last part were deleted before they were exported.
         """
         done: dict[int, Offset] = {}
         for entry in self.path.iterdir():
@@ -128,12 +128,12 @@ class ExportFolder:
 
     def _require_same(self, topic_id: str) -> None:
         path = self.path / f".{self._topic}.export.json"
-        asked = {**self._asked, "topic_id": topic_id}
+        settings = {**self._asked, "topic_id": topic_id}
         before = read_json(path)
         if before is None:
-            write_json(path, asked)
+            write_json(path, settings)
             return
-        for name, now in asked.items():
+        for name, now in settings.items():
             if before.get(name) != now:
                 raise InvalidRequestError(
                     f"{self.path} holds an export of {self._topic!r} with {name} {before.get(name)!r}, and now it is "
@@ -147,7 +147,7 @@ def _behind(span: Span, done: Offset | None, *, accept_gaps: bool) -> Span:
     if done < span.log_start and not accept_gaps:
         raise OffsetOutOfRangeError(
             f"{span.partition}: offsets {done} to {span.log_start - 1} were deleted from the log before they were "
-            "exported; --accept-gaps goes on without them"
+            "exported; pass --accept-gaps to continue without them"
         )
     start = max(done, span.log_start)
     return replace(span, start=start, end=max(start, span.end))

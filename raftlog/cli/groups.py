@@ -1,4 +1,4 @@
-"""`raftlog groups`: who reads what, how far, and from where on."""
+"""`raftlog groups`: members, offsets and lag of consumer groups."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def list_(bootstrap: list[str], as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
-    """Show GROUP's members, what each of them reads, and how far the group has read every partition."""
+    """Show GROUP's members, their partitions, and the group's offset and lag in each partition."""
 
     async def work() -> tuple[GroupDescription, dict[TopicPartition, Offset], dict[TopicPartition, int]]:
         async with admin(bootstrap) as client:
@@ -80,7 +80,7 @@ def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
         member = owners.get(partition)
         named = (member.instance_id or member.member_id, member.client_host) if member else ("-", "-")
         rows.append((partition, offsets.get(partition, "-"), lags.get(partition, "-"), *named))
-    print_table(["partition", "offset", "lag", "member", "host"], rows, empty="it reads nothing, and has no offsets")
+    print_table(["partition", "offset", "lag", "member", "host"], rows, empty="the group has no members and no offsets")
 
 
 @command.command("reset-offsets")
@@ -118,9 +118,9 @@ def reset_offsets(
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
-    """Let GROUP, which must have no members, read on elsewhere: in partitions, topics, or all that it has read.
+    """Change the offsets of GROUP, which must have no members: of partitions, of topics, or of all that it has.
 
-    Shows the plan and asks before it changes anything.
+    Shows the plan and asks for confirmation first.
     """
     if sum([to_earliest, to_latest, to_time is not None, to_offset is not None, shift_by is not None]) != 1:
         raise click.UsageError("give exactly one of --to-earliest, --to-latest, --to-time, --to-offset, --shift-by")
@@ -142,7 +142,7 @@ def reset_offsets(
         click.echo("dry run: nothing was changed" if dry_run else "nothing was changed", err=True)
         return
     if not yes:
-        click.confirm(f"Let {group} read on from the new offsets?", abort=True, err=True)
+        click.confirm(f"Change the offsets of {group}?", abort=True, err=True)
     run(reset.do(bootstrap, plan))
     if not as_json:
         click.echo(f"{group}: {plural(len(plan), 'offset')} changed", err=True)
@@ -154,18 +154,18 @@ def _or_dash(offset: Offset | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One partition's part of a plan."""
+    """The change of one partition's offset."""
 
     topic: str
     partition: int
     before: Offset | None
-    """What the group has committed."""
+    """The committed offset."""
     offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
 class _Reset:
-    """What was asked for."""
+    """The options of one reset."""
 
     group: str
     partitions: Sequence[TopicPartition]
@@ -176,7 +176,7 @@ class _Reset:
     create: bool
 
     async def plan(self, bootstrap: list[str]) -> list[_Step]:
-        """Return where the group would read on."""
+        """Return the new offsets."""
         async with admin(bootstrap) as client:
             await self._require_group(client)
             chosen = list(self.partitions)
@@ -205,7 +205,7 @@ class _Reset:
         try:
             await client.describe_group(self.group)
         except NotFoundError as error:
-            advice = "raftlog groups list shows those there are; --create gives a new one its offsets"
+            advice = "raftlog groups list shows the groups; --create creates one with these offsets"
             raise NotFoundError(f"{error.message}; {advice}", code=error.code) from None
 
 

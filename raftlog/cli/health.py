@@ -1,4 +1,4 @@
-"""How a node of a local cluster is, as seen from outside: its process, its own word on `/readyz`, its log."""
+"""The state of a local cluster's node: its process, its answer to `/readyz`, its log."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _PROBE_TIMEOUT_S = 1.0
 _TAIL_BYTES = 16 << 10
 
 NodeState: TypeAlias = Literal["ready", "not ready", "paused", "stopped", "died"]
-"""`stopped`: never started or ended on purpose. `died`: it ended by itself, or something else ended it."""
+"""`stopped`: never started, or stopped on purpose. `died`: it exited by itself, or was killed."""
 
 
 class ClusterError(RaftlogError):
-    """A local cluster could not be brought to where it was asked to be."""
+    """An operation on a local cluster failed."""
 
 
 class NodeExitedError(ClusterError):
-    """A node's process has ended while it was needed; the message shows the end of its log."""
+    """A node's process exited unexpectedly; the message shows the end of its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def _state(node: NodePlan, process: ProcessIdentity | None) -> NodeState:
 
 
 def is_ready(node: NodePlan) -> bool:
-    """Ask the node; silence means no."""
+    """Return whether the node answers `/readyz` with 200."""
     connection = http.client.HTTPConnection(node.health.host, node.health.port, timeout=_PROBE_TIMEOUT_S)
     try:
         connection.request("GET", paths.READYZ)
@@ -88,7 +88,7 @@ def log_tail(node: NodePlan, lines: int = 20) -> str:
 
 
 def how_it_ended(returncode: int | None) -> str:
-    """Say it in words; None means that only its parent could know."""
+    """Describe an exit code; None: unknown, since the process is not a child."""
     if returncode is None:
         return "ended"
     return (

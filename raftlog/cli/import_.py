@@ -1,4 +1,4 @@
-"""`raftlog import`: the rows of files as records of a topic."""
+"""`raftlog import`: sends the rows of files as records of a topic."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _headers(context: click.Context, parameter: click.Parameter, values: Sequenc
 @click.option("--timestamp", metavar="COLUMN", help="Their time: a time, ISO 8601 or ms since 1970. Default: now.")
 @click.option("--partition", metavar="COLUMN", help="Their partition. Default: by the key.")
 @click.option("--header", "headers", metavar="NAME=COLUMN", multiple=True, callback=_headers, help="May be repeated.")
-@click.option("--skip-rows", type=click.IntRange(min=0), default=0, help="Go on behind so many rows of the first file.")
+@click.option("--skip-rows", type=click.IntRange(min=0), default=0, help="Skip this many rows of the first file.")
 @click.option("--transactional-id", metavar="ID", help="Each row exactly once, however often the command is repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Say at the end what was imported, as one line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as one line of JSON.")
 @compression_option
 @bootstrap_option
 def command(
@@ -84,16 +84,16 @@ def command(
 
 
 class _Source:
-    """One file, and what its rows become.
+    """One file, and the mapping of its rows to records.
 
     Raises:
-        UsageError: it lacks a column that was named.
+        UsageError: the file lacks a column of the options.
     """
 
     def __init__(self, path: Path, form: str, mapped: Mapped) -> None:
         self.path = path
         self.done = 0
-        """Rows that are acknowledged, without a gap from the first."""
+        """Acknowledged rows, without a gap from the first."""
         self.whole = False
         self._form = form
         columns, named = columns_of(path, form), mapped.named()
@@ -102,10 +102,10 @@ class _Source:
         self._make: Mapped | Restored = Restored() if not named and Restored.fits(columns) else mapped
 
     def chunks(self, skip: int) -> Iterator[list[Row]]:
-        """Return the rows behind the first `skip`.
+        """Return the rows after the first `skip`.
 
         Raises:
-            UsageError: there are not so many.
+            UsageError: the file has fewer rows.
         """
         for rows in chunks_of(self.path, self._form):
             if skip < len(rows):
@@ -218,10 +218,10 @@ class _Import:
             return
         later = [str(source.path) for source in self._sources if not source.whole]
         if self._transactional_id is not None:
-            click.echo("not everything was imported: the same command goes on", err=True)
+            click.echo("not everything was imported: run the same command again to continue", err=True)
         else:
             click.echo(
-                f"not everything was imported: go on with --skip-rows {unfinished.done} {' '.join(later)}; a few rows "
-                "behind that may be in the topic already",
+                f"not everything was imported: continue with --skip-rows {unfinished.done} {' '.join(later)}; a few "
+                "rows after that may be in the topic already",
                 err=True,
             )

@@ -1,4 +1,4 @@
-"""Files that `raftlog import` reads: Parquet, Arrow IPC, CSV and NDJSON, some rows at a time."""
+"""Readers for `raftlog import`: Parquet, Arrow IPC, CSV and NDJSON, some rows at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = dict[str, Any]
 ROWS = 10_000
-"""In memory at once, about: as many as are sent together."""
+"""About how many rows are in memory, and sent, at once."""
 FORMS = {".parquet": "parquet", ".arrows": "arrow", ".arrow": "arrow", ".csv": "csv", ".ndjson": "ndjson"}
 FORMS |= {".jsonl": "ndjson", ".feather": "arrow", ".ipc": "arrow"}
 MAX_LINE_BYTES = 64 << 20
@@ -27,18 +27,18 @@ def form_of(path: Path) -> str:
     """Return the format of a file by its suffix.
 
     Raises:
-        UsageError: it tells none.
+        UsageError: the suffix is unknown.
     """
     if path.suffix not in FORMS:
-        raise click.UsageError(f"{path}: the suffix tells no format; pass --format, one of {', '.join(_READERS)}")
+        raise click.UsageError(f"{path}: the suffix is not a known format; pass --format, one of {', '.join(_READERS)}")
     return FORMS[path.suffix]
 
 
 def columns_of(path: Path, form: str) -> list[str]:
-    """Return the names of a file's columns; of NDJSON those of the first row.
+    """Return the names of a file's columns; for NDJSON, those of the first row.
 
     Raises:
-        ClickException: it is no such file.
+        ClickException: the file is not of this format.
     """
     first = next(chunks_of(path, form), [])
     return list(first[0]) if first else []
@@ -48,7 +48,7 @@ def chunks_of(path: Path, form: str) -> Iterator[list[Row]]:
     """Return all rows of a file, in chunks.
 
     Raises:
-        ClickException: it is no such file, or damaged.
+        ClickException: the file is not of this format, or damaged.
     """
     import pyarrow as pa  # noqa: PLC0415  (`--help` loads next to nothing)
 
@@ -84,7 +84,7 @@ def _arrow(path: Path) -> Iterator[list[Row]]:
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:
-    """Return rows as Python's own values; times that are finer than microseconds are cut."""
+    """Return rows as Python values; times are truncated to microseconds."""
     import pyarrow as pa  # noqa: PLC0415
 
     columns = [
@@ -116,7 +116,7 @@ def _csv(path: Path) -> Iterator[list[Row]]:
 
 
 def _csv_batches(path: Path, names: list[str], skip: int, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Return the rows behind the first `skip`, with text or null in each column."""
+    """Return the rows after the first `skip`, with text or null in each column."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pacsv  # noqa: PLC0415
 
@@ -148,7 +148,7 @@ def _ndjson(path: Path) -> Iterator[list[Row]]:
                 try:
                     row = orjson.loads(line)
                 except orjson.JSONDecodeError as error:
-                    raise click.ClickException(f"{path}, line {number}: no JSON: {error}") from None
+                    raise click.ClickException(f"{path}, line {number}: not JSON: {error}") from None
                 if not isinstance(row, dict):
                     raise click.ClickException(f"{path}, line {number}: expected an object, received {line[:60]!r}")
                 rows.append(row)

@@ -1,4 +1,4 @@
-"""From a row of a file to a record: by columns that are named, or by those that `raftlog export` writes. Pure."""
+"""Converts a file's row to a record: by named columns, or by those that `raftlog export` writes. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPORTED = frozenset((*COLUMNS, "key_encoding", "value_encoding"))
 
 
 class RowRecord(NamedTuple):
-    """What a row becomes."""
+    """The record of a row."""
 
     value: bytes | None
     key: bytes | None
@@ -31,14 +31,14 @@ class RowRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapped:
-    """Which columns make a record; a value of None: all that are not named otherwise, as one JSON object."""
+    """The columns of a record's fields; a value of None: all other columns, as one JSON object."""
 
     value: str | None
     key: str | None
     timestamp: str | None
     partition: str | None
     headers: Mapping[str, str]
-    """From a header's name to a column."""
+    """Column by header name."""
 
     def named(self) -> list[str]:
         columns = (self.value, self.key, self.timestamp, self.partition, *self.headers.values())
@@ -48,7 +48,7 @@ class Mapped:
         """Return the record of a row.
 
         Raises:
-            InvalidRequestError: a value does not fit; the message names its column.
+            InvalidRequestError: a value is invalid; the message names its column.
         """
         named = set(self.named())
         if self.value is not None:
@@ -66,7 +66,7 @@ class Mapped:
 
 
 class Restored:
-    """Rows that `raftlog export` has written: each becomes what it was, but for its offset."""
+    """Rows that `raftlog export` has written: the record is restored, except for its offset."""
 
     @staticmethod
     def fits(columns: Sequence[str]) -> bool:
@@ -91,7 +91,7 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can say of a value: bytes as text, or as base64; decimals, dates and times as text."""
+    """Return a value for JSON: bytes as text or base64; decimals, dates and times as text."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -136,7 +136,7 @@ def _headers(value: Any) -> list[tuple[str, bytes | None]]:
 
 
 def _time(column: str, value: Any) -> Time | None:
-    """Read a time: a number is milliseconds since 1970, as in JSON and CSV; one without a zone is local."""
+    """Parse a time: a number is milliseconds since 1970, as in JSON and CSV; a time without a zone is local."""
     if value is None:
         return None
     try:

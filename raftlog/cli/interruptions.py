@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks a command to come to its end, the second one ends it."""
+"""Ctrl-C and SIGTERM: the first requests a command to finish, the second cancels it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """Whether there was one."""
+    """Whether an interruption occurred."""
 
     def __init__(self) -> None:
         self.happened = False
@@ -45,7 +45,7 @@ def cancel_this() -> Callable[[], object]:
 
 
 async def carry_out(work: Coroutine[Any, Any, None], stopping: asyncio.Event, *, grace_s: float) -> Interruption:
-    """Run `work` to its end. An interruption sets `stopping`, and leaves it `grace_s` seconds to end by itself."""
+    """Run `work`. An interruption sets `stopping`; after `grace_s` more seconds, `work` is cancelled."""
     task = asyncio.ensure_future(work)
     with interruptible(stopping.set) as interruption:
         stopped = asyncio.ensure_future(stopping.wait())

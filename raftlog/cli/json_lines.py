@@ -1,4 +1,4 @@
-"""Events as lines of JSON on standard output, while a command runs."""
+"""Prints events as lines of JSON on standard output while a command runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class JsonLines:
     """Writes a line at once, and flushes once for all lines of a turn of the event loop.
 
     Args:
-        on_closed: called when nobody reads any more (`| head`).
+        on_closed: called when the reader of the pipe has exited (`| head`).
     """
 
     def __init__(self, out: BinaryIO, on_closed: Callable[[], object]) -> None:

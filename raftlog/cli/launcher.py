@@ -1,4 +1,4 @@
-"""Starting node processes, and collecting those that ended."""
+"""Starts node processes, and reaps those that exited."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from raftlog.cli.cluster_plan import NodePlan
 from raftlog.cli.processes import ProcessIdentity
 
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="raftlog-launcher")
-"""The kernel kills our nodes when the *thread* that started them ends, so they all start from one that lives as long as
-this process does."""
+"""The kernel kills nodes when the *thread* that started them exits (PR_SET_PDEATHSIG), so all start from one thread
+that lives as long as this process."""
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
-"""By pid, until collected. They outlive their launcher: a detached node is left running, and still ours to collect."""
+"""By pid, until reaped. Not per launcher: a detached node outlives its launcher, and must still be reaped."""
 
 
 class Launcher:
-    """Runs a command for each node. Unless `detach`, the nodes die with this process, however it ends."""
+    """Runs a command for each node. Unless `detach`, the nodes are killed when this process exits in any way."""
 
     def __init__(self, command: Sequence[str], *, detach: bool) -> None:
         self._command = list(command)
         self._detach = detach
 
     def launch(self, node: NodePlan) -> ProcessIdentity:
-        """Start `node` on its configuration file; what it prints goes to its log."""
+        """Start `node` with its configuration file; its output goes to its log."""
         command = [*self._command, "--config", str(node.config_path)]
         if not self._detach:
             command += ["--parent-pid", str(os.getpid())]
@@ -38,13 +38,13 @@ class Launcher:
 
 
 def collect(process: ProcessIdentity) -> int | None:
-    """Return how an ended process ended (as `Popen.returncode`), or None if it is not a child of ours."""
+    """Return the exit code of a process (`Popen.returncode`); None if it is not a child of this process."""
     child = _CHILDREN.get(process.pid)
     return None if child is None else child.poll()
 
 
 def collect_all() -> None:
-    """Collect every child that has ended, whoever ended it, so that none stays a zombie."""
+    """Reap every child that has exited, so that none stays a zombie."""
     for child in list(_CHILDREN.values()):
         if child.poll() is not None:
             _CHILDREN.pop(child.pid, None)
@@ -57,5 +57,5 @@ def _spawn(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C in a terminal must reach the supervisor alone.
+            start_new_session=True,  # Ctrl-C in a terminal must reach only the supervisor.
         )

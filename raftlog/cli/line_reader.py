@@ -1,7 +1,7 @@
-"""Standard input as lines, without holding up the event loop and without waiting for more than has arrived.
+"""Reads standard input as lines without blocking the event loop; yields lines as soon as they arrive.
 
-A thread reads, because epoll refuses files. It is a daemon that reads the bare descriptor: an interrupted program can
-end while it waits for input that never comes.
+A thread reads, because epoll does not support files. It is a daemon that reads the raw descriptor, so that an
+interrupted program can exit while the thread waits for input.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from raftlog.errors import ErrorCode, InvalidRequestError
 
 CHUNK_BYTES = 1 << 18
 MAX_LINE_BYTES = 64 << 20
-"""Longer than the largest record; a file without line ends must not fill the memory."""
+"""Longer than the largest record; bounds memory for a file without line ends."""
 _CHUNKS_AHEAD = 4
 
 
 def chunk_reader(stream: IO[bytes]) -> Callable[[], bytes]:
-    """Return a function that blocks until some bytes are there; b"" at the end."""
+    """Return a function that blocks until it can return some bytes; b"" at the end."""
     try:
         descriptor = stream.fileno()
-    except io.UnsupportedOperation:  # Not a real file: a test's.
+    except io.UnsupportedOperation:  # Not a real file, in tests.
         return lambda: stream.read(CHUNK_BYTES)
     return lambda: os.read(descriptor, CHUNK_BYTES)
 
 
 async def read_lines(read: Callable[[], bytes]) -> AsyncIterator[list[bytes]]:
-    """Yield lines as they arrive, without their ends (LF or CR LF); the last one needs none.
+    """Yield lines as they arrive, without line ends (LF or CR LF); the last line needs none.
 
     Raises:
-        InvalidRequestError: a line is longer than any record may be.
+        InvalidRequestError: a line is longer than the largest record.
     """
     rest: list[bytes] = []
     length = 0
@@ -48,7 +48,8 @@ async def read_lines(read: Callable[[], bytes]) -> AsyncIterator[list[bytes]]:
         length += len(last)
         if length > MAX_LINE_BYTES:
             raise InvalidRequestError(
-                f"a line is longer than {MAX_LINE_BYTES} bytes: no record may be", code=ErrorCode.MESSAGE_TOO_LARGE
+                f"a line is longer than {MAX_LINE_BYTES} bytes, more than a record may have",
+                code=ErrorCode.MESSAGE_TOO_LARGE,
             )
     if length:
         yield [b"".join(rest).removesuffix(b"\r")]
@@ -69,7 +70,7 @@ async def _chunks(read: Callable[[], bytes]) -> AsyncIterator[bytes]:
                 chunk = error
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, chunk)
-            except RuntimeError:  # The loop is closed: nobody wants more.
+            except RuntimeError:  # The loop is closed: the input is no longer needed.
                 return
 
     threading.Thread(target=pump, name="raftlog-stdin", daemon=True).start()

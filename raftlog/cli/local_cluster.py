@@ -1,9 +1,9 @@
-"""A cluster of real processes on this machine: what `raftlog dev`, the demo, the tests and the chaos suite drive.
+"""`LocalCluster`: a cluster of processes on this machine, for `raftlog dev`, the demo, the tests and the chaos suite.
 
-Every node is `raftlog server start` on its own `node.toml`. Which processes run is kept in the data folder's
-`cluster.json`, not in this object: another process may open the same cluster, and kill, restart or end its nodes. Nodes
-die with the process that started them, unless `detach` is asked for. All methods block: call them from a thread where
-an event loop runs.
+Every node is `raftlog server start` with its own `node.toml`. The data folder's `cluster.json` stores the running
+processes, so that another process may open the same cluster and kill, restart or stop its nodes. Nodes are killed when
+the process that started them exits, unless `detach` is set. All methods block: where an event loop runs, call them from
+a thread.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class LocalCluster:
     """A cluster in the folder `data`. As a context manager: starts, waits until ready, and stops at the end.
 
     Args:
-        data: everything lives here; a folder that holds a cluster is used again (its counts must agree).
-        controllers, brokers, port: None means what the folder holds, else 3, 3 and 9400; port 0 picks free ones.
+        data: the cluster's folder; a folder with a cluster is used again (its counts must match).
+        controllers, brokers, port: None means the folder's, or 3, 3 and 9400; port 0 picks free ports.
         hosts: by node name, the address it listens on (127.0.0.1).
         dial: by node name, its dial map (see `NodeConfig.dial`).
         extra: by node name, or "*" for all, more `node.toml` settings as nested tables.
         detach: nodes outlive this process.
-        command: what to run instead of `raftlog server start`; it gets `--config FILE`.
+        command: the command to run instead of `raftlog server start`; it gets `--config FILE`.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class LocalCluster:
 
     @classmethod
     def open(cls, data: Path, **options: Any) -> LocalCluster:
-        """Return the cluster that `data` holds, to look at it or drive its nodes.
+        """Return the cluster in `data`, to inspect or control its nodes.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: the folder has no cluster.
         """
         if ClusterState.load(data) is None:
             raise ConfigError(f"{data} holds no cluster; start one with: raftlog dev up --data {data}")
@@ -117,10 +117,10 @@ class LocalCluster:
         return ",".join(self.public_url(name) for name in self.brokers)
 
     def node(self, name: str) -> NodePlan:
-        """Return where a node listens and keeps its files.
+        """Return a node's listeners and paths.
 
         Raises:
-            ConfigError: there is no such node.
+            ConfigError: the node does not exist.
         """
         require_known([name], self._nodes.values())
         return self._nodes[name]
@@ -133,13 +133,13 @@ class LocalCluster:
         return f"http://{address}"
 
     def process(self, name: str) -> ProcessIdentity | None:
-        """Return the process that a node runs as, or ran as when it ended by itself."""
+        """Return a node's process; if it exited by itself, the last one."""
         self.node(name)
         state = ClusterState.load(self.data)
         return state.processes.get(name) if state else None
 
     def pid(self, name: str) -> int | None:
-        """Return the pid of a running (or paused) node, else None."""
+        """Return the pid of a running or paused node; None otherwise."""
         process = self.process(name)
         return process.pid if process is not None and process.alive else None
 
@@ -147,7 +147,7 @@ class LocalCluster:
         return [name for name in self.names if self.pid(name) is not None]
 
     def status(self) -> list[NodeStatus]:
-        """Look at every node: whether its process is alive and calls itself ready."""
+        """Return the state of every node's process, and whether it is ready."""
         return [NodeStatus.of(node, self.process(name)) for name, node in self._nodes.items()]
 
     def log_tail(self, name: str, lines: int = 20) -> str:
@@ -157,13 +157,13 @@ class LocalCluster:
         """Write the configuration and start every node. Does not wait: see `wait_ready`.
 
         Raises:
-            ClusterError: some of its nodes are running already.
+            ClusterError: a node is running already.
             PortInUseError, ConfigError: nothing was started.
         """
         if running := self.running():
             raise ClusterError(
                 f"the cluster in {self.data} is running already ({', '.join(running)}); "
-                f"see raftlog dev status --data {self.data}, or end it with raftlog dev down --data {self.data}"
+                f"see raftlog dev status --data {self.data}, or stop it with raftlog dev down --data {self.data}"
             )
         require_free_ports(self._nodes.values())
         write_files(self.data, self._state, self._nodes)
@@ -175,10 +175,10 @@ class LocalCluster:
             raise
 
     def start_node(self, name: str) -> None:
-        """Start one node on the `node.toml` it has. Does not wait: see `wait_ready`.
+        """Start one node with its current `node.toml`. Does not wait: see `wait_ready`.
 
         Raises:
-            ClusterError: it runs already.
+            ClusterError: the node runs already.
             PortInUseError: nothing was started.
         """
         if (pid := self.pid(name)) is not None:
@@ -187,11 +187,11 @@ class LocalCluster:
         record_process(self.data, name, self._launcher.launch(self.node(name)))
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S, names: Iterable[str] | None = None) -> None:
-        """Wait until the named nodes (all) say that they are ready.
+        """Wait until the named nodes (None: all) are ready.
 
         Raises:
-            NodeExitedError: one of them has ended; the message shows the end of its log.
-            ClusterError: time is up; the message shows who is late, and the end of its log.
+            NodeExitedError: a node exited; the message shows the end of its log.
+            ClusterError: a node was not ready within `timeout_s`; the message shows the end of its log.
         """
         deadline = time.monotonic() + timeout_s
         waiting = deque(self.node(name) for name in (self.names if names is None else names))
@@ -205,17 +205,17 @@ class LocalCluster:
                 ending = f"the log of {node.name} ends with:\n{log_tail(node)}"
                 raise ClusterError(f"not ready within {timeout_s:g} s: {late}; {ending}")
             else:
-                time.sleep(_READY_POLL_S)  # Readiness is the node's own word: there is no event to await.
+                time.sleep(_READY_POLL_S)  # Readiness is polled by HTTP: there is no event to await.
 
     def kill(self, name: str, sig: signal.Signals = signal.SIGKILL, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Send a signal to one node; after SIGKILL or SIGTERM, wait until it has ended.
+        """Send a signal to one node; after SIGKILL or SIGTERM, wait until it has exited.
 
         Raises:
-            ClusterError: it is not running, or has not ended within `timeout_s`.
+            ClusterError: the node is not running, or did not exit within `timeout_s`.
         """
         process = self.process(name)
         if process is None or not process.send(sig):
-            raise ClusterError(f"{name} is not running: there is nothing to send {sig.name} to")
+            raise ClusterError(f"{name} is not running: cannot send {sig.name}")
         if sig not in {signal.SIGKILL, signal.SIGTERM}:
             return
         if not process.wait_gone(timeout_s):
@@ -223,14 +223,14 @@ class LocalCluster:
         self._forget(name, process)
 
     def pause(self, name: str) -> None:
-        """Stop a node in its tracks (SIGSTOP): its connections stay open, silent."""
+        """Pause a node (SIGSTOP): its connections stay open without traffic."""
         self.kill(name, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
         self.kill(name, signal.SIGCONT)
 
     def restart(self, name: str) -> None:
-        """Start one node again, ending it first if it runs. Does not wait until it is ready."""
+        """Restart one node, stopping it first if it runs. Does not wait until it is ready."""
         self._end([name], STOP_TIMEOUT_S)
         self.start_node(name)
 
@@ -238,7 +238,7 @@ class LocalCluster:
         """Set a node's dial map or other tables of its `node.toml`, from its next start on.
 
         Raises:
-            ConfigError: a setting is unknown or does not fit; nothing was changed.
+            ConfigError: a setting is unknown or invalid; nothing was changed.
         """
         self.node(name)
         change = tables if dial is None else {**tables, "dial": dict(dial)}
@@ -248,7 +248,7 @@ class LocalCluster:
         self._state = state
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> list[str]:
-        """End every node: brokers first, because a clean end needs a controller. Return whom SIGTERM did not end."""
+        """Stop every node, brokers first: they need a controller to shut down cleanly. Return the killed nodes."""
         if ClusterState.load(self.data) is None:
             return []
         deadline = time.monotonic() + timeout_s
@@ -258,12 +258,12 @@ class LocalCluster:
         return stubborn
 
     def _end(self, names: Iterable[str], timeout_s: float) -> list[str]:
-        """Ask the named nodes to end; kill those that have not by `timeout_s`, and return their names."""
+        """Send SIGTERM to the named nodes; kill those that did not exit within `timeout_s`, and return their names."""
         processes = {name: process for name in names if (process := self.process(name)) is not None}
         deadline = time.monotonic() + timeout_s
         for process in processes.values():
             process.send(signal.SIGTERM)
-            process.send(signal.SIGCONT)  # A paused one hears nothing before.
+            process.send(signal.SIGCONT)  # A paused node handles no other signal before.
         stubborn = []
         for name, process in processes.items():
             if not process.wait_gone(deadline - time.monotonic()):

@@ -1,4 +1,4 @@
-"""`raftlog log`: what a log's files hold."""
+"""`raftlog log`: prints the contents of a log's files."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def command() -> None:
 @command.command("dump")
 @click.argument("path", metavar="PATH", type=click.Path(exists=True, path_type=Path))
 @click.option("--records", is_flag=True, help="Print records instead of batches.")
-@click.option("--from-offset", type=click.IntRange(min=0), default=0, help="Leave out batches that end before it.")
+@click.option("--from-offset", type=click.IntRange(min=0), default=0, help="Skip batches that end before it.")
 @click.option("--limit", type=click.IntRange(min=1), default=1_000, show_default=True, help="Print this many at most.")
 @json_option
 @click.pass_context
 def dump(context: click.Context, path: Path, records: bool, from_offset: int, limit: int, as_json: bool) -> None:
-    """Print what PATH holds: one segment (*.log), or a partition's folder. Both checksums of each batch are checked.
+    """Print PATH: one segment (*.log), or a partition's folder. Both checksums of each batch are verified.
 
     With --json: one line for each. Stops at the first damage, says where it is, and ends with exit code 1.
     """
@@ -57,7 +57,7 @@ def dump(context: click.Context, path: Path, records: bool, from_offset: int, li
     else:
         print_table(_RECORD_COLUMNS if records else _COLUMNS, [_cells(row) for row in shown], empty="no batches")
     if not damage and next(rows, None) is not None:
-        click.echo(f"stopped after {plural(limit, 'line')}; go on with --from-offset, or raise --limit", err=True)
+        click.echo(f"stopped after {plural(limit, 'line')}; continue with --from-offset, or raise --limit", err=True)
     if damage:
         click.echo(f"Error: {damage[0]}", err=True)
         context.exit(1)

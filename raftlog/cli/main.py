@@ -31,16 +31,16 @@ _COMMANDS = {
     "users": "List, create and delete users.",
     "verify": "Write numbered records, and check that none is missing, doubled or out of order.",
 }
-"""Each is a module of this name beside this one; its line here spares `raftlog --help` loading it."""
+"""Help text by subcommand, which has a module of the same name; so `raftlog --help` imports none of them."""
 _MODULES = {"import": "import_"}
-"""Where Python has the word for itself."""
+"""Modules whose subcommand is a Python keyword."""
 
 
 _AS_JSON = "raftlog.as_json"
 
 
 class LazyGroup(click.Group):
-    """Imports a subcommand's module, which names it `command`, on first use."""
+    """Imports a subcommand's module on first use; its command is named `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's own signature)
         return sorted(_COMMANDS)
@@ -61,7 +61,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; with `--json` its errors are JSON, too, and a file that cannot be written is one line."""
+        """Run the command; print errors as one line, or as JSON with `--json`."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete without loading every subcommand."""
+        """Complete without importing every subcommand."""
         found = [
             CompletionItem(name, help=_COMMANDS[name]) for name in sorted(_COMMANDS) if name.startswith(incomplete)
         ]

@@ -1,4 +1,4 @@
-"""`raftlog perf`: how fast a cluster is, as its clients see it."""
+"""`raftlog perf`: measures a cluster's throughput and latency from a client."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from raftlog.cli.interruptions import Interruption, carry_out
-from raftlog.cli.loads import Latency, Load, Reading, Throughput, Writing, random_values
-from raftlog.cli.measures import measured, report
+from raftlog.cli.perf_loads import Latency, Load, Reading, Throughput, Writing, random_values
+from raftlog.cli.perf_report import measured, report
 from raftlog.cli.producer_options import acks_option, compression_option
 from raftlog.cli.progress import progress
 from raftlog.cli.remote import admin, bootstrap_option, complete_topics, require_topic
@@ -22,7 +22,7 @@ from raftlog.wire.data import AcksText
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED_FLUSH_S = 10.0
-"""How long an interrupted run waits for what it has sent."""
+"""How long an interrupted run waits for the outcomes of sent records."""
 MOST_WARMUP = 100_000
 _LARGEST = 64 << 20
 
@@ -30,7 +30,7 @@ _records = click.option("--records", type=click.IntRange(min=1), default=1_000_0
 
 
 def _topic_options(function: F) -> F:
-    """Add `--topic`, and what creates it."""
+    """Add `--topic`, and the options that create it."""
     for option in (
         click.option("--replication-factor", type=click.IntRange(min=1), help="Of the topic that --create makes."),
         click.option("--partitions", type=click.IntRange(min=1), help="Of the topic that --create makes."),
@@ -42,7 +42,7 @@ def _topic_options(function: F) -> F:
 
 
 def _load_options(function: F) -> F:
-    """Add what a load is made of."""
+    """Add the options of a load."""
     size, count = click.IntRange(min=0, max=_LARGEST), click.IntRange(min=0)
     for option in (
         compression_option,
@@ -105,7 +105,7 @@ def latency(bootstrap: list[str], rate: float | None, **load: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WritePlan:
-    """What the options of a run that writes say."""
+    """The options of a run that writes."""
 
     topic: str
     create: bool
@@ -121,7 +121,7 @@ class _WritePlan:
 
 
 class _How(NamedTuple):
-    """What the percentiles are of, and settings of one kind of run."""
+    """The operation that the percentiles measure, and the settings of one kind of run."""
 
     timed: str
     settings: dict[str, Any]
@@ -160,7 +160,7 @@ async def _write(
         "linger_ms": plan.linger_ms,
         **how.settings,
     }
-    done = "sent (with acks=0 nobody acknowledges)" if plan.acks == "0" else "acknowledged"
+    done = "sent (acks=0: not acknowledged)" if plan.acks == "0" else "acknowledged"
     report(figures, done=done, timed=how.timed)
     return _ending(interruption, load)
 
@@ -178,7 +178,7 @@ async def _write(
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up when nothing came for so long.",
+    help="Stop after this long without records.",
 )
 @bootstrap_option
 def consume(topic: str, records: int | None, arrow: bool, warmup: int, timeout: float, bootstrap: list[str]) -> None:
@@ -207,9 +207,9 @@ async def _consume(
     figures = {**measured(load, value_bytes=load.value_bytes), "arrow": arrow}
     report(figures, done="read", timed=f"calls of {'fetch_arrow' if arrow else 'fetch'}")
     if not complete and not interruption.happened:
-        click.echo(f"Error: nothing more came within {timeout_s:g} s", err=True)
+        click.echo(f"Error: no more records came within {timeout_s:g} s", err=True)
     elif complete and not load.records:
-        click.echo("Error: everything was read to warm up; try --warmup 0", err=True)
+        click.echo("Error: the warmup read every record; try --warmup 0", err=True)
     return 0 if complete and load.records else 1
 
 
@@ -229,11 +229,11 @@ async def _prepare_topic(bootstrap: list[str], plan: _WritePlan) -> None:
 
 
 def _ending(interruption: Interruption, load: Writing) -> int:
-    """Say what went wrong; return the exit code."""
+    """Print what failed; return the exit code."""
     if load.unknown:
         click.echo(f"{load.unknown:,} more were sent, and may be in the log", err=True)
     if interruption.happened:
-        click.echo("interrupted: the figures are of what was acknowledged until then", err=True)
+        click.echo("interrupted: the figures cover the records acknowledged until then", err=True)
     elif load.error is not None:
         click.echo(f"Error: {describe_error(load.error)}", err=True)
     return 1 if interruption.happened or load.error is not None or load.unknown else 0

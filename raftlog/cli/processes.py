@@ -1,8 +1,7 @@
-"""Processes on this machine, told apart from strangers that got the same pid later.
+"""Identities of processes on this machine that survive the reuse of a pid.
 
-A pid alone is reused; a pid with its start time is not. Signals and waits go through a pidfd, so that what was
-checked is also what is signalled, and so that a process which is nobody's child here can be awaited without polling.
-Linux only.
+The kernel reuses a pid, but not a pid together with its start time. Signals and waits use a pidfd: the process that was
+checked is the one that is signalled, and a process that is not a child can be awaited without polling. Linux only.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """One process, for as long as the machine is up."""
+    """One process, until the next boot."""
 
     pid: int
     start_ticks: int
-    """When it started, in clock ticks since boot."""
+    """Its start time, in clock ticks since boot."""
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        """Return the identity of whoever has this pid now."""
+        """Return the identity of the process that has this pid now."""
         stat = _read_stat(pid)
         return None if stat is None else cls(pid=pid, start_ticks=int(stat[19]))
 
@@ -56,11 +55,11 @@ class ProcessIdentity:
         return self.state != "gone"
 
     def send(self, sig: signal.Signals) -> bool:
-        """Send a signal; return False if the process is gone."""
+        """Send a signal; return False if the process no longer exists."""
         return bool(send_together([self], sig)[0])
 
     def wait_gone(self, timeout_s: float) -> bool:
-        """Wait until the last thread of the process has ended; return False if one is left after `timeout_s`."""
+        """Wait until the last thread of the process has exited; return False if one is left after `timeout_s`."""
         with self.pidfd() as pidfd:
             if pidfd is None:
                 return True
@@ -70,7 +69,7 @@ class ProcessIdentity:
 
     @contextmanager
     def pidfd(self) -> Iterator[int | None]:
-        """Lend a descriptor that means this process and no other; None if it is gone."""
+        """Open a pidfd of this process; None if it no longer exists."""
         try:
             pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -84,7 +83,7 @@ class ProcessIdentity:
 
 
 def send_together(processes: Sequence[ProcessIdentity], sig: signal.Signals) -> tuple[int, float]:
-    """Send some processes a signal, with nothing in between; return how many had it, and how many ms it took."""
+    """Send a signal to some processes in a tight loop; return how many got it, and how many ms it took."""
     with ExitStack() as opened:
         alive = [
             pidfd for each in processes if (pidfd := opened.enter_context(each.pidfd())) is not None and each.alive
@@ -98,10 +97,10 @@ def send_together(processes: Sequence[ProcessIdentity], sig: signal.Signals) -> 
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Ask the kernel to kill this process when the one that started it ends, however it ends."""
+    """Ask the kernel to kill this process when its parent exits in any way."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent_pid:  # It ended before we asked: no signal would come.
+    if os.getppid() != parent_pid:  # The parent exited before the request: the kernel sends no signal.
         os.kill(os.getpid(), signal.SIGKILL)
 
 

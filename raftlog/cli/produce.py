@@ -1,4 +1,4 @@
-"""`raftlog produce`: a line of standard input is a record."""
+"""`raftlog produce`: sends each line of standard input as a record."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 
 import click
 
-from raftlog.cli.deliveries import Deliveries, Delivery
 from raftlog.cli.interruptions import Interruption, interruptible
 from raftlog.cli.line_reader import chunk_reader, read_lines
-from raftlog.cli.lines import LineRecord, parse_json, parse_value
+from raftlog.cli.outcome_counter import Delivery, OutcomeCounter
 from raftlog.cli.producer_options import acks_option, compression_option
 from raftlog.cli.progress import progress
+from raftlog.cli.record_lines import LineRecord, parse_json, parse_value
 from raftlog.cli.remote import bootstrap_option, complete_topics, require_topic
 from raftlog.cli.shared import describe_error, run
 from raftlog.client import Producer
@@ -26,7 +26,7 @@ from raftlog.wire.data import AcksText
 
 MAX_PENDING = 50_000
 INTERRUPTED_FLUSH_S = 10.0
-"""How long an interrupted command waits for what it has sent."""
+"""How long an interrupted command waits for the outcomes of sent records."""
 
 
 @click.command("produce")
@@ -66,11 +66,11 @@ class _Production:
         self._topic = topic
         self._acks = acks
         self._parse = parse
-        self._deliveries = Deliveries(max_pending=MAX_PENDING)
+        self._deliveries = OutcomeCounter(max_pending=MAX_PENDING)
         self._interruption = Interruption()
 
     async def run(self, bootstrap: list[str], read: Callable[[], bytes], compression: Compression | None) -> int:
-        """Send everything, or what was read until an interruption; return the exit code."""
+        """Send all input, or the input until an interruption; return the exit code."""
         await require_topic(bootstrap, self._topic)
         producer = Producer(bootstrap, acks=self._acks, compression=compression)
         work = asyncio.create_task(self._send_all(producer, read))
@@ -119,7 +119,7 @@ class _Production:
         )
 
     async def _finish(self, producer: Producer) -> None:
-        """Wait for what was sent; not for ever when interrupted, because then somebody waits for us."""
+        """Wait for the outcomes of sent records; at most `INTERRUPTED_FLUSH_S` after an interruption."""
         with suppress(TimeoutError):
             async with asyncio.timeout(INTERRUPTED_FLUSH_S if self._interruption.happened else None):
                 await producer.close()
@@ -136,7 +136,7 @@ class _Production:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Let the cycle collector run seldom: records on their way are many, without cycles. Measured: 2.5 times faster."""
+    """Raise the garbage collector's threshold: pending records are many, without cycles. Measured: 2.5 times faster."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, 20, 50)
     try:

@@ -1,4 +1,4 @@
-"""Showing how far a command is, on a terminal."""
+"""Progress display on a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from rich.progress import (
 
 @contextmanager
 def progress(what: str, count: Callable[[], int], *, total: int | None = None) -> Iterator[None]:
-    """Show `count()` on standard error, with a bar if the total is known, where somebody watches and does not type."""
+    """Show `count()` on standard error if that is a terminal; with a bar if the total is known.
+
+    Without a total nothing is shown while standard input is a terminal: the user types there.
+    """
     if not sys.stderr.isatty() or (total is None and sys.stdin.isatty()):
         yield
         return
@@ -33,7 +36,7 @@ def progress(what: str, count: Callable[[], int], *, total: int | None = None) -
 
 
 class _Following(Progress):
-    """Looks at a count when the display refreshes: cheaper than to tell the display of each record."""
+    """Reads a count at each refresh of the display, which is cheaper than an update for each record."""
 
     _count: Callable[[], int] | None = None
 

@@ -1,4 +1,4 @@
-"""`raftlog quorum`: the controllers that vote."""
+"""`raftlog quorum`: the voters of the metadata quorum."""
 
 from __future__ import annotations
 

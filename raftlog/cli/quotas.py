@@ -1,4 +1,4 @@
-"""`raftlog quotas`: how much who may send and read."""
+"""`raftlog quotas`: limits of users' and clients' rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the subcommands that talk to a cluster share."""
+"""Options, completions and lookups of the subcommands that connect to a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from raftlog.cli.reach import require_cluster
+from raftlog.cli.connectivity import require_cluster
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
 from raftlog.client import Admin
 from raftlog.client.connection import parse_bootstrap
@@ -18,9 +18,9 @@ from raftlog.model import TopicPartition
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 ADMIN_TIMEOUT_MS = 10_000
-"""Longer than a failover, of brokers as of controllers."""
+"""Longer than a failover of brokers or controllers."""
 COMPLETION_TIMEOUT_MS = 1_000
-"""How long somebody waits who has pressed TAB."""
+"""How long a completion in the shell may take."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -36,24 +36,24 @@ def bootstrap_option(function: F) -> F:
         show_envvar=True,
         metavar="URL[,URL]",
         callback=_split_urls,
-        help="Brokers to ask first; any of the cluster will do.",
+        help="URLs of one or more brokers of the cluster.",
     )(function)
 
 
 def local_option(function: F) -> F:
     """Add `--local`."""
     return click.option(
-        "--local", is_flag=True, help="Show what one broker knows: maybe old, but there without a quorum too."
+        "--local", is_flag=True, help="Show one broker's metadata: it may be old, but needs no quorum."
     )(function)
 
 
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Name the cluster's topics to a shell that completes; nothing, if nobody answers soon."""
+    """Return the cluster's topics for shell completion; none without a quick answer."""
     return _complete(context, incomplete, lambda client: client.list_topics(local=True), lambda topic: topic.topic)
 
 
 def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Name the cluster's consumer groups; see `complete_topics`."""
+    """Return the cluster's consumer groups; see `complete_topics`."""
     return _complete(context, incomplete, lambda client: client.list_groups(), lambda group: group.group_id)
 
 
@@ -82,7 +82,7 @@ def isolation_option(function: F) -> F:
         type=click.Choice(["read_uncommitted", "read_committed"]),
         default="read_uncommitted",
         show_default=True,
-        help="read_committed waits for transactions to end, and leaves out what was aborted.",
+        help="read_committed reads up to the first open transaction and skips aborted records.",
     )(function)
 
 
@@ -111,7 +111,7 @@ def changes(
     """Return settings to change and (None) to remove.
 
     Raises:
-        BadParameter: one is both.
+        BadParameter: a setting is both changed and removed.
     """
     if both := {*configs} & {*removed}:
         raise click.BadParameter(f"{min(both)} is also given a value", param_hint=parameter)
@@ -121,7 +121,7 @@ def changes(
 def partitions_argument(
     context: click.Context, parameter: click.Parameter, texts: Sequence[str]
 ) -> list[TopicPartition]:
-    """Read `TOPIC-PARTITION` arguments (a topic's name may hold `-` itself)."""
+    """Parse `TOPIC-PARTITION` arguments (a topic's name may contain `-`)."""
     partitions = []
     for text in texts:
         topic, separator, number = text.rpartition("-")
@@ -142,7 +142,7 @@ def _split_urls(context: click.Context, parameter: click.Parameter, value: str) 
 
 @asynccontextmanager
 async def admin(bootstrap: Sequence[str]) -> AsyncIterator[Admin]:
-    """Yield an admin client that gives up while the user at a terminal still waits.
+    """Yield an admin client with a timeout for interactive use.
 
     Raises:
         NoClusterError: no broker answers.
@@ -153,10 +153,10 @@ async def admin(bootstrap: Sequence[str]) -> AsyncIterator[Admin]:
 
 
 async def require_topic(bootstrap: Sequence[str], topic: str) -> TopicInfo:
-    """Return what the cluster knows about `topic`.
+    """Return a topic's description.
 
     Raises:
-        NotFoundError: it does not exist; the message says how to create it.
+        NotFoundError: the topic does not exist; the message shows how to create it.
     """
     async with admin(bootstrap) as client:
         try:

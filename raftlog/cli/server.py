@@ -35,9 +35,9 @@ def command() -> None:
     envvar="RAFTLOG_LOG_LEVEL",
     show_envvar=True,
 )
-@click.option("--parent-pid", type=int, hidden=True, help="End when this process, which must be the parent, ends.")
+@click.option("--parent-pid", type=int, hidden=True, help="Exit when this process, which must be the parent, exits.")
 def start(config_path: Path, log_level: str, parent_pid: int | None) -> None:
-    """Run one node until SIGTERM or Ctrl-C. Its log goes to standard error."""
+    """Run one node until SIGTERM or Ctrl-C. It logs to standard error."""
     if parent_pid is not None:
         die_with_parent(parent_pid)
     logging.basicConfig(
@@ -47,7 +47,7 @@ def start(config_path: Path, log_level: str, parent_pid: int | None) -> None:
     try:
         config = NodeConfig.load(config_path)
         if importlib.util.find_spec("pysyncobj") is None:
-            raise ConfigError("a node needs more than the command line; install: pip install 'raftlog[server]'")
+            raise ConfigError("the server's packages are not installed; install: pip install 'raftlog[server]'")
         from raftlog.broker.node import run_node  # noqa: PLC0415  (only now is it known that its needs are there)
 
         run_node(config)

@@ -1,4 +1,4 @@
-"""What the subcommands share: running async work, errors as one line, tables and JSON."""
+"""Helpers of the subcommands: running async work, errors as one line, tables and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "http://127.0.0.1:9400"
 _WIDEST = 10_000
-"""Columns of a table: a terminal may wrap it, but a URL must stay whole to be copied."""
+"""The width of tables in characters: a terminal may wrap lines, but a URL must stay whole to be copied."""
 
 
 def json_option(function: F) -> F:
@@ -44,12 +44,12 @@ def run(work: Awaitable[T]) -> T:
         return asyncio.run(awaited())
     except RaftlogError as error:
         raise failure(error) from None
-    except asyncio.CancelledError:  # By a second Ctrl-C.
+    except asyncio.CancelledError:  # A second Ctrl-C.
         raise click.Abort from None
 
 
 class CommandError(click.ClickException):
-    """A `RaftlogError` as click shows it, code first: `Error: TOPIC_ALREADY_EXISTS: ...`."""
+    """A `RaftlogError` for click, code first: `Error: TOPIC_ALREADY_EXISTS: ...`."""
 
     def __init__(self, error: RaftlogError) -> None:
         super().__init__(escaped(describe_error(error)))
@@ -80,7 +80,7 @@ class JsonUsageError(JsonError):
 
 
 def as_json_error(error: click.ClickException) -> JsonError:
-    """Return the error in the form that `--json` promises."""
+    """Return the error in the form of `--json`."""
     return JsonUsageError(error) if isinstance(error, click.UsageError) else JsonError(error)
 
 
@@ -101,7 +101,7 @@ def print_json(document: object) -> None:
 
 
 def print_done(line: str, as_json: bool, **what: object) -> None:
-    """Print that something was done: one line, or what it was as a document."""
+    """Print a result: one line, or `what` as JSON."""
     if as_json:
         print_json(what)
     else:
@@ -109,14 +109,14 @@ def print_done(line: str, as_json: bool, **what: object) -> None:
 
 
 def say(line: str) -> None:
-    """Print one line, which may hold what others wrote."""
+    """Print one line, with control characters escaped on a terminal."""
     click.echo(on_terminal(line))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
-    """Print aligned columns, never cut; on a terminal with a rule, in a pipe bare, so that awk and grep work.
+    """Print aligned columns, never truncated; on a terminal with a rule, in a pipe without, for awk and grep.
 
-    Without rows it says `empty`, on standard error.
+    Without rows, print `empty` on standard error.
     """
     rows = list(rows)
     if not rows and empty:
@@ -127,14 +127,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     table = Table(*columns, box=style, pad_edge=False, show_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(on_terminal(str(cell)) for cell in row))
-    text = io.StringIO()  # Written by click: rich ends the process when the reader of a pipe has gone.
+    text = io.StringIO()  # Written by click: rich exits the process at a broken pipe.
     Console(file=text, width=_WIDEST, markup=False, highlight=False, force_terminal=terminal).print(table)
     click.echo(text.getvalue(), nl=False)
 
 
 @contextmanager
 def quiet_when_closed() -> Iterator[None]:
-    """Print within this block; stop printing, and go on, once the reader of a pipe has gone (`| head -1`)."""
+    """Print within this block; after a broken pipe (`| head -1`), stop printing and continue."""
     try:
         yield
         sys.stdout.flush()
@@ -143,7 +143,7 @@ def quiet_when_closed() -> Iterator[None]:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             if _is_closed_pipe(stream.fileno()):
-                os.dup2(nowhere, stream.fileno())  # What is still buffered must not fail at exit.
+                os.dup2(nowhere, stream.fileno())  # Buffered output must not fail at exit.
         os.close(nowhere)
 
 

@@ -1,4 +1,4 @@
-"""`raftlog storage`: data folders, while no node uses them, and what running brokers have on disk."""
+"""`raftlog storage`: data folders of stopped nodes, and scrubs of running brokers."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from raftlog.runtime import new_uuid_hex
 from raftlog.wire.admin import LogDirsResponse, ScrubResponse
 
 _LOOK_S = 0.3
-"""How often brokers are asked how far they are."""
+"""The poll interval of the brokers' progress."""
 
 
 @click.group("storage")
 def command() -> None:
-    """Prepare data folders, check what lies on disk, and give up what is damaged."""
+    """Format data folders, check them, and cut damaged logs."""
 
 
 @command.command("format")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--cluster-id", help="The cluster that the folder will belong to. Default: a new one, drawn at random.")
+@click.option("--cluster-id", help="The cluster that the folder will belong to. Default: a new random id.")
 @click.option("--node-id", type=click.IntRange(min=0, max=2**31 - 1), required=True, help="The node that will own it.")
 def format_(folder: Path, cluster_id: str | None, node_id: int) -> None:
-    """Give DIR to one node of one cluster, and print the cluster's id.
+    """Format DIR for one node of one cluster, and print the cluster's id.
 
-    Optional: a node formats an empty folder itself. A folder of another node or cluster is refused and left as it is.
+    Optional: a node formats an empty folder itself. A folder of another node or cluster is refused and not changed.
     """
     if cluster_id == "":
         raise click.BadParameter("expected a name, received none", param_hint="--cluster-id")
@@ -65,9 +65,9 @@ def format_(folder: Path, cluster_id: str | None, node_id: int) -> None:
 @json_option
 @click.pass_context
 def check(context: click.Context, folders: tuple[Path, ...], as_json: bool) -> None:
-    """Read every file of a stopped node's data folder, and say what is wrong. Nothing is changed.
+    """Read every file of a stopped node's data folder, and report damage. Changes nothing.
 
-    Exit code 1 if anything is damaged. A note is something that the next start mends by itself.
+    Exit code 1 if a file is damaged. A note is something that the next start repairs by itself.
     """
     for folder in folders:
         _require_unused(folder)
@@ -97,7 +97,7 @@ def check(context: click.Context, folders: tuple[Path, ...], as_json: bool) -> N
     shell_complete=complete_topics,
     help="Only this topic. Repeatable. Default: all.",
 )
-@click.option("--no-wait", is_flag=True, help="Start it, and leave.")
+@click.option("--no-wait", is_flag=True, help="Start the scrub, and return.")
 @bootstrap_option
 @json_option
 @click.pass_context
@@ -138,7 +138,7 @@ def scrub(
 
 @dataclass(frozen=True, slots=True)
 class _Scrubbed:
-    """What brokers' scrubbers say at the end, and what is damaged then."""
+    """The final progress of the brokers' scrubbers, and the remaining damage."""
 
     progress: list[ScrubResponse]
     log_dirs: list[LogDirsResponse]
@@ -150,7 +150,7 @@ class _Scrubbed:
             for replica in [replica for folder in broker.log_dirs for replica in folder.replicas]:
                 what = replica.damage or ("batches are lost" if replica.lost_batches else "")
                 if replica.lost_batches:
-                    what += f"; no replica has whole: {', '.join(map(str, replica.lost_batches))}"
+                    what += f"; no replica has intact: {', '.join(map(str, replica.lost_batches))}"
                 rows += [(broker.broker_id, replica.topic, replica.partition, what)] if what else []
             rows += [(broker.broker_id, lost.topic, lost.partition, lost.error) for lost in broker.offline]
         names = ("broker", "topic", "partition", "what")
@@ -158,7 +158,7 @@ class _Scrubbed:
 
 
 async def _follow(client: Admin, begun: list[ScrubResponse]) -> _Scrubbed:
-    """Wait until everything asked for is checked, and what was found is repaired or known to be lost."""
+    """Wait until the requested logs are checked, and all damage is repaired or known to be lost."""
     brokers = [each.broker_id for each in begun]
     now, total = begun, sum(each.bytes_left for each in begun)
     columns = (TextColumn("scrubbing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -186,14 +186,14 @@ def _is_under_repair(broker: LogDirsResponse) -> bool:
 @click.argument("folder", metavar="PARTITION_DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def cut(folder: Path, yes: bool) -> None:
-    """Give up a stopped node's log from its first damage on; the damaged log is kept beside it.
+    """Truncate a stopped node's log at its first damage; the damaged log is kept beside it.
 
-    For the last replica of a partition, when nothing better is left: records after the damage are lost.
+    For the last replica of a partition, as a last resort: records after the damage are lost.
     """
     folder = folder.absolute()
     _require_unused(folder.parent.parent)
     if not yes:
-        click.confirm(f"Everything after the first damage in {folder.name} will be given up. Go on?", abort=True)
+        click.confirm(f"All records after the first damage in {folder.name} will be lost. Continue?", abort=True)
     try:
         end, aside = cut_at_damage(folder)
     except RaftlogError as error:

@@ -1,4 +1,4 @@
-"""Checking a stopped node's data folder: the node's own files, every partition, and the quorum's journal."""
+"""Checks a stopped node's data folder: the node's own files, every partition, and the quorum's journal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def total_bytes(folder: Path) -> int:
 
 
 def check_data_folder(folder: Path, on_bytes: Callable[[int], None]) -> Iterator[Finding]:
-    """Yield what is wrong with a data folder, file after file."""
+    """Yield the findings in a data folder, file after file."""
     yield from _check_json(folder / "meta.json", META_FIELDS)
     if (folder / "run.json").exists():
         yield from _check_json(folder / "run.json", ("boot_id", "clean"))

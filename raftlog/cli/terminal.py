@@ -1,6 +1,6 @@
-"""What others wrote, shown on a terminal: control characters, which could move the cursor or hide text, are escaped.
+"""Escapes control characters of records on a terminal, where they could move the cursor or hide text.
 
-In a pipe everything is as it was written: programs read it.
+Output to a pipe is not changed, since programs read it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\udc80-\udcff]")
-"""All of C0 and C1 but tab and line feed, what changes the direction of text, and bytes that are not UTF-8."""
+"""C0 and C1 except tab and line feed, characters that change the text direction, and bytes that are not UTF-8."""
 
 
 def escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Times as users write them."""
+"""Parses times in command line options."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _AGO = re.compile(r"^(\d+)(ms|s|m|h|d)$")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEAREST_MS = 365 * 86_400_000
-"""Nearer to 1970 than this, a number is more likely seconds, or a date without dashes."""
+"""A number nearer to 1970 than this is more likely seconds, or a date without dashes."""
 _INSTEAD = "write a date with dashes (2026-01-31, with T12:00 if need be), milliseconds (date +%s%3N), or 2h (ago)"
 
 
 def parse_time(text: str, now_ms: int) -> datetime:
-    """Read a time; a number is milliseconds since 1970, a time without a zone is local.
+    """Parse a time; a number is milliseconds since 1970, a time without a zone is local.
 
     Raises:
-        ValueError: it is no time.
+        ValueError: the text is not a time.
     """
     try:
         if match := _AGO.match(text):
@@ -37,7 +37,7 @@ def parse_time(text: str, now_ms: int) -> datetime:
 
 
 def a_time(text: str) -> datetime:
-    """Read an option's value: a time, up to now."""
+    """Parse an option's value: a time."""
     try:
         return parse_time(text, time.time_ns() // 1_000_000)
     except ValueError as error:
@@ -48,7 +48,7 @@ def a_time(text: str) -> datetime:
 
 
 def a_time_or_an_end(text: str) -> Start:
-    """Read an option's value: `earliest`, `latest`, or a time."""
+    """Parse an option's value: `earliest`, `latest`, or a time."""
     match text:
         case "earliest" | "latest":
             return text

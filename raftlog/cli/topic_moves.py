@@ -1,4 +1,4 @@
-"""`raftlog topics reassign` and `elect-leaders`: where replicas and leaders are."""
+"""`raftlog topics reassign` and `elect-leaders`: moves of replicas and leaders."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from raftlog.wire.codec import decode_plain
 
 @click.command("reassign")
 @click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
-@click.option("--to", "target", metavar="BROKER[,BROKER]", help="Where the replicas shall be, preferred leader first.")
-@click.option("--plan", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A JSON file of many moves.")
-@click.option("--cancel", is_flag=True, help="Go back to where these partitions were.")
+@click.option("--to", "target", metavar="BROKER[,BROKER]", help="The target replicas, preferred leader first.")
+@click.option(
+    "--plan", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A JSON file with several moves."
+)
+@click.option("--cancel", is_flag=True, help="Cancel the moves of these partitions.")
 @click.option(
     "--throttle",
     type=int,
@@ -40,7 +42,7 @@ def reassign(
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
-    """Move the replicas of partitions; without arguments, list the moves under way.
+    """Move the replicas of partitions; without arguments, list the moves in progress.
 
     A plan is {"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2, 3]}]}.
     """
@@ -75,7 +77,7 @@ def _moves(
     partitions: list[TopicPartition], target: str | None, plan: Path | None, cancel: bool
 ) -> dict[tuple[str, int], Sequence[int] | None]:
     if sum((target is not None, plan is not None, cancel)) > 1 or bool(partitions) != (target is not None or cancel):
-        raise click.UsageError("give partitions with --to or --cancel, or a --plan, or nothing to list what moves")
+        raise click.UsageError("give partitions with --to or --cancel, or a --plan, or nothing to list the moves")
     if plan is not None:
         try:
             read = from_plain(
@@ -83,7 +85,7 @@ def _moves(
             )
         except ConfigError as error:
             raise click.BadParameter(error.message, param_hint="--plan") from None
-        return {(asked.topic, asked.partition): asked.replicas for asked in read.partitions}
+        return {(entry.topic, entry.partition): entry.replicas for entry in read.partitions}
     if target is None:
         return dict.fromkeys(partitions)
     if not all(part.strip().isdecimal() for part in target.split(",")):
@@ -93,18 +95,16 @@ def _moves(
 
 @click.command("elect-leaders")
 @click.argument("partitions", nargs=-1, callback=partitions_argument, metavar="[TOPIC-PARTITION]...")
-@click.option(
-    "--unclean", is_flag=True, help="Lead with any replica that is alive. LOSES RECORDS; asks before it does."
-)
+@click.option("--unclean", is_flag=True, help="Elect any replica that is alive. LOSES RECORDS; asks for confirmation.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 @json_option
 def elect_leaders(
     partitions: list[TopicPartition], unclean: bool, yes: bool, bootstrap: list[str], as_json: bool
 ) -> None:
-    """Give leadership back to the preferred leaders, of these partitions or of all."""
+    """Elect the preferred leaders, of these partitions or of all."""
     if unclean and not yes:
-        click.confirm("Records that only the missing replicas hold will be lost. Go on?", abort=True)
+        click.confirm("Records that only the missing replicas have will be lost. Continue?", abort=True)
 
     async def work() -> list[ElectedLeader]:
         async with admin(bootstrap) as client:

@@ -36,8 +36,8 @@ def command() -> None:
 @click.option("--partitions", type=click.IntRange(min=1), help="Default: the brokers' num_partitions.")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Default: default_replication_factor.")
 @configs_option
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine, whatever it looks like.")
-@click.option("--validate-only", is_flag=True, help="Create nothing; say what would be created, or why it would not.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already, with any settings.")
+@click.option("--validate-only", is_flag=True, help="Create nothing; print what would be created, or the error.")
 @bootstrap_option
 @json_option
 def create(
@@ -97,7 +97,7 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
 @local_option
 @json_option
 def describe(name: str, bootstrap: list[str], local: bool, as_json: bool) -> None:
-    """Show the partitions of the topic NAME: leader, replicas, and who of them is in sync."""
+    """Show the partitions of the topic NAME: leader, replicas, and the in-sync replicas."""
 
     async def work() -> TopicInfo:
         async with admin(bootstrap) as client:
@@ -128,7 +128,9 @@ def describe(name: str, bootstrap: list[str], local: bool, as_json: bool) -> Non
 @click.argument("name", shell_complete=complete_topics)
 @configs_option
 @click.option("--unset", "removed", multiple=True, metavar="NAME", help="Back to the default. Repeatable.")
-@click.option("--partitions", type=click.IntRange(min=1), help="More partitions; there is no way back.")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), help="The new number of partitions; it cannot be lowered again."
+)
 @bootstrap_option
 @json_option
 def alter(
@@ -187,7 +189,7 @@ def delete(name: str, bootstrap: list[str], as_json: bool) -> None:
 def offsets(
     name: str, at: Start, partitions: Sequence[int], isolation: Isolation, bootstrap: list[str], as_json: bool
 ) -> None:
-    """Show the first offset at or after a time, or where readers stop, of the partitions of the topic NAME."""
+    """Show each partition's first offset at or after a time (or its end) in the topic NAME."""
 
     async def work() -> list[OffsetResponse]:
         async with admin(bootstrap) as client:
@@ -204,12 +206,15 @@ def offsets(
 @command.command("delete-records")
 @click.argument("partitions", nargs=-1, required=True, callback=partitions_argument, metavar="TOPIC-PARTITION...")
 @click.option(
-    "--before", required=True, metavar="OFFSET", help="Records below it go; high_watermark: all that can be read now."
+    "--before",
+    required=True,
+    metavar="OFFSET",
+    help="Delete the records below it; high_watermark: all that can be read now.",
 )
 @bootstrap_option
 @json_option
 def delete_records(partitions: list[TopicPartition], before: str, bootstrap: list[str], as_json: bool) -> None:
-    """Delete the records of partitions below an offset, for good."""
+    """Delete the records of partitions below an offset, permanently."""
     if before != HIGH_WATERMARK and not before.isdecimal():
         raise click.BadParameter(f"expected an offset or {HIGH_WATERMARK}, received {before!r}", param_hint="--before")
     offset = None if before == HIGH_WATERMARK else int(before)

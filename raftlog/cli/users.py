@@ -1,4 +1,4 @@
-"""`raftlog users`: who may log in."""
+"""`raftlog users`: users and their passwords."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from raftlog.wire.admin import UserInfo
 
 @click.group("users")
 def command() -> None:
-    """List, create and delete users. The cluster keeps no password, only what verifies one."""
+    """List, create and delete users. The cluster stores no passwords, only SCRAM credentials."""
 
 
 @command.command("list")
@@ -37,11 +37,11 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
 
 @command.command("put")
 @click.argument("user")
-@click.option("--password", help="Better not: other users of this machine can see it.")
+@click.option("--password", help="Avoid it: other users of this machine can see it.")
 @bootstrap_option
 @json_option
 def put(user: str, password: str | None, bootstrap: list[str], as_json: bool) -> None:
-    """Create USER, or give USER another password: asked for, or the first line of standard input."""
+    """Create USER, or change USER's password: from a prompt, or the first line of standard input."""
     secret = password if password is not None else _read_password()
 
     async def work() -> None:

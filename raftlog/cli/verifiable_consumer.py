@@ -1,4 +1,4 @@
-"""`raftlog verify consume`: reads numbered records, and checks them."""
+"""`raftlog verify consume`: reads and checks numbered records."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Verification:
         return self._report(complete)
 
     def _member(self, bootstrap: list[str], group: str, isolation: Isolation) -> Consumer:
-        def told(event: str, partitions: Sequence[TopicPartition]) -> None:
+        def on_rebalance(event: str, partitions: Sequence[TopicPartition]) -> None:
             for partition in partitions:
                 self._checker.leave(partition.partition)
             self._out.write(event, partitions=sorted(partition.partition for partition in partitions))
@@ -64,13 +64,13 @@ class Verification:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation=isolation,
-            on_assigned=lambda partitions: told("assigned", partitions),
-            on_revoked=lambda partitions: told("revoked", partitions),
-            on_lost=lambda partitions: told("lost", partitions),
+            on_assigned=lambda partitions: on_rebalance("assigned", partitions),
+            on_revoked=lambda partitions: on_rebalance("revoked", partitions),
+            on_lost=lambda partitions: on_rebalance("lost", partitions),
         )
 
     async def _read_all(self, consumer: Consumer, *, commit: bool) -> bool:
-        """Read to the end; return whether all that was asked for came."""
+        """Read to the end; return whether all expected records came."""
         unbounded = self._records is None and self._produced is None
         quiet_since = time.monotonic()
         while not self._all_read():
@@ -99,18 +99,18 @@ class Verification:
             self._out.write("read", partition=partition, first_offset=first, last_offset=last, records=len(chunk))
         for record in records:
             for violation in self._checker.read(record):
-                self._tell(violation)
+                self._print_violation(violation)
 
     async def _commit(self, consumer: Consumer, last: Record) -> None:
         where = {"partition": last.partition, "offset": last.offset + 1}
         try:
             await consumer.commit()
-        except RaftlogError as error:  # The group goes on from the commit before: at least once.
+        except RaftlogError as error:  # The group continues at the previous commit: at least once.
             self._out.write("commit_failed", **where, error=describe_error(error))
         else:
             self._out.write("committed", **where)
 
-    def _tell(self, violation: Violation) -> None:
+    def _print_violation(self, violation: Violation) -> None:
         self._shown += 1
         if self._shown <= MAX_VIOLATIONS_SHOWN:
             producer, partition = violation.source
@@ -121,7 +121,7 @@ class Verification:
         counts = self._checker.violations
         for violation in () if self._stopping.is_set() else self._checker.unread():
             counts["missing"] += violation.last - violation.first + 1
-            self._tell(violation)
+            self._print_violation(violation)
         ok = complete and not any(counts.values())
         records, foreign = self._checker.records, self._checker.foreign
         self._out.write(

@@ -1,4 +1,4 @@
-"""`raftlog verify produce`: sends numbered records, and says what became of each."""
+"""`raftlog verify produce`: sends numbered records, and prints the outcome of each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from raftlog.cli.deliveries import Deliveries
 from raftlog.cli.interruptions import carry_out
 from raftlog.cli.json_lines import JsonLines
+from raftlog.cli.outcome_counter import OutcomeCounter
 from raftlog.cli.remote import require_topic
 from raftlog.cli.shared import describe_error
 from raftlog.cli.verification import encode_value
@@ -20,7 +20,7 @@ from raftlog.record.model import Compression
 from raftlog.wire.data import AcksText
 
 INTERRUPTED_FLUSH_S = 10.0
-"""How long an interrupted producer waits for what it has sent."""
+"""How long an interrupted producer waits for the outcomes of sent records."""
 MAX_PENDING = 10_000
 
 
@@ -35,7 +35,7 @@ async def produce_numbered(
     acks: AcksText,
     compression: Compression | None,
 ) -> int:
-    """Carry out `raftlog verify produce`; return the exit code."""
+    """Run `raftlog verify produce`; return the exit code."""
     partitions = len((await require_topic(bootstrap, topic)).partitions)
     producer = Producer(bootstrap, acks=acks, compression=compression)
     sending = _Numbered(producer, topic, name, partitions, record_size)
@@ -44,7 +44,7 @@ async def produce_numbered(
         await carry_out(sending.run(records, rate), sending.stopping, grace_s=INTERRUPTED_FLUSH_S)
     finally:
         await producer.close(flush=False)
-        await asyncio.sleep(0)  # Now what had no outcome has one: unknown.
+        await asyncio.sleep(0)  # Lets callbacks run: records without an outcome are unknown now.
     return sending.report(complete=records is None or sending.sent == records)
 
 
@@ -57,14 +57,14 @@ class _Numbered:
         self._name = name
         self._numbers = [0] * partitions
         self._record_size = record_size
-        self._deliveries = Deliveries(max_pending=MAX_PENDING)
+        self._deliveries = OutcomeCounter(max_pending=MAX_PENDING)
         self._began = time.perf_counter()
         self.stopping = asyncio.Event()
         self.out = JsonLines(sys.stdout.buffer, on_closed=self.stopping.set)
         self.sent = 0
 
     async def run(self, records: int | None, rate: float | None) -> None:
-        """Send so many, or (None) until it is to stop; a failure does not end it."""
+        """Send `records` records, or (None) until it is stopped; a failure does not stop it."""
         while not self.stopping.is_set() and (records is None or self.sent < records):
             if rate is not None:
                 await self._sleep_until(self._began + self.sent / rate)

@@ -1,7 +1,7 @@
-"""Numbered records, and the check that a partition holds each once and in order. Pure.
+"""Numbered records, and the check that a partition has each once and in order. Pure.
 
-A producer numbers what it sends to each partition from 0 on, so every partition can be checked by itself, by whoever
-reads it. The value of a record is `PRODUCER:NUMBER:`, and letters up to the size that was asked for.
+A producer numbers its records of each partition from 0, so any reader can check a partition by itself. The value of a
+record is `PRODUCER:NUMBER:`, filled up with letters to the requested size.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PRODUCER = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 
 class Source(NamedTuple):
-    """Where numbers count."""
+    """One sequence of numbers: a producer's records in a partition."""
 
     producer: str
     partition: int
 
 
 class Violation(NamedTuple):
-    """What is wrong with a partition; `first` and `last` are numbers of the producer."""
+    """A violation in a partition; `first` and `last` are numbers of the producer."""
 
     kind: Kind
     source: Source
@@ -45,39 +45,39 @@ def encode_value(producer: str, number: int, size: int) -> bytes:
 
 
 def is_producer_name(text: str) -> bool:
-    """Tell whether a name can be read back from a value."""
+    """Return whether a producer's name can be decoded from a value."""
     return _PRODUCER.fullmatch(text) is not None
 
 
 def decode_value(value: bytes | None) -> tuple[str, int] | None:
-    """Return the producer and the number; None of a record that is not one of ours."""
+    """Return the producer and the number; None: not a numbered record."""
     match = _VALUE.fullmatch(value or b"")
     return (match[1].decode(), int(match[2])) if match else None
 
 
 @dataclass(slots=True)
 class Produced:
-    """What producers said of their records."""
+    """The outcomes that producers have printed."""
 
     last_acknowledged: dict[Source, int] = field(default_factory=dict)
     failed: defaultdict[Source, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Surely not in the log."""
+    """Numbers that are not in the log."""
     unknown: defaultdict[Source, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """May or may not be."""
+    """Numbers that may be in the log."""
 
     @classmethod
     def read(cls, lines: Iterable[bytes]) -> Produced:
-        """Read what `raftlog verify produce` printed, of one producer or several.
+        """Parse the output of `raftlog verify produce`, of one producer or several.
 
         Raises:
-            InvalidRequestError: a line is none of its lines; the message says which.
+            InvalidRequestError: a line is not part of its output; the message has the line's number.
         """
         produced = cls()
         for number, line in enumerate(lines, 1):
             try:
                 produced._note(decode_plain(line))
             except (InvalidRequestError, LookupError, TypeError, AttributeError) as error:
-                raise InvalidRequestError(f"line {number} is no line of raftlog verify produce: {error!r}") from None
+                raise InvalidRequestError(f"line {number} is not from raftlog verify produce: {error!r}") from None
         return produced
 
     def _note(self, line: Mapping[str, Any]) -> None:
@@ -92,14 +92,14 @@ class Produced:
 
 
 class _Sequence:
-    """What was read of one source."""
+    """The numbers that were read of one source."""
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
         self.skipped: list[range] = []
 
     def take_skipped(self, number: int) -> bool:
-        """Tell whether a number was skipped before, and note that it has come."""
+        """Remove a number from the skipped ones; return whether it was one."""
         for at, gap in enumerate(self.skipped):
             if number in gap:
                 parts = (range(gap.start, number), range(number + 1, gap.stop))
@@ -109,7 +109,7 @@ class _Sequence:
 
 
 class Checker:
-    """Feed it every record that is read, partition by partition in the order of reading."""
+    """Checks records, which must be passed in the order of reading within each partition."""
 
     def __init__(self, produced: Produced | None = None) -> None:
         self._produced = produced or Produced()
@@ -123,18 +123,18 @@ class Checker:
         self.duplicated = self.out_of_order = self.offset_backwards = self.failed_but_read = 0
 
     def begin(self, partition: int, *, complete: bool) -> None:
-        """Say whether a partition is read from its very start, so that numbers begin at 0; else offset 0 says so."""
+        """Begin a partition; `complete`: it is read from its start, so that numbers begin at 0."""
         self._complete[partition] = complete
 
     def leave(self, partition: int) -> None:
-        """Note that others may read a partition: it may go on anywhere. What was wrong with it stays."""
+        """Note that another member may read a partition: it may continue anywhere. Its violations stay."""
         self._complete.pop(partition, None)
         self._offsets.pop(partition, None)
         for source in [source for source in self._sequences if source.partition == partition]:
             self._missing_before += self._missing_of(source, self._sequences.pop(source))
 
     def read(self, record: Record) -> Iterator[Violation]:
-        """Yield what a record shows to be wrong."""
+        """Yield the violations that a record shows."""
         partition, offset = record.partition, record.offset
         decoded = decode_value(record.value)
         self.records += decoded is not None
@@ -172,7 +172,7 @@ class Checker:
         sequence.expected = number + 1
 
     def _unexcused(self, source: Source, gap: range) -> Iterator[range]:
-        """Yield the parts of a gap that the producer has not said to be failed or unknown."""
+        """Yield the parts of a gap that the producer did not report as failed or unknown."""
         excused = self._produced.failed.get(source, set()) | self._produced.unknown.get(source, set())
         at = gap.start
         for number in sorted(number for number in excused if number in gap):
@@ -184,14 +184,14 @@ class Checker:
 
     @property
     def missing(self) -> int:
-        """How many numbers were skipped and have not come since, but for those that may be absent."""
+        """Return how many numbers were skipped and did not come since, without those that may be absent."""
         return self._missing_before + sum(self._missing_of(*read) for read in self._sequences.items())
 
     def _missing_of(self, source: Source, sequence: _Sequence) -> int:
         return sum(len(part) for gap in sequence.skipped for part in self._unexcused(source, gap))
 
     def unread(self) -> Iterator[Violation]:
-        """Yield what was acknowledged and has not been read yet, at the end of each source."""
+        """Yield the acknowledged numbers that were not read at the end of each source."""
         for source, last in self._produced.last_acknowledged.items():
             sequence = self._sequences.get(source)
             start = 0 if sequence is None else sequence.expected
@@ -200,7 +200,7 @@ class Checker:
 
     @property
     def violations(self) -> dict[str, int]:
-        """Return how many there are of each kind."""
+        """Return the number of violations of each kind."""
         return {
             "missing": self.missing,
             "duplicated": self.duplicated,

@@ -30,16 +30,16 @@ def command() -> None:
 @click.option("--topic", required=True, shell_complete=complete_topics)
 @click.option("--records", type=click.IntRange(min=1), help="Default: until Ctrl-C.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second. Default: all at once.")
-@click.option("--record-size", type=click.IntRange(min=0), default=0, help="Fill values up to so many bytes.")
+@click.option("--record-size", type=click.IntRange(min=0), default=0, help="Fill values up to this many bytes.")
 @click.option("--producer", "name", help="The name in every record: letters, digits, `-._`. Default: drawn at random.")
 @acks_option
 @compression_option
 @bootstrap_option
 def produce(name: str | None, **options: Any) -> None:
-    """Send numbered records to each partition in turn, and say what became of each.
+    """Send numbered records to each partition in turn, and print the outcome of each.
 
-    Events: started, acknowledged (with its offset), failed (surely not in the log), unknown (maybe), summary. Exit code
-    1 unless all were acknowledged. A name must not be used twice in a topic.
+    Events: started, acknowledged (with its offset), failed (not in the log), unknown (may be in the log), summary. Exit
+    code 1 unless all were acknowledged. A name must not be used twice in a topic.
     """
     name = name or f"p-{secrets.token_hex(4)}"
     if not is_producer_name(name):
@@ -52,9 +52,11 @@ def produce(name: str | None, **options: Any) -> None:
 @command.command("consume")
 @click.option("--topic", required=True, shell_complete=complete_topics)
 @click.option("--group", help="As a member of this group, with a commit after each chunk.")
-@click.option("--records", type=click.IntRange(min=1), help="Stop after so many; fewer are a failure.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when nothing came for so long.")
-@click.option("--produced", type=click.File("rb"), help="What `raftlog verify produce` printed: stop when all is read.")
+@click.option("--records", type=click.IntRange(min=1), help="Stop after this many; fewer are a failure.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without records."
+)
+@click.option("--produced", type=click.File("rb"), help="Output of `raftlog verify produce`: stop when all is read.")
 @isolation_option
 @bootstrap_option
 def consume(

@@ -47,13 +47,13 @@ class Admin(TopicAdmin):
         Raises:
             InvalidRequestError: INVALID_REPLICA_ASSIGNMENT or NO_REASSIGNMENT_IN_PROGRESS; nothing was changed.
         """
-        asked = tuple(
+        entries = tuple(
             wire.admin.ReassignPartition(
                 topic=topic, partition=partition, replicas=None if brokers is None else tuple(brokers)
             )
             for (topic, partition), brokers in target.items()
         )
-        request = wire.admin.ReassignmentRequest(partitions=asked)
+        request = wire.admin.ReassignmentRequest(partitions=entries)
         answer = await self._connection.ask_any(
             wire.admin.ReassignmentsResponse, "POST", paths.REASSIGNMENTS, message=request, repeatable=False
         )

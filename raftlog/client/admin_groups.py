@@ -107,7 +107,7 @@ class GroupAdmin(SecurityAdmin):
             InvalidRequestError: NON_EMPTY_GROUP, or an offset is below 0.
             NotFoundError: a partition does not exist.
         """
-        asked = tuple(
+        entries = tuple(
             wire.groups.CommitOffset(topic=topic, partition=number, offset=at)
             for (topic, number), at in offsets.items()
         )
@@ -117,7 +117,7 @@ class GroupAdmin(SecurityAdmin):
                 "POST",
                 paths.GROUP_OFFSETS,
                 timeout_ms=self._timeout_ms,
-                message=lambda: wire.groups.OffsetCommitRequest(offsets=asked),
+                message=lambda: wire.groups.OffsetCommitRequest(offsets=entries),
             )
         except FencedError as error:
             raise InvalidRequestError(

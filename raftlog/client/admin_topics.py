@@ -132,8 +132,8 @@ class TopicAdmin(GroupAdmin):
         """
         if partitions is None:
             partitions = [info.partition for info in (await self.describe_topic(topic)).partitions]
-        asked = [TopicPartition(topic, partition) for partition in partitions]
-        return list(await asyncio.gather(*(ask_offset(self._connection, each, at, isolation) for each in asked)))
+        pairs = [TopicPartition(topic, partition) for partition in partitions]
+        return list(await asyncio.gather(*(ask_offset(self._connection, each, at, isolation) for each in pairs)))
 
     async def delete_records(self, topic: str, partition: int, *, before: Offset | None = None) -> Offset:
         """Delete a partition's records below an offset, and return the new log start offset.

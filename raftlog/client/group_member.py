@@ -163,7 +163,7 @@ class GroupMember:
             with suppress(asyncio.CancelledError, RaftlogError):
                 await call
         if self.membership.on_response(response):
-            self._tell()
+            self._notify()
             return True
         self._refused = 0
         if (rest_s := self.membership.interval_ms / 1000 - (loop.time() - started)) > 0:
@@ -206,7 +206,7 @@ class GroupMember:
             return
         _log.warning("group %s: %s: %s", self.link.key, error.code, error.message)
         self.membership.on_refusal(error)
-        self._tell()
+        self._notify()
         self._refused += 1
         if self._refused > 1:
             await asyncio.sleep(backoff_ms(self._refused, jitter=random.random()) / 1000)  # noqa: S311
@@ -222,7 +222,7 @@ class GroupMember:
         _log.warning("%s", error.message)
         was_member = self.membership.phase == "member"
         self.membership.lose(error)
-        self._tell()
+        self._notify()
         if was_member:
             await self._send_leave(for_good=True)
 
@@ -254,6 +254,6 @@ class GroupMember:
                 await self._wake.wait()
         self._wake.clear()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._on_change()

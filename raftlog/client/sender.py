@@ -107,7 +107,7 @@ class Sender:
         """Fail the queued records; return once no batch is in flight."""
         while not self._accumulator.empty:
             for batch in self._accumulator.take_waiting():
-                self._tell(batch, error)
+                self._fail_handles(batch, error)
             if not self._accumulator.empty:
                 await self.wait_for_room()
 
@@ -136,7 +136,7 @@ class Sender:
             await self._tasks.close()
         finally:
             for batch in self._accumulator.take_all():
-                self._tell(batch, delivery_errors.closed(batch))
+                self._fail_handles(batch, delivery_errors.closed(batch))
 
     async def _run(self) -> None:
         try:
@@ -287,9 +287,9 @@ class Sender:
     def _fail(self, failed: Iterable[tuple[Batch, RaftlogError]]) -> None:
         for batch, error in failed:
             self._on_failed(error)  # A transaction with a failed batch can only be aborted.
-            self._tell(batch, error)
+            self._fail_handles(batch, error)
 
-    def _tell(self, batch: Batch, error: RaftlogError) -> None:
+    def _fail_handles(self, batch: Batch, error: RaftlogError) -> None:
         self._counters.on_failed(len(batch.records), error)
         fail(batch.handles, error)
         self._settled.set()

@@ -1,7 +1,7 @@
 """Spark data source for raftlog: `spark.read.format("raftlog")` and `spark.readStream.format("raftlog")`.
 
-Spark finds this package by its name (`pyspark_*` with a `DefaultSource`), so nothing has to be registered. Spark
-imports it in each look-up of any Python source: keep this file light, because a failure here would break them all.
+Spark finds this package by its name (`pyspark_*` with a `DefaultSource`), without registration. It imports the package
+in each look-up of any Python source: keep this file small, because a failure here breaks every Python source.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ __all__ = ["DefaultSource", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Register the source by hand: only needed where Spark's look-up by package name is off."""
+    """Register the source: only needed where Spark's look-up by package name is off."""
     spark.dataSource.register(DefaultSource)

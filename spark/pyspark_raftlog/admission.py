@@ -1,7 +1,7 @@
-"""How much a batch of a stream may hold, and how much it must before it begins.
+"""The lower and upper limits of a stream's micro-batches.
 
-The log does not say how many bytes lie between two offsets. `maxBytesPerTrigger` therefore goes by the batch that each
-partition's backlog begins with, which is right as far as records are alike.
+Brokers do not report how many bytes lie between two offsets. `maxBytesPerTrigger` is therefore estimated from the first
+record batch of each partition's backlog, which is exact if all records have the same size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from raftlog.runtime import Clock, SystemClock
 
 NO_LIMIT = 2**63 - 1
 GUESSED_RECORD_BYTES = 1024.0
-"""Of a record that could not be looked at."""
+"""The assumed size of a record that could not be fetched."""
 
 
 @dataclass
@@ -30,10 +30,10 @@ class Admission:
     options: SourceOptions
     clock: Clock = field(default_factory=SystemClock)
     _let_through_ms: float | None = None
-    """When the last batch was let through; none was held back before the first."""
+    """When the last micro-batch was admitted; the first one is never held back."""
 
     def hold_back_ms(self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> int:
-        """Return how much longer a batch that is too small waits for more records; 0: let it through now."""
+        """Return how much longer a small micro-batch waits for more records; 0: admit it now."""
         least = self.options.min_offsets_per_trigger
         if least is None:
             return 0
@@ -48,7 +48,7 @@ class Admission:
         return 0
 
     async def limit(self, cluster: Cluster, start: Positions, end: Positions) -> Positions:
-        """Move `end` back to what one batch may hold."""
+        """Move `end` back to the upper limit of a micro-batch."""
         if self.options.max_bytes_per_trigger is not None:
             backlog = [key for key in end if end[key] > start[key]]
             sizes = await asyncio.gather(*(self._record_bytes(cluster, key, start[key]) for key in backlog))
@@ -62,7 +62,7 @@ class Admission:
         try:
             _, data = await cluster.fetch(partition, offset, topic_id="", max_bytes=1, max_wait_ms=0)
             headers = [header for header, _ in iter_batches(data)]
-        except RaftlogError:  # The batch itself will meet it, and say what it means.
+        except RaftlogError:  # The micro-batch's own fetch meets and handles the same error.
             return GUESSED_RECORD_BYTES
         offsets = sum(header.next_offset - header.base_offset for header in headers)
         return sum(header.batch_length for header in headers) / offsets if offsets else GUESSED_RECORD_BYTES

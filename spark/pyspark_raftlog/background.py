@@ -47,7 +47,7 @@ class BackgroundLoop:
             raise
 
     def cluster(self, options: ConnectionOptions) -> Cluster:
-        """Return the cluster that `options` name, with the connections that it already has."""
+        """Return the cluster of `options`, with its existing connections."""
         key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms)
         if key not in self._clusters:
             session = HttpSession(dial=options.dial)
@@ -56,7 +56,7 @@ class BackgroundLoop:
         return self._clusters[key]
 
     def close(self) -> None:
-        """Close every connection and end the thread."""
+        """Close every connection and stop the thread."""
         for session in self._sessions:
             self.run(session.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -78,9 +78,9 @@ def background() -> BackgroundLoop:
 
 
 def _spare_spark_collections() -> None:
-    """Keep what is imported by now out of the collection of garbage that Spark's daemon runs after each task.
+    """Exclude the imported modules from the garbage collection that Spark's daemon runs after each task.
 
-    It walks through every object of the process for 20 ms, and finds next to nothing.
+    It scans every object of the process for 20 ms, and frees almost nothing.
     """
     program = getattr(sys.modules.get("__main__"), "__spec__", None)
     if program is not None and program.name == "pyspark.daemon":

@@ -1,7 +1,7 @@
-"""Asks brokers: which partitions exist, who leads them, how far their logs reach, what they hold.
+"""Requests to the cluster: metadata, offsets, fetches, produce requests and coordinator requests.
 
-Reads may be repeated, so every retriable failure (a leader that moved, a broker that died, a lost answer) leads to
-fresh metadata and another attempt, with growing pauses, until `timeout_ms` has passed without success.
+Requests are repeatable: after a retriable failure (a moved leader, a broker that crashed, a lost response) they are
+sent again with fresh metadata and growing pauses, until `timeout_ms` has passed without success.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar
 from urllib.parse import urlencode
 
-from pyspark_raftlog.near import NearReplicas
 from pyspark_raftlog.offsets import LogEnds
 from pyspark_raftlog.parsing import parse_url
-from pyspark_raftlog.strangers import NO_BROKERS_ANSWER, NoBrokerError, stranger
+from pyspark_raftlog.rack_replicas import RackReplicas
+from pyspark_raftlog.wrong_server import NO_BROKERS_ANSWER, NoBrokerError, wrong_server_error
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
@@ -41,16 +41,16 @@ from raftlog.wire.metadata import ClientMetadata, TopicInfo
 
 T = TypeVar("T")
 Fetched: TypeAlias = tuple[FetchResult, memoryview]
-"""What one partition's fetch was answered, and the batches."""
+"""The result of one partition's fetch, and its batches."""
 
 REQUEST_TIMEOUT_MS = 30_000
 BEHIND_MS = 2_000
-"""How long a broker may lack a topic or partition whose creation another broker has confirmed."""
+"""How long a broker's metadata may lack a topic or partition whose creation another broker has confirmed."""
 _PARALLEL_REQUESTS = 32
 
 
 class Cluster:
-    """One cluster as seen from one process. Used on one event loop only."""
+    """One process's connection to a cluster. Used in one event loop only."""
 
     def __init__(
         self, bootstrap: tuple[Address, ...], session: HttpSession, *, timeout_ms: int, clock: Clock | None = None
@@ -62,22 +62,22 @@ class Cluster:
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._answered: tuple[Address, ...] = ()
-        """The broker that answered last: asked first, so that a dead bootstrap costs one timeout, not many."""
+        """The broker that answered last; it is tried first, so that a dead bootstrap address costs one timeout."""
         self._parallel = asyncio.Semaphore(_PARALLEL_REQUESTS)
-        self._near = NearReplicas(self._clock)
+        self._rack_replicas = RackReplicas(self._clock)
 
     async def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Describe topics by name.
 
         Raises:
-            NotFoundError: at least one does not exist.
+            NotFoundError: a topic does not exist.
         """
 
         async def attempt() -> dict[str, TopicInfo]:
             known = await self._metadata(names)
             if missing := sorted(set(names) - set(known)):
                 raise NotFoundError(
-                    f"no such topic: {', '.join(missing)} (asked of {self._bootstrap_text()}); create it, or correct "
+                    f"no such topic: {', '.join(missing)} (at {self._bootstrap_text()}); create it, or correct "
                     "its name in the options, or in the column topic"
                 )
             return known
@@ -91,7 +91,7 @@ class Cluster:
     async def log_ends(
         self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
     ) -> dict[TopicPartition, LogEnds]:
-        """Return where each log begins and up to where it may be read."""
+        """Return the start of each log and the end of its readable part."""
 
         async def ask(partition: TopicPartition) -> LogEnds:
             latest = await self._offset(partition, "latest", isolation)
@@ -125,13 +125,14 @@ class Cluster:
         rack: str = "",
         check_crcs: bool = True,
     ) -> Fetched:
-        """Read whole batches from `offset` on; nothing when none came within `max_wait_ms`.
+        """Fetch whole batches from `offset` on; none if no record arrives within `max_wait_ms`.
 
         Args:
-            rack: where this reader is: an in-sync replica in this rack is read rather than a leader elsewhere.
-            check_crcs: False if the caller checks payloads, and asks again with True where one is damaged.
+            rack: the reader's rack: an in-sync replica in this rack is preferred to the leader.
+            check_crcs: whether the broker verifies payloads. A caller with False verifies them, and fetches a damaged
+                batch again with True.
         """
-        asked = FetchPartition(
+        entry = FetchPartition(
             topic=partition.topic,
             partition=partition.partition,
             offset=offset,
@@ -139,35 +140,35 @@ class Cluster:
             topic_id=topic_id,
             check_crcs=check_crcs,
         )
-        request = FetchRequest(partitions=(asked,), max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
+        request = FetchRequest(partitions=(entry,), max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
 
         async def attempt() -> Fetched:
             leader = await self._leader(partition, topic_id)
-            if rack and (fetched := await self._fetch_near(partition, leader, request, rack)) is not None:
+            if rack and (fetched := await self._fetch_from_rack(partition, leader, request, rack)) is not None:
                 return fetched
             return await self._fetch_from(leader, request)
 
         return await self._retry(attempt)
 
-    async def _fetch_near(
+    async def _fetch_from_rack(
         self, partition: TopicPartition, leader: Address, request: FetchRequest, rack: str
     ) -> Fetched | None:
-        """Read the replica in the reader's rack, if the leader names one; None: the leader must be read."""
-        (asked,) = request.partitions
-        if self._near.is_undecided(partition):
-            fetched = await self._fetch_from(leader, replace(request, partitions=(replace(asked, rack=rack),)))
+        """Fetch from the replica in the reader's rack, if the leader returns one; None: fetch from the leader."""
+        (entry,) = request.partitions
+        if self._rack_replicas.is_undecided(partition):
+            fetched = await self._fetch_from(leader, replace(request, partitions=(replace(entry, rack=rack),)))
             preferred = fetched[0].preferred_read_replica
-            self._near.decide(partition, preferred if preferred in self._brokers else None)
+            self._rack_replicas.decide(partition, preferred if preferred in self._brokers else None)
             if preferred < 0:
                 return fetched
-        if (near := self._near.of(partition)) is None:
+        if (near := self._rack_replicas.of(partition)) is None:
             return None
-        with suppress(RaftlogError):  # Whatever it is, the leader knows better.
-            any_replica = replace(request, partitions=(replace(asked, any_replica=True),))
+        with suppress(RaftlogError):  # The leader's answer decides.
+            any_replica = replace(request, partitions=(replace(entry, any_replica=True),))
             fetched = await self._fetch_from(self._brokers[near], any_replica)
             if fetched[1]:
                 return fetched
-        self._near.leave(partition)
+        self._rack_replicas.leave(partition)
         return None
 
     async def _fetch_from(self, address: Address, request: FetchRequest) -> Fetched:
@@ -180,11 +181,11 @@ class Cluster:
     async def commit_offsets(
         self, group_id: str, positions: Mapping[TopicPartition, Offset], *, timeout_s: float
     ) -> None:
-        """Commit positions as a group's offsets, in the name of no member.
+        """Commit positions as a group's offsets, without a member id.
 
         Raises:
             InvalidRequestError: refused, for example because the group has members.
-            RetriableError: no success in time.
+            RetriableError: no success within `timeout_s`.
         """
         find = paths.fill(paths.COORDINATOR, kind="group", key=group_id)
         offsets = tuple(CommitOffset(topic=key.topic, partition=key.partition, offset=positions[key])
@@ -212,7 +213,7 @@ class Cluster:
             raise RetriableError(f"group {group_id!r}: no offsets committed within {timeout_s:g} s") from None
 
     async def producer_id(self) -> ProducerIdResponse:
-        """Return a fresh identity, under which a batch that is sent again is stored once."""
+        """Return a new producer id, under which a batch that is sent again is stored once."""
 
         async def attempt() -> ProducerIdResponse:
             await self._metadata(())
@@ -226,7 +227,7 @@ class Cluster:
     async def ask_coordinator(
         self, cls: type[T], method: str, transactional_id: str, path: str, *, message: object = None
     ) -> T:
-        """Ask the broker that coordinates a transactional id. The question may be repeated.
+        """Send a repeatable request to the coordinator of a transactional id.
 
         Raises:
             RaftlogError: its refusal; RetriableError: no answer within `timeout_ms`.
@@ -245,11 +246,11 @@ class Cluster:
     async def produce(
         self, partition: TopicPartition, batch: Buffer, *, topic_id: str, transactional_id: str = ""
     ) -> None:
-        """Store one batch on every in-sync replica. It must carry a producer id and sequence: it may be sent again."""
-        asked = ProducePartition(
+        """Append one batch with acks=all. It must have a producer id and sequence, since it may be sent again."""
+        entry = ProducePartition(
             topic=partition.topic, partition=partition.partition, length=len(batch), topic_id=topic_id
         )
-        head = ProduceRequest(partitions=(asked,), timeout_ms=REQUEST_TIMEOUT_MS, transactional_id=transactional_id)
+        head = ProduceRequest(partitions=(entry,), timeout_ms=REQUEST_TIMEOUT_MS, transactional_id=transactional_id)
         body = encode_frame(head, [batch])
 
         async def attempt() -> None:
@@ -276,10 +277,10 @@ class Cluster:
             asyncio.create_task(
                 self._send_fetch(
                     leader,
-                    FetchRequest(partitions=asked, max_wait_ms=max_wait_ms, max_bytes=1, isolation=isolation),
+                    FetchRequest(partitions=entry, max_wait_ms=max_wait_ms, max_bytes=1, isolation=isolation),
                 )
             )
-            for leader, asked in (await self._by_leader(positions)).items()
+            for leader, entry in (await self._by_leader(positions)).items()
         ] or [asyncio.create_task(asyncio.sleep(max_wait_ms / 1000))]
         try:
             await asyncio.wait(waits, timeout=max_wait_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
@@ -288,16 +289,16 @@ class Cluster:
                 wait.cancel()
             outcomes = await asyncio.gather(*waits, return_exceptions=True)
         if any(map(_failed, outcomes)):
-            # The caller's next request meets the same failure and handles it: only keep it from spinning.
+            # The caller's next request meets and handles the same failure. This pause prevents a busy loop.
             await asyncio.sleep(0.1)
 
     async def _by_leader(self, positions: Mapping[TopicPartition, Offset]) -> dict[Address, tuple[FetchPartition, ...]]:
         requests: dict[Address, tuple[FetchPartition, ...]] = {}
         for partition, offset in positions.items():
-            asked = FetchPartition(topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=1)
+            entry = FetchPartition(topic=partition.topic, partition=partition.partition, offset=offset, max_bytes=1)
             with suppress(RetriableError, NotFoundError):  # Nothing can come from a partition without a leader.
                 leader = await self._leader(partition)
-                requests[leader] = (*requests.get(leader, ()), asked)
+                requests[leader] = (*requests.get(leader, ()), entry)
         return requests
 
     async def _send_fetch(self, leader: Address, request: FetchRequest) -> tuple[FetchResponse, memoryview]:
@@ -334,36 +335,36 @@ class Cluster:
         return {partition: task.result() for partition, task in zip(listed, tasks, strict=True)}
 
     async def _leader(self, partition: TopicPartition, topic_id: str = "") -> Address:
-        """Return where to read `partition`, from what is known or from fresh metadata."""
+        """Return the address of the leader, from cached or fresh metadata."""
         topic = self._topics.get(partition.topic) or (await self._metadata((partition.topic,))).get(partition.topic)
         if topic is None:
-            raise NotFoundError(f"{partition}: the topic does not exist (any more)")
+            raise NotFoundError(f"{partition}: the topic does not exist, or no longer")
         if topic_id and topic.topic_id != topic_id:
-            raise NotFoundError(f"{partition}: the topic was deleted and created again since this query was planned")
+            raise NotFoundError(f"{partition}: the topic was deleted and recreated since this query was planned")
         info = next((info for info in topic.partitions if info.partition == partition.partition), None)
         if info is None:
             raise NotFoundError(f"{partition}: the topic has {len(topic.partitions)} partitions")
         if info.leader not in self._brokers:
-            raise StaleRouteError(f"{partition} has no leader at present (replicas {list(info.replicas)})")
+            raise StaleRouteError(f"{partition} has no leader now (replicas {list(info.replicas)})")
         return self._brokers[info.leader]
 
     async def _metadata(self, names: Collection[str]) -> dict[str, TopicInfo]:
         query = urlencode([("topic", name) for name in sorted(names)])
         path = f"{paths.METADATA}?{query}" if query else paths.METADATA
         failure: RaftlogError | None = None
-        strangers: list[tuple[Address, RaftlogError]] = []
+        foreign: list[tuple[Address, RaftlogError]] = []
         for address in dict.fromkeys((*self._answered, *self._bootstrap, *self._brokers.values())):
             try:
                 answer = await self._session.call(ClientMetadata, "GET", address, path, timeout_ms=REQUEST_TIMEOUT_MS)
             except RetriableError as error:
                 failure = error
             except NO_BROKERS_ANSWER as error:
-                strangers.append((address, error))
+                foreign.append((address, error))
             else:
                 self._answered = (address,)
                 return self._learn(answer)
-        if strangers and failure is None:
-            raise await stranger(self._session, *strangers[0])
+        if foreign and failure is None:
+            raise await wrong_server_error(self._session, *foreign[0])
         raise failure or RetriableError(f"no broker to ask: {self._bootstrap_text()}")
 
     def _learn(self, answer: ClientMetadata) -> dict[str, TopicInfo]:
@@ -378,8 +379,7 @@ class Cluster:
             try:
                 return await attempt()
             except (NotFoundError, NoBrokerError):
-                # What is known may be old: another broker has created it, or another process has seen it created. And
-                # a broker may be starting.
+                # The metadata may be old: another broker may have created the topic. And a broker may be starting.
                 if self._clock.monotonic_ms() + pause_ms > begun + min(self._timeout_ms, BEHIND_MS):
                     raise
             except RetriableError as error:
@@ -388,7 +388,7 @@ class Cluster:
                         "" if self._answered else f" (no broker has answered yet: is {self._bootstrap_text()} right?)"
                     )
                     raise RetriableError(
-                        f"no success within {self._timeout_ms} ms; last: {error.message}{hint}"
+                        f"no success within {self._timeout_ms} ms; the last error: {error.message}{hint}"
                     ) from error
             self._topics.clear()
             await asyncio.sleep(pause_ms / 1000 * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
@@ -405,5 +405,5 @@ def _failed(outcome: object) -> bool:
 
 
 def _stale_if_unknown(error: RaftlogError) -> RaftlogError:
-    """A leader that does not know its partition yet is behind; only metadata says that a topic does not exist."""
+    """Return a leader's NotFoundError as StaleRouteError: only metadata decides that a topic does not exist."""
     return StaleRouteError(error.message) if isinstance(error, NotFoundError) else error

@@ -1,10 +1,10 @@
-"""Exactly once: what the tasks of a job, or of a micro-batch, have written counts as a whole, and once.
+"""Exactly-once commits: the output of a job's or a micro-batch's tasks becomes visible as a whole, and once.
 
-Each attempt of a task writes in a transaction of its own, which it leaves open. The driver's `commit` has the
-coordinator end them all in one decision (a *transaction set*, docs/explanation/transactions.md): those of the attempts
-that Spark has chosen commit, what other attempts left is aborted. The decision carries the micro-batch's number, so a
-batch that Spark does again, because the driver died after it, is not committed again: tasks that find their number
-done write nothing. docs/adr/0013-a-spark-sink-that-is-exactly-once.md has the argument.
+Each attempt of a task writes in its own transaction, which it leaves open. The driver's `commit` has the coordinator
+end all of them in one decision (a *transaction set*, docs/explanation/transactions.md): it commits the attempts that Spark chose
+and aborts the others. The decision stores the micro-batch's number, so a batch that Spark repeats after a crash of the
+driver is not committed again: tasks write nothing if their number is done. The argument is in
+docs/adr/0013-a-spark-sink-that-is-exactly-once.md.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from raftlog.wire.transactions import (
 
 _log = logging.getLogger(__name__)
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
-"""Local properties of tasks that belong to a micro-batch; the query's id stays when it is started again."""
+"""Local properties of a micro-batch's tasks; the query's id stays the same after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is committed as one."""
+    """The unit of a commit: a batch query or a micro-batch."""
 
     set_id: str
     run: str
     number: int
     passing: bool = False
-    """Nothing will be written under this set's ids again."""
+    """Whether this set's ids are never used again."""
     formerly: str = ""
-    """The set of older versions, which a batch that is done again after an upgrade may have been committed under."""
+    """The set id of older versions, under which a batch repeated after an upgrade may have been committed."""
 
     def member_id(self, attempt: str) -> str:
         """Return the transactional id under which an attempt of a task writes."""
@@ -53,32 +53,33 @@ class Work:
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark is untyped here
-    """What one task has written."""
+    """The result of one task."""
 
     records: int
     work: Work | None = None
-    """None: it counts already (at least once)."""
+    """None: the records are visible already (at least once)."""
     member: SetMember | None = None
-    """Its transaction, if it wrote anything."""
+    """The task's transaction; None if it wrote nothing."""
     was_done: bool = False
-    """It wrote nothing, because the work was found committed."""
+    """Whether it wrote nothing because the work was committed before."""
 
 
 def batch_work(transactional_id: str | None) -> Work:
-    """Return what a batch query commits. Called once for each query, on the driver.
+    """Return the commit unit of a batch query. Called once for each query, on the driver.
 
     Args:
-        transactional_id: the user's, and where the rows go; see `SinkOptions.batch_id`.
+        transactional_id: from the user's id and the target topic; see `SinkOptions.batch_id`.
     """
     name = uuid4().hex
     return Work(transactional_id or f"spark-{name}", run=name, number=0, passing=transactional_id is None)
 
 
 def micro_batch_work(transactional_id: str | None, topic: str | None = None) -> Work | None:
-    """Return what this task's micro-batch commits; None if the task belongs to none.
+    """Return the commit unit of this task's micro-batch; None if the task belongs to none.
 
     Args:
-        topic: part of the query's own name, so that a copy of its checkpoint can write elsewhere; None: the column's.
+        topic: part of the query's own name, so that a copy of its checkpoint can write to another topic; None: topics
+            come from the column.
     """
     context = TaskContext.get()
     if context is None or (batch_id := context.getLocalProperty(BATCH_ID)) is None:
@@ -90,7 +91,7 @@ def micro_batch_work(transactional_id: str | None, topic: str | None = None) -> 
 
 
 def query_work(query_id: str, number: int, topic: str | None) -> Work:
-    """Return what a micro-batch commits under the query's own name."""
+    """Return the commit unit of a micro-batch under the query's own name."""
     formerly = f"spark-{query_id}"
     name = f"{formerly}/{topic or '*'}"
     if len(name) > MAX_ID_BYTES:
@@ -99,14 +100,14 @@ def query_work(query_id: str, number: int, topic: str | None) -> Work:
 
 
 def this_attempt() -> str:
-    """Name this attempt of this task: no other of the same job that runs has the same name."""
+    """Return a name of this task attempt that is unique among the job's running attempts."""
     context = TaskContext.get()
     assert context is not None
     return f"{context.partitionId()}.{context.attemptNumber()}"
 
 
 async def begin(cluster: Cluster, transactional_id: str, *, timeout_ms: int) -> SetMember:
-    """Give a task an identity to write under; what an earlier attempt left under it is aborted."""
+    """Return a producer id and epoch for a task; an open transaction of an earlier attempt is aborted."""
     made = await cluster.ask_coordinator(
         TransactionalProducer,
         "POST",
@@ -120,7 +121,7 @@ async def begin(cluster: Cluster, transactional_id: str, *, timeout_ms: int) -> 
 
 
 async def is_done(cluster: Cluster, work: Work) -> bool:
-    """Tell whether this was committed before, by a driver that died before it could note that."""
+    """Return whether this was committed before, by a driver that crashed before it stored that."""
     last = await _last(cluster, work.set_id)
     if not last.run and work.formerly:
         last = await _last(cluster, work.formerly)
@@ -133,26 +134,26 @@ async def _last(cluster: Cluster, set_id: str) -> TransactionSetInfo:
 
 
 async def end(cluster: Cluster, work: Work, members: Sequence[SetMember], *, committed: bool) -> None:
-    """Commit `members` and abort all else of the set, or abort everything.
+    """Commit `members` and abort the rest of the set, or abort everything.
 
     Raises:
         RaftlogError: nothing was committed.
-        RetriableError: no answer in time: nothing was committed, or everything.
+        RetriableError: no answer before the timeout: nothing was committed, or everything.
     """
-    asked = EndSetBody(
+    body = EndSetBody(
         run=work.run, number=work.number, members=tuple(members), committed=committed, passing=work.passing
     )
     path = paths.fill(paths.END_TRANSACTION_SET, set_id=work.set_id)
-    await cluster.ask_coordinator(TransactionSetInfo, "POST", work.set_id, path, message=asked)
+    await cluster.ask_coordinator(TransactionSetInfo, "POST", work.set_id, path, message=body)
 
 
 async def commit(cluster: Cluster, messages: Sequence[Written | None]) -> None:
-    """End what the tasks of a job have begun. Without rows there is nothing to end."""
+    """Commit the transactions of a job's tasks. Without rows, do nothing."""
     written = [message for message in messages if message is not None]
     members = [message.member for message in written if message.member is not None]
     if done := [message.work for message in written if message.was_done and message.work is not None]:
         _log.warning(
-            "micro-batch %d was committed under %r before, so nothing was written: right if the batch is done again; "
+            "micro-batch %d was committed under %r before, so nothing was written: correct if Spark repeats the batch; "
             "two writes to one topic in a micro-batch need two transactionalIds",
             done[0].number,
             done[0].set_id,
@@ -163,6 +164,6 @@ async def commit(cluster: Cluster, messages: Sequence[Written | None]) -> None:
 
 
 async def abort(cluster: Cluster, work: Work | None) -> None:
-    """Abort what tasks have begun and nobody committed. Spark calls this also when `commit` raised, whatever it did."""
+    """Abort the tasks' open transactions. Spark also calls this after `commit` raised, whatever its outcome."""
     if work is not None:
         await end(cluster, work, (), committed=False)

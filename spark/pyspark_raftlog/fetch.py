@@ -1,8 +1,8 @@
 """Reads one range of offsets as Spark's Arrow batches.
 
-While Spark converts one chunk, the background loop fetches the next: at most `PREFETCH` wait, so memory is bounded by
-a few times `fetch_bytes`. Small batches are joined, because Spark pays per batch; checksums are verified, because
-what Spark computes must not rest on a flipped bit.
+While Spark converts one chunk, the background loop fetches the next: at most `PREFETCH` chunks wait, so memory is
+bounded by a few times `fetch_bytes`. Small batches are joined, because Spark has a cost per batch. Checksums are
+verified.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.offsets import OffsetRange, data_loss
 from pyspark_raftlog.options import SourceOptions
-from pyspark_raftlog.pushdown import ANYTHING, Wanted
+from pyspark_raftlog.pushdown import ANYTHING, AllowedValues
 from pyspark_raftlog.schema import BatchShaper
 from raftlog.errors import CorruptBatchError, NotFoundError, OffsetOutOfRangeError, RaftlogError, RetriableError
 from raftlog.model import Offset
@@ -31,12 +31,12 @@ from raftlog.record.control import AbortedBatches, readable_batches
 from raftlog.wire.data import FetchResult
 
 Chunk: TypeAlias = list[tuple[BatchHeader, memoryview]]
-"""The batches of one fetch that may hold records to read."""
+"""The batches of one fetch that may contain records of the range."""
 
 PREFETCH = 2
 TARGET_ROWS = 10_000
 TARGET_BYTES = 32 << 20
-"""Large records fill a batch for Spark sooner than `TARGET_ROWS`; Arrow's binary columns end at 2 GB."""
+"""The most bytes of a batch for Spark, if its records are large; Arrow's binary columns end at 2 GB."""
 _MIN_FETCH_BYTES = 64 << 10
 _GUESSED_RECORD_BYTES = 1024
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def read_range(
     schema: StructType,
     *,
     topic_id: str = "",
-    times: Wanted = ANYTHING,
+    times: AllowedValues = ANYTHING,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of `wanted`, in order, with exactly the columns of `schema`.
 
@@ -56,7 +56,7 @@ def read_range(
         times: the timestamps to yield, in microseconds since 1970.
 
     Raises:
-        OffsetOutOfRangeError: records of the range are gone, and `fail_on_data_loss` is set.
+        OffsetOutOfRangeError: records of the range no longer exist, and `fail_on_data_loss` is set.
     """
     loop = background()
     fetch = RangeFetch(options, wanted, topic_id)
@@ -69,8 +69,10 @@ def read_range(
         pump.cancel()  # Spark stops early on a limit: fetch nothing more.
 
 
-def records_in(wanted: OffsetRange, chunks: Iterable[Chunk], times: Wanted = ANYTHING) -> Iterator[pa.RecordBatch]:
-    """Decode what lies inside the range: batches may begin before it and end after it. They were found sound."""
+def records_in(
+    wanted: OffsetRange, chunks: Iterable[Chunk], times: AllowedValues = ANYTHING
+) -> Iterator[pa.RecordBatch]:
+    """Decode the records inside the range: verified batches may begin before it and end after it."""
     for chunk in chunks:
         for header, view in chunk:
             if header.base_offset >= wanted.end or header.max_timestamp < times.low:
@@ -84,14 +86,14 @@ def records_in(wanted: OffsetRange, chunks: Iterable[Chunk], times: Wanted = ANY
                 yield batch
 
 
-def _at_times(batch: pa.RecordBatch, times: Wanted) -> pa.RecordBatch:
-    """Keep the records of the wanted timestamps; producers set these, so they need not be in order."""
+def _at_times(batch: pa.RecordBatch, times: AllowedValues) -> pa.RecordBatch:
+    """Keep the records with selected timestamps; producers set them, so they may be out of order."""
     stamps = batch.column("timestamp").view(pa.int64())
     return batch.filter(pc.and_(pc.greater_equal(stamps, times.low), pc.less_equal(stamps, times.high)))
 
 
 def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Group consecutive batches until a group is worth Spark's cost per batch."""
+    """Group consecutive batches up to `TARGET_ROWS` or `TARGET_BYTES`, to reduce Spark's cost per batch."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -107,7 +109,7 @@ def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
 
 @dataclass
 class FetchSize:
-    """How many bytes to ask for: enough for the records wanted, judged by the records seen so far."""
+    """The size of the next fetch: enough for the remaining records, estimated from the records so far."""
 
     limit_bytes: int
     records: int = 0
@@ -124,7 +126,7 @@ class FetchSize:
 
 @dataclass
 class RangeFetch:
-    """Fetches the batches of one range, in order, ahead of whoever takes them."""
+    """Fetches the batches of one range in order, ahead of the reader."""
 
     options: SourceOptions
     wanted: OffsetRange
@@ -135,7 +137,7 @@ class RangeFetch:
         """Return the next chunk, or None after the last.
 
         Raises:
-            Exception: what ended the fetching.
+            Exception: the error that stopped the fetching.
         """
         taken = await self._queue.get()
         if isinstance(taken, Exception):
@@ -143,7 +145,7 @@ class RangeFetch:
         return taken
 
     async def pump(self, cluster: Cluster) -> None:
-        """Fill the queue: chunks, then None or the failure."""
+        """Fill the queue with chunks, then with None or the failure."""
         try:
             offset, size = self.wanted.start, FetchSize(self.options.fetch_bytes)
             while offset < self.wanted.end:
@@ -163,15 +165,15 @@ class RangeFetch:
         size.learn(chunk)
         next_offset = chunk[-1][0].next_offset
         if next_offset <= offset:
-            raise RaftlogError(f"{self.wanted.topic_partition}: asked from {offset}, received only to {next_offset}")
-        # Markers, and what was aborted, take offsets but are no records: passing over them loses nothing.
+            raise RaftlogError(f"{self.wanted.topic_partition}: fetched from {offset}, received only to {next_offset}")
+        # Markers and aborted records occupy offsets: skipping them loses nothing.
         return next_offset, list(readable_batches(chunk, AbortedBatches(result.aborted), from_offset=offset))
 
     async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> tuple[FetchResult, Chunk]:
-        """Wait for data: the range was readable when planned, but a new leader may need a moment to know it.
+        """Fetch until records arrive: the range was readable when planned, but a new leader may need a moment.
 
         Raises:
-            CorruptBatchError: a checksum is wrong, and is again although the broker has checked what it sent.
+            CorruptBatchError: a checksum is wrong, also after the broker verified the batch.
         """
         partition, check_crcs = self.wanted.topic_partition, False
         try:
@@ -193,7 +195,7 @@ class RangeFetch:
                         if check_crcs:
                             raise
                         check_crcs = True
-                        _log.warning("%s: %s; its broker is asked to check it", partition, error.message)
+                        _log.warning("%s: %s; fetching it again, verified by its broker", partition, error.message)
         except TimeoutError:
             raise RetriableError(
                 f"{partition}: no records from offset {offset} within {self.options.timeout_ms} ms, though the range "
@@ -208,10 +210,10 @@ class RangeFetch:
         return chunk
 
     async def _skip_lost(self, cluster: Cluster, offset: Offset, error: RaftlogError) -> Offset:
-        """Return where to go on after a loss, if losses are allowed."""
+        """Return where to continue after a loss, if losses are allowed."""
         partition = self.wanted.topic_partition
         if self.options.fail_on_data_loss:
-            why = f"offset {offset} cannot be read: {error.message}; a frame or view that is used again is planned once"
+            why = f"offset {offset} cannot be read: {error.message}; a frame or view that is reused is planned once"
             raise data_loss(partition, f"{why}: load() it again") from error
         start = self.wanted.end
         if isinstance(error, OffsetOutOfRangeError):

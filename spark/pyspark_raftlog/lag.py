@@ -1,4 +1,4 @@
-"""How far a stream is behind its topics, from the progress that Spark reports.
+"""The lag of a stream, from the progress that Spark reports.
 
 lag(query.lastProgress), readable(query.lastProgress)     # once, by hand
 spark.streams.addListener(LagListener(print))     # after each batch, of each raftlog stream of the session
@@ -18,11 +18,11 @@ from raftlog.model import TopicPartition
 
 Lag = dict[TopicPartition, int]
 _PYTHON_SOURCE = "PythonMicroBatchStream"
-"""How Spark 4.3 describes each source written in Python."""
+"""Spark 4.3's description of every source written in Python."""
 
 
 def lag(progress: Mapping[str, Any]) -> Lag:
-    """Return how many offsets of each partition a stream has not read yet, of every raftlog source it has.
+    """Return how many offsets of each partition a stream has not read yet, for all of its raftlog sources.
 
     Args:
         progress: `query.lastProgress`, or one of `query.recentProgress`.
@@ -37,13 +37,13 @@ def lag(progress: Mapping[str, Any]) -> Lag:
 
 
 def readable(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a progress as Spark's Kafka source has it; a Python source cannot bring that about in Spark itself.
+    """Return a progress in the form of Spark's Kafka source, which a Python source cannot produce in Spark.
 
-    Its raftlog sources get a description with their topics, positions without topic ids, None where there is no start,
-    and `metrics` with how many offsets they are behind.
+    The raftlog sources get a description with their topics, positions without topic ids, None where there is no start,
+    and `metrics` with their lag.
 
     Args:
-        progress: as for `lag`. It stays as it is.
+        progress: as for `lag`. It is not changed.
     """
     shown: dict[str, Any] = json.loads(progress.json if hasattr(progress, "json") else json.dumps(progress))
     for source in shown["sources"]:
@@ -69,7 +69,7 @@ def _shown(text: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _positions(text: str | Mapping[str, Any] | None) -> Positions | None:
-    """Read positions as Spark reports them; None if they are none, or another source's."""
+    """Decode positions from a progress; None if there are none, or another source's."""
     try:
         value = json.loads(text) if isinstance(text, str) else text
         return decode_positions(value) if value else None

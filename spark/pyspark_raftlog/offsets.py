@@ -1,8 +1,8 @@
-"""Which offsets a query reads: pure planning, no IO.
+"""Planning of the offsets that a query reads. Pure, no IO.
 
-A batch resolves its two ends once, then cuts each partition's range [start, end) into tasks. A stream keeps its
-position as Kafka's source does, `{"topic": {"0": 23}}`, the next offset to read: Spark compares positions as JSON text,
-so equal positions must encode equally. Offsets may have gaps; a range counts offsets, which bounds its records.
+A batch query resolves start and end once, then cuts each partition's range [start, end) into tasks. A stream's position
+has the form of Kafka's source, `{"topic": {"0": 23}}`, with the next offset to read. Spark compares positions as JSON
+text, so equal positions must encode equally. Offsets may have gaps; a range counts offsets, which bounds its records.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from raftlog.model import Offset, TopicPartition
 Positions: TypeAlias = dict[TopicPartition, Offset]
 JsonPositions: TypeAlias = dict[str, dict[str, Any]]
 TopicIds: TypeAlias = dict[str, str]
-"""By the topic's name. A topic that was deleted and recreated has another id."""
+"""By topic name. A topic that was deleted and recreated has another id."""
 TOPIC_IDS = "@topicIds"
-"""Stands beside the topics' names in a position; no topic can be called that."""
+"""The key of the topic ids in a position, beside the topics' names; it is not a valid topic name."""
 BEGIN = "@begin"
-"""In the position where a stream's first batch ends: the whole position where it began, which Spark keeps nowhere."""
+"""The key of a stream's first position, in the position where its first batch ends. Spark stores it nowhere else."""
 
 
 class LogEnds(NamedTuple):
@@ -37,10 +37,10 @@ class LogEnds(NamedTuple):
     log_start_offset: Offset
     end: Offset
     undecided: int = 0
-    """So many offsets come after the end, up to the high watermark: an open transaction holds them back."""
+    """Offsets from the end up to the high watermark, which an open transaction holds back."""
 
     def next_end(self, position: Offset) -> Offset:
-        """Return how far a reader at `position` gets: one who is ahead, among undecided records, stays there."""
+        """Return the next end of a reader at `position`; a position beyond the end, in an open transaction, stays."""
         return position if self.end < position <= self.end + self.undecided else self.end
 
 
@@ -62,14 +62,14 @@ class OffsetRange:
         return TopicPartition(self.topic, self.partition)
 
 
-# Positions: from what the user wrote to one offset per partition.
+# Positions: from the user's option to one offset per partition.
 
 
 def expand(spec: PositionSpec, partitions: Sequence[TopicPartition], *, option: str) -> dict[TopicPartition, Position]:
-    """Give each partition its position.
+    """Return each partition's position.
 
     Raises:
-        ConfigError: the user named positions by partition, and these are not exactly the partitions to be read.
+        ConfigError: the option has positions by partition, and not for exactly the partitions to read.
     """
     if not isinstance(spec, Mapping):
         return dict.fromkeys(partitions, spec)
@@ -77,8 +77,8 @@ def expand(spec: PositionSpec, partitions: Sequence[TopicPartition], *, option: 
     surplus = sorted(set(spec) - set(partitions))
     if missing or surplus:
         raise ConfigError(
-            f"{option} must name exactly the partitions that are read; it lacks {_listed(missing)} and names "
-            f"{_listed(surplus)} in vain"
+            f"{option} must name exactly the partitions that are read; missing: {_listed(missing)}, "
+            f"not read: {_listed(surplus)}"
         )
     return {partition: spec[partition] for partition in partitions}
 
@@ -94,10 +94,10 @@ def starting_offsets(
     *,
     without_match: Literal["error", "latest"],
 ) -> Positions:
-    """Turn positions into offsets.
+    """Resolve positions to offsets.
 
     Args:
-        found: for each position that is a time, the first offset at or after it, None where there is none.
+        found: for each position that is a time, the first offset at or after it; None: there is none.
 
     Raises:
         ConfigError: no record is late enough, and `without_match` is "error".
@@ -118,7 +118,7 @@ def ending_offsets(
     ends: Mapping[TopicPartition, LogEnds],
     found: Mapping[TopicPartition, Offset | None],
 ) -> Positions:
-    """Turn positions into offsets; a time later than every record means the end."""
+    """Resolve positions to offsets; a time later than every record means the end."""
     return {
         partition: _to_offset(position, ends[partition], found.get(partition))
         for partition, position in positions.items()
@@ -136,24 +136,24 @@ def _to_offset(position: Position, ends: LogEnds, found: Offset | None) -> Offse
 
 
 def require_readable(partition: TopicPartition, offset: Offset, ends: LogEnds, *, fail_on_data_loss: bool) -> Offset:
-    """Return the offset to use: `offset`, or the nearest readable one when loss is allowed.
+    """Return `offset`, or the nearest readable offset if loss is allowed.
 
     Raises:
-        OffsetOutOfRangeError: `offset` is outside of the log, and loss is not allowed. Beyond its end nothing is lost,
-            so what is advised is another offset.
+        OffsetOutOfRangeError: `offset` is outside of the log, and loss is not allowed. Beyond the end nothing is lost,
+            so the message advises another offset.
     """
     inside = min(max(offset, ends.log_start_offset), ends.next_end(offset))
     if inside < offset and fail_on_data_loss:
         first, end = ends.log_start_offset, ends.end
-        what = f"offset {offset} was asked for, and the log ends at {end}: nothing is there yet"
+        what = f"expected an offset up to the end of the log, {end}, received {offset}: it is not written yet"
         raise OffsetOutOfRangeError(f"{partition}: {what}. Name an offset from {first} to {end}, or latest.")
     if inside != offset and fail_on_data_loss:
-        raise data_loss(partition, f"offset {offset} was asked for, the log holds [{ends[0]}, {ends[1]})")
+        raise data_loss(partition, f"offset {offset} was requested, the log has [{ends[0]}, {ends[1]})")
     return inside
 
 
 def data_loss(partition: TopicPartition, what: str) -> OffsetOutOfRangeError:
-    """Return the error that says that records may be missing, and how to go on without them."""
+    """Return the error for records that may be lost, with advice how to continue without them."""
     return OffsetOutOfRangeError(
         f"{partition}: {what}. Records may have been deleted by retention, or the topic was recreated. To skip what is "
         "missing, set the option failOnDataLoss to false."
@@ -164,7 +164,7 @@ def data_loss(partition: TopicPartition, what: str) -> OffsetOutOfRangeError:
 
 
 def ranges_between(start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> list[OffsetRange]:
-    """Return the nonempty ranges from `start` to `end`; a partition that only `end` knows is new and begins at 0."""
+    """Return the nonempty ranges from `start` to `end`; a partition that only `end` has is new and begins at 0."""
     return [
         OffsetRange(*partition, start.get(partition, 0), end[partition])
         for partition in sorted(end)
@@ -196,9 +196,9 @@ def _cut(item: OffsetRange, count: int) -> Iterable[OffsetRange]:
 
 
 def share_ranges(ranges: Sequence[OffsetRange], max_tasks: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """Give each range a task; where that would be more than `max_tasks`, let them share tasks of about equal size.
+    """Return one task for each range, or `max_tasks` tasks of about equal size if there are more ranges.
 
-    Ranges stay in order, and are cut only where two tasks meet; not for less than a tenth of a task.
+    Ranges stay in order and are cut only at the boundary of two tasks, and not for less than a tenth of a task.
     """
     if max_tasks is None or len(ranges) <= max_tasks:
         return [(item,) for item in ranges]
@@ -231,7 +231,7 @@ def limit_offsets(
 ) -> Positions:
     """Move `end` back so that at most `limit` offsets remain, each partition in proportion to its backlog.
 
-    What rounding down leaves goes to the largest remainders, so exactly `limit` are read while that many exist.
+    The rest after rounding down goes to the largest remainders, so exactly `limit` offsets remain if that many exist.
     """
     backlog = {partition: max(0, end[partition] - start[partition]) for partition in end}
     total = sum(backlog.values())
@@ -253,7 +253,7 @@ def limit_bytes(
     """Move `end` back so that about `limit` bytes remain, each partition in proportion to its backlog.
 
     Args:
-        record_bytes: about how large an offset's record is, for each partition with a backlog.
+        record_bytes: the estimated bytes of a record, for each partition with a backlog.
     """
     total = sum((end[key] - start[key]) * record_bytes[key] for key in end if end[key] > start[key])
     if total <= limit:
@@ -262,14 +262,14 @@ def limit_bytes(
     return limit_offsets(start, end, max(1, int(backlog * limit / total)))
 
 
-# JSON: what Spark keeps in the checkpoint.
+# JSON: the form in Spark's checkpoint.
 
 
 def encode_positions(positions: Mapping[TopicPartition, Offset], topic_ids: Mapping[str, str] = {}) -> JsonPositions:
     """Return positions in the checkpoint's form, always in the same order.
 
     Args:
-        topic_ids: which topics the offsets are of, where that is known.
+        topic_ids: the topics' ids, where known.
     """
     encoded: JsonPositions = {}
     for topic, partition in sorted(positions):
@@ -297,16 +297,16 @@ def decode_positions(encoded: Mapping[str, Mapping[str, Any]]) -> Positions:
 
 
 def decode_topic_ids(encoded: Mapping[str, Mapping[str, Any]]) -> TopicIds:
-    """Read back which topics a position's offsets are of; checkpoints of older versions do not say."""
+    """Return the topic ids of a position; checkpoints of older versions have none."""
     return {topic: str(topic_id) for topic, topic_id in encoded.get(TOPIC_IDS, {}).items()}
 
 
 def recreated_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    """Return the topics that have another id than before."""
+    """Return the topics whose id has changed."""
     return {topic for topic, topic_id in before.items() if now.get(topic, topic_id) != topic_id}
 
 
 def without_recreated(positions: Positions, recreated: Iterable[str]) -> Positions:
-    """Return positions for a query that goes on with the new topics: from their beginning."""
+    """Return positions for a query that continues with the recreated topics, from their beginning."""
     begun_anew = set(recreated)
     return {key: 0 if key.topic in begun_anew else offset for key, offset in positions.items()}

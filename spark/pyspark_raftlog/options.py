@@ -1,6 +1,6 @@
-"""What users write in `.option(...)`, checked once and turned into types.
+"""Parses and validates the source's `.option(...)` values.
 
-Names follow Spark's Kafka source, so that a Kafka user changes the format's name and the bootstrap (`names.py`).
+Names follow Spark's Kafka source: a Kafka user changes only the format's name and the bootstrap (`option_names.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from pyspark_raftlog.names import KNOWN_OPTIONS, SINK_OPTIONS, Given
+from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
 from pyspark_raftlog.parsing import (
     Position,
     PositionSpec,
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How to reach the cluster."""
+    """The options for connecting to the cluster."""
 
     bootstrap: tuple[Address, ...]
     dial: Mapping[str, str] = field(default_factory=dict)
@@ -49,14 +49,14 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions(ConnectionOptions):
-    """Everything a read needs to know. Travels to executors, so it holds plain data only."""
+    """The options of a read. Spark pickles them for executors, so they are plain data."""
 
     subscription: Subscription
     starting: PositionSpec | None = None
     """None: the mode's default (earliest for a batch, latest for a stream)."""
     ending: PositionSpec | None = None
     without_match: Literal["error", "latest"] = "error"
-    """What a starting time later than every record means."""
+    """The meaning of a starting time later than every record."""
     fail_on_data_loss: bool = True
     isolation: Isolation = "read_committed"
     max_offsets_per_trigger: int | None = None
@@ -64,7 +64,7 @@ class SourceOptions(ConnectionOptions):
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000
     group_id: str = ""
-    """Where a stream publishes how far it is; empty: nowhere."""
+    """The group in which a stream publishes its position; empty: none."""
     client_rack: str = ""
     min_partitions: int | None = None
     max_partitions: int | None = None
@@ -72,15 +72,15 @@ class SourceOptions(ConnectionOptions):
     include_headers: bool = False
     fetch_bytes: int = 8 << 20
     push_down_predicate: bool = False
-    """A batch query may fetch less than everything; see `RaftlogReader`."""
+    """Whether a batch query may use its filters to fetch less; see `RaftlogReader`."""
 
     @property
     def rack(self) -> str:
-        """The rack of the process that asks: executors in several racks each say theirs by an environment variable."""
+        """The rack of this process; executors in several racks set an environment variable each."""
         return self.client_rack or os.environ.get(RACK_VARIABLE, "")
 
     def for_batch(self) -> SourceOptions:
-        """Apply the defaults of a batch query and refuse what has no meaning in one."""
+        """Apply the defaults of a batch query; raise for options of streams."""
         starting = "earliest" if self.starting is None else self.starting
         ending = "latest" if self.ending is None else self.ending
         if "latest" in _positions(starting):
@@ -93,12 +93,12 @@ class SourceOptions(ConnectionOptions):
 
     @property
     def is_limited(self) -> bool:
-        """Tell whether a batch of a stream must, or may only, hold so much."""
+        """Return whether a stream's micro-batches have a lower or an upper limit."""
         limits = (self.max_offsets_per_trigger, self.max_bytes_per_trigger, self.min_offsets_per_trigger)
         return any(limit is not None for limit in limits)
 
     def for_stream(self) -> SourceOptions:
-        """Apply the defaults of a stream and refuse what has no meaning in one."""
+        """Apply the defaults of a stream; raise for options of batch queries."""
         if self.ending is not None:
             raise ConfigError("endingOffsets, endingOffsetsByTimestamp and endingTimestamp are for batch queries only")
         least, most = self.min_offsets_per_trigger or 0, self.max_offsets_per_trigger
@@ -115,14 +115,14 @@ RACK_VARIABLE = "RAFTLOG_CLIENT_RACK"
 
 
 def parse_options(raw: Mapping[str, str]) -> SourceOptions:
-    """Check every option of a read.
+    """Validate every option of a read.
 
     Raises:
-        ConfigError: names the option, what was received and what is possible.
+        ConfigError: an option is invalid; the message names it, the value and what is expected.
     """
-    given = Given(raw, KNOWN_OPTIONS, passed_over=SINK_OPTIONS)
+    given = RawOptions(raw, KNOWN_OPTIONS, passed_over=SINK_OPTIONS)
     if given.has("maxTriggerDelay") and not given.has("minOffsetsPerTrigger"):
-        raise ConfigError("maxTriggerDelay says how long minOffsetsPerTrigger may hold a batch back: set that one, too")
+        raise ConfigError("maxTriggerDelay limits how long minOffsetsPerTrigger holds a batch back: set that one, too")
     return SourceOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
@@ -148,21 +148,21 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
     )
 
 
-def _max_partitions(given: Given) -> int | None:
+def _max_partitions(given: RawOptions) -> int | None:
     most = given.take("maxPartitions", parse_count, None)
     if most is not None and given.has("maxRecordsPerPartition"):
-        raise ConfigError("maxPartitions and maxRecordsPerPartition both say how large a task may be: set one of them")
+        raise ConfigError("maxPartitions and maxRecordsPerPartition both set the size of tasks: set one of them")
     if most is not None and most < (least := given.take("minPartitions", parse_count, 1)):
         raise ConfigError(f"minPartitions ({least}) is larger than maxPartitions ({most})")
     return most
 
 
-def _subscription(given: Given) -> Subscription:
+def _subscription(given: RawOptions) -> Subscription:
     names = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(names) != 1:
         found = " and ".join(names) or "none"
         if given.has("topic") and not names:
-            found = "only topic, which says where to write"
+            found = "only topic, which is the target of writes"
         raise ConfigError(f"exactly one of subscribe, subscribePattern and assign is required; received {found}")
     parse: dict[str, Callable[[str], Subscription]] = {
         "subscribe": parse_subscribe,
@@ -172,8 +172,8 @@ def _subscription(given: Given) -> Subscription:
     return given.required(names[0], parse[names[0]])
 
 
-def _position_spec(given: Given, edge: Literal["starting", "ending"]) -> PositionSpec | None:
-    """A time beats times by partition, and those beat offsets: Spark's precedence for Kafka."""
+def _position_spec(given: RawOptions, edge: Literal["starting", "ending"]) -> PositionSpec | None:
+    """Return the position by Spark's precedence for Kafka: a time, times by partition, offsets."""
     if given.has(f"{edge}Timestamp"):
         return given.required(f"{edge}Timestamp", parse_time)
     if given.has(f"{edge}OffsetsByTimestamp"):

@@ -1,4 +1,4 @@
-"""What the text of one option means. Every parser raises `ValueError` saying what it expected."""
+"""Parsers of single options. Each raises `ValueError` with what it expected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AtTime(NamedTuple):
 
 
 Position: TypeAlias = Literal["earliest", "latest"] | AtTime | Offset
-"""Where to begin or end in one partition. A number is an offset as it stands."""
+"""Where to begin or end in one partition. A number is an offset."""
 PositionSpec: TypeAlias = Position | Mapping[TopicPartition, Position]
 """One position for every partition, or one for each."""
 
@@ -46,7 +46,7 @@ class Subscribe(NamedTuple):
 
 
 class SubscribePattern(NamedTuple):
-    """Every topic whose whole name matches, also ones created later."""
+    """Every topic whose whole name matches, including topics created later."""
 
     pattern: str
 
@@ -61,7 +61,7 @@ Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 
 
 def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """Read comma-separated broker URLs; a bare `host:port` counts as `http://host:port`."""
+    """Parse comma-separated broker URLs; `host:port` means `http://host:port`."""
     addresses = tuple(parse_url(item.strip()) for item in text.split(",") if item.strip())
     if not addresses:
         raise ValueError("expected one or more broker URLs")
@@ -69,7 +69,7 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
 
 
 def parse_url(url: str) -> Address:
-    """Read the address out of `http://host:port`.
+    """Parse the address of `http://host:port`.
 
     Raises:
         ValueError: another scheme, no port, or a path.
@@ -231,7 +231,7 @@ def parse_isolation(text: str) -> Isolation:
 
 
 def parse_duration(text: str) -> int:
-    """Read a time such as `15m`, `30s` or `500ms`, as Spark writes it; a bare number is in milliseconds."""
+    """Parse a duration such as `15m`, `30s` or `500ms`, as Spark writes it; a plain number is in milliseconds."""
     matched = _DURATION.fullmatch(text.strip().lower())
     if matched is None or not int(matched[1]):
         raise ValueError("expected a time such as 15m, 30s or 500ms")
@@ -239,7 +239,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Read a size such as `64m` or `1g`, as Spark writes it; a bare number is in bytes."""
+    """Parse a size such as `64m` or `1g`, as Spark writes it; a plain number is in bytes."""
     matched = _SIZE.fullmatch(text.strip().lower())
     if matched is None or not int(matched[1]):
         raise ValueError("expected a size such as 64m or 1g")

@@ -1,7 +1,7 @@
-"""Publishes how far a stream is as a group's offsets, so that tools that watch groups show its lag.
+"""Publishes a stream's position as a group's committed offsets, so that monitoring of groups shows its lag.
 
-These offsets are for people: the stream itself goes by its checkpoint alone. Publishing never fails a query, and only
-an AvailableNow run waits for it; a failure is said in the log, and the next attempt comes with a later batch.
+These offsets are for monitoring only: the stream uses its checkpoint alone. Publishing never fails a query, and only an
+AvailableNow run waits for it. A failure is logged, and a later batch publishes again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from raftlog.runtime import Clock, SystemClock
 
 TIMEOUT_S = 10.0
 AGAIN_AFTER_MS = 600_000
-"""An idle stream's offsets are published again, so that the group does not expire."""
+"""The interval at which an idle stream publishes its offsets again, so that the group does not expire."""
 AFTER_FAILURE_MS = 30_000
 _log = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ class GroupProgress:
     _under_way: Future[None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_under_way": None}  # Spark pickles readers for its tasks, which do not publish.
+        return {**self.__dict__, "_under_way": None}  # Spark pickles readers for tasks, which do not publish.
 
     def publish(self, cluster: Cluster, positions: Positions, *, wait: bool) -> None:
-        """Publish positions in the background, or wait until they are; one at a time, and only when there is news."""
+        """Publish changed positions, in the background or (`wait`) before returning; one request at a time."""
         now_ms = self.clock.monotonic_ms()
         busy = self._under_way is not None and not self._under_way.done()
         known = positions == self._published and now_ms < self._again_at_ms

@@ -1,7 +1,7 @@
-"""What a query's filters say about the records that need not be read. No IO.
+"""Filter pushdown: which records a query's filters exclude. No IO.
 
-Filters on `topic`, `partition`, `offset` and `timestamp` narrow what is planned and fetched. Spark applies every filter
-again, so it is enough to leave out only what cannot pass; a filter that is not understood leaves out nothing.
+Filters on `topic`, `partition`, `offset` and `timestamp` reduce the planned ranges. Spark applies every filter again,
+so only records that certainly fail a filter are excluded; an unsupported filter excludes nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The values of one column that may pass: from `low` to `high`, and in `among` if that is given."""
+class AllowedValues:
+    """The values of one column that may pass: from `low` to `high`, and in `among` if it is given."""
 
     low: int = _LOWEST
     high: int = _HIGHEST
@@ -42,35 +42,35 @@ class Wanted:
             return False
         return not isinstance(value, int) or self.low <= value <= self.high
 
-    def at_least(self, value: int) -> Wanted:
+    def at_least(self, value: int) -> AllowedValues:
         return replace(self, low=max(self.low, value))
 
-    def at_most(self, value: int) -> Wanted:
+    def at_most(self, value: int) -> AllowedValues:
         return replace(self, high=min(self.high, value))
 
-    def one_of(self, values: frozenset[Any]) -> Wanted:
+    def one_of(self, values: frozenset[Any]) -> AllowedValues:
         among = values if self.among is None else self.among & values
         if not among:
-            return Wanted(low=_HIGHEST, high=_LOWEST, among=among)
+            return AllowedValues(low=_HIGHEST, high=_LOWEST, among=among)
         if not all(isinstance(value, int) for value in among):
             return replace(self, among=among)
         return replace(self, among=among).at_least(min(among)).at_most(max(among))
 
 
-ANYTHING = Wanted()
+ANYTHING = AllowedValues()
 
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What may pass, by column."""
+    """The allowed values of each column."""
 
-    topic: Wanted = ANYTHING
-    partition: Wanted = ANYTHING
-    offset: Wanted = ANYTHING
-    timestamp_us: Wanted = ANYTHING
+    topic: AllowedValues = ANYTHING
+    partition: AllowedValues = ANYTHING
+    offset: AllowedValues = ANYTHING
+    timestamp_us: AllowedValues = ANYTHING
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Tell whether any record of a partition may pass."""
+        """Return whether any record of a partition may pass."""
         return partition.topic in self.topic and partition.partition in self.partition
 
     def cut(self, wanted: OffsetRange) -> OffsetRange:
@@ -81,7 +81,7 @@ class Pruning:
 
 
 def prune(filters: Iterable[Filter]) -> Pruning:
-    """Return what may pass all of `filters`."""
+    """Return the values that may pass all of `filters`."""
     pruning = Pruning()
     for item in filters:
         column, values = _meaning(item)
@@ -92,7 +92,7 @@ def prune(filters: Iterable[Filter]) -> Pruning:
 
 
 def _meaning(item: Filter) -> tuple[str, tuple[Any, ...]]:
-    """Return the field of `Pruning` that a filter is about, and its values in our terms; empty if it says nothing."""
+    """Return the field of `Pruning` that a filter restricts, and its converted values; empty if unsupported."""
     path: tuple[str, ...] = getattr(item, "attribute", ())
     known = _COLUMNS.get(".".join(path).lower())
     value: Any = getattr(item, "value", None)
@@ -104,7 +104,7 @@ def _meaning(item: Filter) -> tuple[str, tuple[Any, ...]]:
     return ("", ()) if None in converted else (column, converted)
 
 
-def _narrow(wanted: Wanted, item: Filter, values: tuple[Any, ...]) -> Wanted:
+def _narrow(wanted: AllowedValues, item: Filter, values: tuple[Any, ...]) -> AllowedValues:
     if isinstance(item, EqualTo | EqualNullSafe | In):
         return wanted.one_of(frozenset(values))
     (value,) = values
@@ -127,7 +127,7 @@ def _same(value: Any) -> Any:
 
 
 def _to_us(time: datetime) -> int | None:
-    """Return microseconds since 1970, None if the time does not say of which zone it is."""
+    """Return microseconds since 1970; None if the time has no zone."""
     return None if time.tzinfo is None else (time - _EPOCH) // timedelta(microseconds=1)
 
 

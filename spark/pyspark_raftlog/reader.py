@@ -1,4 +1,4 @@
-"""Batch queries: both ends are fixed while Spark plans, so that a retried task reads the same records."""
+"""Batch queries: start and end are fixed when Spark plans, so that a retried task reads the same records."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog import offsets
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.fetch import read_range
 from pyspark_raftlog.offsets import LogEnds, OffsetRange, Positions
 from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.parsing import Assign, AtTime, Position, Subscribe, SubscribePattern
-from pyspark_raftlog.pushdown import ANYTHING, Pruning, Wanted, prune
+from pyspark_raftlog.pushdown import ANYTHING, AllowedValues, Pruning, prune
 from pyspark_raftlog.schema import check_projection, needed_columns
 from raftlog.errors import ConfigError, NotFoundError, RetriableError
 from raftlog.model import INTERNAL_TOPICS, Offset, TopicPartition
@@ -30,19 +30,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class RangePartition(InputPartition):  # type: ignore[misc] # pyspark is untyped here
-    """What one Spark task reads, one range after the other."""
+    """The ranges that one Spark task reads, one after another."""
 
     ranges: tuple[OffsetRange, ...]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """Fence a topic that is deleted and created again between planning and reading; missing: unknown."""
+    """Detects a topic that was recreated between planning and reading; a missing id is unknown."""
 
 
 class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untyped here
     """One batch query.
 
-    Spark keeps one plan for each frame or view (`PythonDataSourceV2.readInfo`), and filters that it pushes down replace
-    it: whatever else is read from the same frame, with other filters or none, finds what those have left. So filters
-    are used only where the user has said that the frame is read once (`pushDownPredicate`).
+    Spark keeps one plan for each frame or view (`PythonDataSourceV2.readInfo`), and pushed filters replace it: another
+    query of the same frame, with other filters or none, uses the reduced plan. So filters are used only with the option
+    `pushDownPredicate`, which promises that the frame is read once.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -52,12 +52,12 @@ class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untype
         self.pruning = Pruning()
         if options.push_down_predicate:
             self.pushFilters = PushFilters(self)
-            """An attribute and not a method: see `PushFilters`."""
+            """An attribute instead of a method: see `PushFilters`."""
         if plans_are_of_scans():
             self.pruneColumns = self._prune_columns
 
     def _prune_columns(self, required: object) -> StructType:
-        """Build only the columns that the query needs; what is returned may be more."""
+        """Build only the columns that the query needs; return the schema, which may have more."""
         if isinstance(required, StructType):
             self._schema = needed_columns(self._schema, required)
         return self._schema
@@ -69,28 +69,28 @@ class RaftlogReader(DataSourceReader):  # type: ignore[misc] # pyspark is untype
         return plan_tasks(ranges, self._options, {name: topic.topic_id for name, topic in topics.items()})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark plans one partition of its own (without a range) where we return none.
+        # Without partitions, Spark plans one itself, without a range.
         if isinstance(partition, RangePartition):
             with plain_errors():
                 yield from read_task(self._options, partition, self._schema, times=self.pruning.timestamp_us)
 
 
 def plans_are_of_scans() -> bool:
-    """Tell whether this Spark tells readers which columns a query needs, and keeps what follows to that query.
+    """Return whether this Spark has column pruning for Python sources and keeps a plan for each scan.
 
-    Spark 4.3 does neither: `pruneColumns` is a proposal (SPARK-51713), and a plan belongs to a frame with all of its
-    queries, so a column that one of them does not need would be missing in the next. The Spark that has `pushLimit`
-    (SPARK-58551) keeps a plan for each scan.
+    Spark 4.3 has neither: `pruneColumns` is a proposal (SPARK-51713), and all queries of a frame share a plan, so a
+    column that one query does not need would be missing in the next. A Spark with `pushLimit` (SPARK-58551) keeps a
+    plan for each scan.
     """
     return all(hasattr(DataSourceReader, name) for name in ("pruneColumns", "pushLimit"))
 
 
 class PushFilters:
-    """Takes the query's filters and gives them all back: they only say what need not be read.
+    """Uses the query's filters for pruning, and returns all of them for Spark to apply.
 
-    Spark refuses a reader that overrides `pushFilters` while pushdown is off, which is its default. It recognises an
-    override by the method's `__func__`, so this object, which stands in for the method, shows that of the base class:
-    with pushdown off it is never called, and with pushdown on it is.
+    Spark refuses a reader that overrides `pushFilters` while pushdown is off, which is the default. It detects an
+    override by the method's `__func__`, so this object in place of the method has the `__func__` of the base class.
+    Spark calls it only with pushdown on.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -106,7 +106,7 @@ class PushFilters:
 async def plan_batch(
     cluster: Cluster, options: SourceOptions, pruning: Pruning
 ) -> tuple[dict[str, TopicInfo], list[OffsetRange]]:
-    """Fix what a batch query reads."""
+    """Resolve the offset ranges of a batch query."""
     topics = await describe_topics(cluster, options)
     partitions = partitions_of(topics, options)
     assert options.starting is not None
@@ -123,7 +123,7 @@ async def plan_batch(
 
 
 def plan_tasks(ranges: list[OffsetRange], options: SourceOptions, topic_ids: Mapping[str, str]) -> list[RangePartition]:
-    """Cut ranges into tasks, or join them, as the options say."""
+    """Cut or join ranges into tasks by the options."""
     cut = offsets.split_ranges(
         ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition
     )
@@ -132,7 +132,7 @@ def plan_tasks(ranges: list[OffsetRange], options: SourceOptions, topic_ids: Map
 
 
 def read_task(
-    options: SourceOptions, partition: RangePartition, schema: StructType, *, times: Wanted = ANYTHING
+    options: SourceOptions, partition: RangePartition, schema: StructType, *, times: AllowedValues = ANYTHING
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of one task; see `read_range`."""
     for item in partition.ranges:
@@ -156,12 +156,12 @@ def _readable(wanted: OffsetRange, ends: LogEnds, options: SourceOptions) -> Off
 async def _pruned(
     cluster: Cluster, options: SourceOptions, pruning: Pruning, ranges: list[OffsetRange]
 ) -> list[OffsetRange]:
-    """Cut off what the query's filters leave out; drop what is empty."""
+    """Return the ranges without the offsets that the query's filters exclude, and without empty ranges."""
     ranges = [pruning.cut(item) for item in ranges]
     ranges = [item for item in ranges if item.size > 0]
     if (since_us := pruning.timestamp_us.low) <= 0:
         return ranges
-    # Rounded down: the index knows milliseconds. Records before the first one that is late enough are all too early.
+    # Rounded down: the index has milliseconds. All records before the first match are too early.
     times = dict.fromkeys((item.topic_partition for item in ranges), since_us // 1000)
     found = await cluster.first_offsets_at(times, options.isolation)
     late = {item: found[item.topic_partition] for item in ranges}
@@ -173,10 +173,10 @@ async def _pruned(
 
 
 async def describe_topics(cluster: Cluster, options: SourceOptions) -> dict[str, TopicInfo]:
-    """Describe the topics that the subscription means now.
+    """Return the topics that match the subscription now.
 
     Raises:
-        NotFoundError: a topic that is named does not exist.
+        NotFoundError: a named topic does not exist.
     """
     match options.subscription:
         case Subscribe(topics):
@@ -217,7 +217,7 @@ async def resolve_starting(
     starting: dict[TopicPartition, Position],
     ends: dict[TopicPartition, LogEnds],
 ) -> Positions:
-    """Turn starting positions into one offset for each partition of `ends`."""
+    """Resolve starting positions to one offset for each partition of `ends`."""
     positions = {key: starting[key] for key in sorted(ends)}
     found = await _found(cluster, options, positions)
     return offsets.starting_offsets(positions, ends, found, without_match=options.without_match)

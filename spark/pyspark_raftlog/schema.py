@@ -1,8 +1,8 @@
-"""The columns, and how a record batch becomes exactly what Spark demands.
+"""The source's columns, and the conversion of record batches to Spark's schema.
 
-Spark takes Arrow batches only if their schema equals its own, names, order, types and nullability included. It
-converts each column to rows, which costs far more than our part: `.schema("offset bigint, value binary")` reaches us
-as the wanted schema, and only those columns are built.
+Spark accepts an Arrow batch only if its schema equals Spark's in names, order, types and nullability. Spark converts
+each column to rows, which costs far more than the source: with `.schema("offset bigint, value binary")`, only those
+columns are built.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ def source_schema(*, include_headers: bool) -> StructType:
 
 
 def check_projection(schema: StructType) -> None:
-    """Refuse a schema (from `.schema(...)`) that asks for what is not there.
+    """Raise for a schema (from `.schema(...)`) with a column or type that the source does not have.
 
     Raises:
-        ConfigError: names the column, its type and what exists.
+        ConfigError: names the column, its type and the existing columns.
     """
     for item in schema.fields:
         expected = COLUMNS.get(_CANONICAL.get(item.name.lower(), ""))
         if expected is None:
             raise ConfigError(f"there is no column {item.name!r}; columns are {', '.join(COLUMNS)}")
         if not _same_type(item.dataType, expected):
-            asked, real = item.dataType.simpleString(), expected.simpleString()
-            raise ConfigError(f"column {item.name!r} is {real}, not {asked}; read it as it is and cast it in Spark")
+            requested, real = item.dataType.simpleString(), expected.simpleString()
+            raise ConfigError(f"column {item.name!r} is {real}, not {requested}; read it as it is and cast it in Spark")
 
 
 def needed_columns(schema: StructType, required: StructType) -> StructType:
-    """Return those columns of `schema` that are required, as they are there; at least one, to count rows by."""
+    """Return the required columns of `schema`, unchanged; at least one, so that rows can be counted."""
     names = {name.lower() for name in required.names}
     kept = [item for item in schema.fields if item.name.lower() in names]
     narrowest = sorted(
@@ -76,12 +76,12 @@ def needed_columns(schema: StructType, required: StructType) -> StructType:
     return StructType(kept or narrowest[:1])
 
 
-def _same_type(asked: DataType, expected: DataType) -> bool:
-    return cast("bool", asked.simpleString() == expected.simpleString())
+def _same_type(requested: DataType, expected: DataType) -> bool:
+    return cast("bool", requested.simpleString() == expected.simpleString())
 
 
 class BatchShaper:
-    """Builds Spark's batches of one partition: drops columns not asked for, joins small batches, adds constants."""
+    """Builds Spark's batches of one partition: selects columns, joins small batches, adds constants."""
 
     def __init__(self, schema: StructType, partition: TopicPartition) -> None:
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
@@ -109,7 +109,7 @@ class BatchShaper:
         return self._repeated[name].slice(0, rows)
 
 
-# `pa.scalar` would import pandas where that is installed: half a second, and garbage for Spark to walk through.
+# `pa.scalar` imports pandas if it is installed: half a second, and more objects for Spark's garbage collection.
 def _text(value: str) -> pa.Scalar:
     data = value.encode()
     return pa.StringArray.from_buffers(1, pa.py_buffer(array("i", (0, len(data)))), pa.py_buffer(data))[0]
@@ -122,5 +122,5 @@ def _number(value: int) -> pa.Scalar:
 def _joined(name: str, batches: Sequence[pa.RecordBatch], wanted: pa.DataType) -> pa.Array:
     pieces = [batch.column(name) for batch in batches]
     column = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
-    # Headers differ in nested names and nullability only: the cast keeps their buffers.
+    # Headers differ only in nested names and nullability: the cast keeps their buffers.
     return column if column.type.equals(wanted) else column.cast(wanted)

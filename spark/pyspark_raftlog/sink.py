@@ -1,4 +1,4 @@
-"""What may be written: the sink's options, its columns, and how rows become record batches. No IO."""
+"""The sink's options and columns, and the conversion of rows to record batches. No IO."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from pyspark_raftlog.names import KNOWN_OPTIONS, SINK_OPTIONS, Given
+from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
 from pyspark_raftlog.options import ConnectionOptions
 from pyspark_raftlog.parsing import (
     parse_assign,
@@ -29,9 +29,9 @@ from raftlog.record.partitioner import partition_for_key
 from raftlog.wire.transactions import SET_SEPARATOR
 
 BATCH_BYTES = 512 << 10
-"""How large a record batch may grow, before it is compressed; a single larger record goes alone."""
+"""The largest uncompressed record batch; a single larger record has its own batch."""
 MAX_ID_BYTES = 220
-"""Of a name to commit under: a broker takes 249, of which the names of tasks' attempts need some."""
+"""The most bytes of a transactional id: a broker accepts 249, of which the suffix of a task attempt needs some."""
 Guarantee: TypeAlias = Literal["exactly-once", "at-least-once"]
 SINK_COLUMNS = {
     "key": ("binary", "string"),
@@ -41,23 +41,23 @@ SINK_COLUMNS = {
     "partition": ("int",),
 }
 LOG_COLUMNS = ("offset", "timestamp", "timestampType")
-"""What the log says of a record that is stored."""
+"""The columns that the log assigns to a stored record."""
 Routed: TypeAlias = tuple[TopicPartition, pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions(ConnectionOptions):
-    """Everything a write needs to know."""
+    """The options of a write."""
 
     topic: str | None = None
-    """Beats the column `topic`."""
+    """Overrides the column `topic`."""
     table: tuple[str, ...] = ()
-    """The topics of the table, or the view, that is written to; empty: any topic."""
+    """The topics of the target table or view; empty: any topic."""
     is_table: bool = False
-    """The rows have the columns of a source, of which some are the log's to fill in."""
+    """Whether the rows have a source's columns, some of which the log assigns."""
     guarantee: Guarantee = "exactly-once"
     transactional_id: str | None = None
-    """None: a name of the query's own."""
+    """None: a name derived from the query."""
     transaction_timeout_ms: int = 600_000
     """How long a job may take from its first row to its commit."""
     compression: Compression | None = None
@@ -65,10 +65,10 @@ class SinkOptions(ConnectionOptions):
 
     @property
     def batch_id(self) -> str | None:
-        """Under which name a batch write commits: writes to several topics in one micro-batch are different ones.
+        """The transactional id of a batch write: writes to several topics in one micro-batch need different ids.
 
         Raises:
-            ConfigError: it is too long.
+            ConfigError: the id is too long.
         """
         if self.transactional_id is None:
             return None
@@ -82,15 +82,15 @@ class SinkOptions(ConnectionOptions):
 
 
 def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
-    """Check every option of a write.
+    """Validate every option of a write.
 
     Raises:
-        ConfigError: names the option, or says that a topic cannot be overwritten.
+        ConfigError: an option is invalid, or the mode overwrites a topic.
     """
     if overwrite:
         raise ConfigError("a topic cannot be overwritten: use mode('append'), or delete and create the topic")
-    # Spark hands its own to the sink, and a table is also a source.
-    given = Given(raw, SINK_OPTIONS, passed_over=(*KNOWN_OPTIONS, "checkpointLocation"))
+    # Spark passes its own options to the sink, and a table is also a source.
+    given = RawOptions(raw, SINK_OPTIONS, passed_over=(*KNOWN_OPTIONS, "checkpointLocation"))
     guarantee: Guarantee = given.take("guarantee", _guarantee, "exactly-once")
     for name in ("transactionalId", "transactionTimeoutMs"):
         if guarantee == "at-least-once" and given.has(name):
@@ -112,8 +112,8 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
     )
 
 
-def _table(given: Given) -> tuple[str, ...]:
-    """Return the topics that a table reads: those, and no others, may be written to."""
+def _table(given: RawOptions) -> tuple[str, ...]:
+    """Return the topics that a table reads: writes are restricted to them."""
     if given.has("assign"):
         return tuple(sorted({partition.topic for partition in given.required("assign", parse_assign).partitions}))
     return given.required("subscribe", parse_subscribe).topics if given.has("subscribe") else ()
@@ -135,10 +135,10 @@ def _transactional_id(text: str) -> str:
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, str]:
-    """Map the columns that the sink uses to the names they have in the frame. Others are ignored, as by Kafka's sink.
+    """Map the sink's columns to their names in the frame. Other columns are ignored, as by Kafka's sink.
 
     Raises:
-        ConfigError: `value` is missing, no topic is named, or a type does not fit.
+        ConfigError: `value` is missing, there is no topic, or a type is wrong.
     """
     columns: dict[str, str] = {}
     if options.is_table:
@@ -160,21 +160,21 @@ def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, str]:
 
 @dataclass
 class Router:
-    """Decides where rows go: the column `partition`, else the key, else the next partition in turn."""
+    """Chooses the partition of rows: the column `partition`, the key's hash, or round robin."""
 
     columns: dict[str, str]
     topic: str | None
     partitions: Mapping[str, int]
-    """How many partitions each topic has that was seen so far."""
+    """The partition count of each topic seen so far."""
     turn: int = 0
     table: tuple[str, ...] = ()
     """See `SinkOptions.table`."""
 
     def topics_of(self, rows: pa.RecordBatch) -> list[str]:
-        """Return the topics that rows go to.
+        """Return the target topics of rows.
 
         Raises:
-            ConfigError: a row names none, or one that is not the table's, or sets a column that the log fills in.
+            ConfigError: a row has no topic, or one that is not the table's, or sets a column that the log assigns.
         """
         self._require_unset(rows)
         if self.topic is not None:
@@ -184,28 +184,28 @@ class Router:
         topics = pc.unique(self._topic_column(rows)).to_pylist()
         if None in topics:
             raise ConfigError("column 'topic' holds null, and the option 'topic' is not set")
-        if self.table and (strangers := sorted(set(topics) - set(self.table))):
+        if self.table and (foreign := sorted(set(topics) - set(self.table))):
             raise ConfigError(
-                f"column 'topic' holds {strangers[0]!r}, and this table is of {', '.join(self.table)}: leave the "
+                f"column 'topic' holds {foreign[0]!r}, and this table is of {', '.join(self.table)}: leave the "
                 "column out, name one of these, or write to a table of that topic"
             )
         return sorted(topics)
 
     def _require_unset(self, rows: pa.RecordBatch) -> None:
-        """Refuse rows of a table that hold what would be lost; so has, by `SELECT *`, each row of another topic."""
+        """Raise for rows of a table with a column that the log assigns, as rows from `SELECT *` of a topic have."""
         if found := [name for name in LOG_COLUMNS if name in self.columns and rows.column(name).null_count < len(rows)]:
             raise ConfigError(
-                f"column {found[0]!r} is filled in by the log: leave it out of INSERT, and name the columns that you "
-                "have, for example flights (key, value)"
+                f"column {found[0]!r} is filled in by the log: leave it out of INSERT, and list the other columns, "
+                "for example flights (key, value)"
             )
 
     def _topic_column(self, rows: pa.RecordBatch) -> pa.Array:
-        """Return where each row goes; in a table of one topic, null means that one."""
+        """Return each row's topic; in a table of one topic, null means that topic."""
         column = rows.column(self.columns["topic"])
         return column.fill_null(self.table[0]) if len(self.table) == 1 and column.null_count else column
 
     def route(self, rows: pa.RecordBatch, *, now_us: int) -> Iterator[Routed]:
-        """Yield the rows of each partition, in order, by the log's own schema."""
+        """Yield the rows of each partition, in order, in the log's schema."""
         topics = self.topics_of(rows)
         for topic in topics:
             mine = rows if len(topics) == 1 else rows.filter(pc.equal(self._topic_column(rows), topic))

@@ -1,9 +1,9 @@
-"""The entry point that Spark instantiates: it reads the options and hands over to a reader or a writer.
+"""The entry point that Spark instantiates: it parses the options and creates a reader or a writer.
 
-Imports stay inside the methods: Spark loads this module while it looks for data sources, long before anyone uses it.
+Imports stay inside the methods: Spark loads this module while it looks for data sources, long before it is used.
 """
 
-# ruff: noqa: N802, PLC0415 -- Spark names these methods; why imports are inside them is said above.
+# ruff: noqa: N802, PLC0415 -- Spark names these methods; the module's docstring explains the imports.
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -42,7 +42,8 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
 
             options = tables.created_with(self.options)
             columns = source_schema(include_headers=parse_options(options).include_headers)
-            parse_sink_options(options, overwrite=False)  # A mistake is said now, and not by the first INSERT.
+            # Reports an invalid option now instead of at the first INSERT.
+            parse_sink_options(options, overwrite=False)
             return tables.remember(columns, options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -80,7 +81,7 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         from raftlog.errors import ConfigError
 
         with plain_errors():
-            # Not the schema's: the columns of a stream may be those of the table that it reads, not that it goes to.
+            # The schema does not matter: a stream may have the columns of the table that it reads.
             require_options(self.options)
             if overwrite:
                 raise ConfigError(

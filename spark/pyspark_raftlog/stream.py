@@ -1,11 +1,11 @@
-"""Streams: a position per partition, kept by Spark in its checkpoint.
+"""Streams: a position for each partition, which Spark stores in its checkpoint.
 
 Spark asks `latestOffset(start)` for the next end, plans `partitions(start, end)`, and stores `end` before it runs the
 batch. After a crash it plans the same two positions again, so planning a batch asks no broker: the same two positions
 always mean the same offsets. A partition that appears while a stream runs is read from offset 0.
 
-When nothing is new Spark would ask again each few milliseconds; `latestOffset` waits at a broker instead, up to
-`IDLE_WAIT_MS`, and comes back as soon as a record arrives.
+Without new records, Spark would ask again every few milliseconds. `latestOffset` long-polls a broker instead, up to
+`IDLE_WAIT_MS`, and returns as soon as a record arrives.
 """
 
 # ruff: noqa: N802 -- Spark names these methods.
@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog.admission import NO_LIMIT, Admission
 from pyspark_raftlog.background import background
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.offsets import (
     BEGIN,
     JsonPositions,
@@ -62,13 +62,13 @@ from raftlog.model import INTERNAL_TOPICS, TopicPartition
 
 IDLE_WAIT_MS = 500
 SETTLE_MS = 10_000
-"""How long a log may end before the stream's position until that counts as a loss: a new leader learns its high
-watermark first, and a broker may be behind with metadata."""
+"""How long a log may end before the stream's position without counting as a loss: a new leader may not have its high
+watermark yet, and a broker's metadata may be old."""
 _log = logging.getLogger(__name__)
 
 
 class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # untyped here
-    """One stream. Spark keeps one copy in the driver for the offsets, and pickles another for `read`."""
+    """One stream. Spark has one instance in the driver for the offsets, and pickles a copy for `read`."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_projection(schema)
@@ -80,7 +80,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Where this run begins; None: where the checkpoint says, as far as is known."""
         self._available_now = False
         self._target: Positions | None = None
-        """Where an AvailableNow run ends: fixed by its first `latestOffset`."""
+        """The end of an AvailableNow run, fixed by its first `latestOffset`."""
         self._admission = Admission(options)
         self._progress = GroupProgress(options)
 
@@ -93,7 +93,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return self._begin
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Say whether there is a limit at all: Spark knows no composite, so `latestOffset` applies ours itself."""
+        """Return whether there is a limit: Python has no composite limit, so `latestOffset` applies all of them."""
         if not self._options.is_limited:
             return ReadAllAvailable()
         return ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
@@ -107,7 +107,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         loop = background()
         cluster = loop.cluster(self._options)
         positions, ids = decode_positions(start), decode_topic_ids(start)
-        # An AvailableNow run may end right after this call, and nothing may be left in the background then.
+        # An AvailableNow run may end right after this call, so no background task may be left.
         self._progress.publish(cluster, positions, wait=self._available_now)
         limited = not isinstance(limit, ReadAllAvailable)
         end = encode_positions(loop.run(self._next_end(cluster, positions, ids, limited=limited)), self._topic_ids)
@@ -116,14 +116,14 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return end | {BEGIN: start} if start == self._begin else end
 
     def reportLatestOffset(self) -> JsonPositions | None:
-        """Return how far each log can be read: Spark shows it in the query's progress, see `pyspark_raftlog.lag`."""
+        """Return the readable end of each log, which Spark reports in the query's progress (`pyspark_raftlog.lag`)."""
         return encode_positions(self._latest) if self._latest else None
 
     @plain_errors()
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
         if start != end:
-            start = end.get(BEGIN, start)  # A first batch that is done again: `latest` may have moved since.
-        # By the ids of the position: a batch that is planned again reads the topics that it was planned for.
+            start = end.get(BEGIN, start)  # A first batch that is repeated: `latest` may have moved since.
+        # With the position's topic ids: a batch that is planned again reads the same topics.
         before, ids = decode_topic_ids(start), decode_topic_ids(end)
         begins = without_recreated(decode_positions(start), recreated_topics(before, ids))
         return plan_tasks(ranges_between(begins, decode_positions(end)), self._options, ids)
@@ -160,7 +160,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return await self._admission.limit(cluster, begins, target)
 
     def _bounded(self, latest: Positions, positions: Positions) -> Positions:
-        """Hold an AvailableNow run to the records that were there when it began, and never move it back."""
+        """Limit an AvailableNow run to the records at its start, and never move it back."""
         if not self._available_now:
             return latest
         if self._target is None:
@@ -186,10 +186,10 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     async def _settled_ends(
         self, cluster: Cluster, positions: Positions, ids: TopicIds
     ) -> dict[TopicPartition, LogEnds]:
-        """Return how far each log reaches, once every log is there and reaches the stream's own position.
+        """Return the end of each log, once every log exists and reaches the stream's position.
 
         Args:
-            ids: of the topics that the positions are of. A broker that is behind may name older ones, for a moment.
+            ids: the topic ids of the positions. A broker with old metadata may return older ids for a moment.
         """
         ends, waited_ms = await self._ends(cluster), 0
         patience_ms = min(SETTLE_MS, self._options.timeout_ms)
@@ -207,10 +207,10 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
 
 class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped here
-    """A stream whose options are wrong: says so when Spark asks where it begins.
+    """A stream with invalid options: raises the error in `initialOffset`.
 
-    Spark 4.3 loses an error that is raised earlier, while the reader is made, behind one of its own: it stops the
-    reader that there is not. It asks for the limit first, which has to be answered.
+    Spark 4.3 replaces an error that is raised earlier, in the reader's constructor, by one of its own: it stops a
+    reader that does not exist. It calls `getDefaultReadLimit` first, which must succeed.
     """
 
     def __init__(self, error: RaftlogError) -> None:
@@ -233,7 +233,7 @@ class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped her
 
 
 def _reach(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positions:
-    """Return the furthest that a batch from `positions` on can end."""
+    """Return the furthest end of a batch from `positions` on."""
     return {key: log.next_end(positions.get(key, 0)) for key, log in ends.items()}
 
 
@@ -245,9 +245,9 @@ def _problems(
         if key.topic in recreated:
             problems[key] = f"the topic was deleted and recreated; the stream was at offset {offset} of the one before"
         elif key.topic in INTERNAL_TOPICS and key not in ends:
-            continue  # Patterns matched these, too, until they did not.
+            continue  # A pattern's topic that was deleted.
         elif key not in ends:
-            problems[key] = "the partition does not exist any more, or the options no longer name it"
+            problems[key] = "the partition no longer exists, or the options no longer name it"
         elif ends[key].next_end(offset) < offset:
             problems[key] = f"the stream is at offset {offset}, the log ends at {ends[key].end}"
     return problems

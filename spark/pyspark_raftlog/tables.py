@@ -1,8 +1,7 @@
 """Tables in Spark's catalog: `CREATE TABLE flights USING raftlog OPTIONS (...)`.
 
-Spark 4.3 tells a Python source a table's options once, when it is created, and never again: whoever reads the table, or
-writes to it, is handed no options, but the table's columns as the catalog keeps them. So the options are kept there, in
-the metadata of each column.
+Spark 4.3 passes a table's options to a Python source only when the table is created. Reads and writes of the table get
+no options, but the table's columns from the catalog. So the options are stored there, in the metadata of each column.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pyspark_raftlog.names import ALIASES, KNOWN_OPTIONS, SINK_OPTIONS
+from pyspark_raftlog.option_names import ALIASES, KNOWN_OPTIONS, SINK_OPTIONS
 from raftlog.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,9 +21,9 @@ _PREFIX = "option."
 _SPARKS_OWN = frozenset({"provider", "owner"})
 """Properties that Spark adds to each table."""
 _COLUMNS = 7
-"""So many columns each table has at least."""
+"""The least number of columns of a table."""
 _NO_OPTIONS = (
-    "Spark has handed over no options. A table has them in OPTIONS (...), and no columns of its own, for example "
+    "Spark has passed no options. A table has them in OPTIONS (...), and no column list, for example "
     "CREATE TABLE flights USING raftlog OPTIONS (bootstrap 'http://127.0.0.1:9400', subscribe 'flights'); instead of "
     "AS SELECT, create the table first, then INSERT INTO it; instead of toTable(), write a stream by "
     ".format('raftlog').option('bootstrap', ...).option('topic', ...).start()"
@@ -32,25 +31,25 @@ _NO_OPTIONS = (
 
 
 def is_creation(raw: Mapping[str, str]) -> bool:
-    """Tell whether these are a table's properties, as Spark hands them over when the table is created."""
+    """Return whether these are a table's properties, as Spark passes them when the table is created."""
     return {name.lower() for name in raw} >= _SPARKS_OWN
 
 
 def created_with(raw: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a table that is created: all of OPTIONS, and of TBLPROPERTIES those that we know.
+    """Return the options of a new table: all of OPTIONS, and the known ones of TBLPROPERTIES.
 
     Raises:
-        ConfigError: the two contradict each other, or the table is given a LOCATION.
+        ConfigError: the two contradict each other, or the table has a LOCATION.
     """
     properties = {name.lower(): str(value) for name, value in raw.items()}
     options = {name.removeprefix(_PREFIX): value for name, value in properties.items() if name.startswith(_PREFIX)}
     if (location := properties.get("location")) is not None:
-        raise ConfigError(f"a topic has no LOCATION, received {location!r}: name it by OPTIONS (subscribe '...')")
+        raise ConfigError(f"a topic has no LOCATION, received {location!r}: use OPTIONS (subscribe '...')")
     ours = {name.lower() for name in (*KNOWN_OPTIONS, *SINK_OPTIONS, *ALIASES)}
     for name, value in properties.items():
         if name in ours and options.setdefault(name, value) != value:
             raise ConfigError(
-                f"option {name!r} is {options[name]!r} in OPTIONS and {value!r} in TBLPROPERTIES: say it once"
+                f"option {name!r} is {options[name]!r} in OPTIONS and {value!r} in TBLPROPERTIES: set it once"
             )
     return options
 
@@ -73,13 +72,13 @@ def _description(options: Mapping[str, str]) -> str:
 
 
 def recall(raw: Mapping[str, str], schema: StructType, *, writing: bool = False) -> dict[str, str]:
-    """Return the options of a query: its own, or, of one on a table, the table's with the query's own before them.
+    """Return the options of a query: its own, or for a table, the table's overridden by the query's.
 
-    A query with a `bootstrap` is on no table. Its columns may come from one all the same, with the metadata; so may
-    those of a `save()` without options, but an INSERT has all columns of its table.
+    A query with a `bootstrap` is not on a table, though its columns may come from one, with the metadata; so may those
+    of a `save()` without options, but an INSERT has all columns of its table.
 
     Raises:
-        ConfigError: there are none, because the table was created with columns of its own.
+        ConfigError: there are none, because the table was created with a column list.
     """
     given = {name.lower(): str(value) for name, value in raw.items()}
     if "bootstrap" in given:
@@ -92,10 +91,10 @@ def recall(raw: Mapping[str, str], schema: StructType, *, writing: bool = False)
 
 
 def require_options(raw: Mapping[str, str]) -> None:
-    """Check that there are any, besides those that Spark adds.
+    """Raise if there are no options besides those that Spark adds.
 
     Raises:
-        ConfigError: there are none; says where Spark takes them from.
+        ConfigError: there are none; the message explains where Spark takes them from.
     """
     if all(name.lower() in ("checkpointlocation", "path") for name in raw):
         raise ConfigError(_NO_OPTIONS)

@@ -1,8 +1,8 @@
 """Writes rows to topics.
 
-One task attempt has one producer identity and numbers each partition's batches, so a batch that is sent again is stored
-once. What it writes counts when the job is committed (commits.py); with `guarantee` at-least-once it counts at once,
-and a task that Spark runs again writes its rows again.
+One task attempt has one producer id and numbers each partition's batches, so a batch that is sent again is stored once.
+Its records become visible when the job is committed (commits.py). With `guarantee` at-least-once they are visible at
+once, and a task that Spark runs again writes its rows again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark_raftlog import commits
 from pyspark_raftlog.background import BackgroundLoop, background
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.commits import Work, Written, batch_work, micro_batch_work, this_attempt
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.sink import Router, SinkOptions, cut, sink_columns
 from raftlog.model import MAX_SEQUENCE, TopicPartition
 from raftlog.record.arrow import build_batch_from_arrow
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is untyped here
-    """One batch write. In `foreachBatch`, with a `transactionalId`, it is one with the micro-batch."""
+    """One batch write. In `foreachBatch` with a `transactionalId`, it commits with the micro-batch."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -56,7 +56,7 @@ class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is u
 
 
 class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # pyspark is untyped here
-    """The sink of one stream, built anew by Spark for each batch, and again for its commit."""
+    """The sink of one stream. Spark creates one for each batch, and another for its commit."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -68,7 +68,7 @@ class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # 
         if self._options.guarantee == "exactly-once":
             work = micro_batch_work(self._options.transactional_id, self._options.topic)
             if work is None:
-                raise RuntimeError("Spark did not say which micro-batch this is: set guarantee to at-least-once")
+                raise RuntimeError("Spark did not pass the micro-batch's number: set guarantee to at-least-once")
         return write_rows(self._options, self._columns, iterator, work, this_attempt())
 
     @plain_errors()
@@ -86,7 +86,7 @@ def _commit(options: SinkOptions, messages: Sequence[Written | None]) -> None:
 
 
 def _abort(options: SinkOptions, messages: Sequence[Written | None], work: Work | None) -> None:
-    """Abort what can be known of; without any message that is what the next attempt, or time, aborts."""
+    """Abort the work of the messages; without any, the next attempt or the transaction timeout aborts it."""
     finished = [message for message in messages if message is not None]
     if options.guarantee == "exactly-once":
         loop = background()
@@ -103,11 +103,11 @@ def write_rows(
     work: Work | None = None,
     attempt_id: str = "0.0",
 ) -> Written:
-    """Store all rows; while one Arrow batch is on its way, the next is prepared.
+    """Write all rows; while one Arrow batch is in flight, the next is prepared.
 
     Args:
-        work: what they are part of; None: they count at once.
-        attempt_id: names this attempt among all that may run.
+        work: the commit unit of the rows; None: they are visible at once.
+        attempt_id: a name of this attempt that is unique among the running ones.
     """
     loop = background()
     cluster = loop.cluster(options)
@@ -136,14 +136,14 @@ def write_rows(
 def _begin(
     loop: BackgroundLoop, cluster: Cluster, options: SinkOptions, columns: dict[str, str], member_id: str | None
 ) -> WriteAttempt:
-    """Begin at the first row: tasks without rows have no transaction."""
+    """Begin a transaction at the first row: tasks without rows have none."""
     if member_id is None:
         given = loop.run(cluster.producer_id())
         producer = SetMember(transactional_id="", producer_id=given.producer_id, producer_epoch=given.producer_epoch)
     else:
         producer = loop.run(commits.begin(cluster, member_id, timeout_ms=options.transaction_timeout_ms))
     partitions: dict[str, int] = {}
-    # Tasks take turns from different partitions on, so that small writes spread too. The last bit of ids is no number.
+    # Tasks start at different partitions, so that small writes spread. The last bit of an id is not part of its number.
     turn = producer.producer_id >> 1
     router = Router(columns, options.topic, partitions, turn=turn, table=options.table)
     return WriteAttempt(cluster, producer, router, options, partitions=partitions)
@@ -151,11 +151,11 @@ def _begin(
 
 @dataclass
 class WriteAttempt:
-    """One task's attempt: its producer identity, and the next sequence of each partition."""
+    """One task attempt: its producer id and epoch, and the next sequence of each partition."""
 
     cluster: Cluster
     producer: SetMember
-    """Without a transactional id: what it writes counts at once."""
+    """Without a transactional id, the records are visible at once."""
     router: Router
     options: SinkOptions
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -163,10 +163,10 @@ class WriteAttempt:
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def learn_topics(self, rows: pa.RecordBatch) -> None:
-        """Describe topics not met before.
+        """Fetch the metadata of new topics.
 
         Raises:
-            NotFoundError: one of them does not exist.
+            NotFoundError: a topic does not exist.
         """
         fresh = [name for name in self.router.topics_of(rows) if name not in self.partitions]
         if fresh:
@@ -195,7 +195,7 @@ class WriteAttempt:
         )
 
     async def send(self, ready: dict[TopicPartition, list[bytearray]]) -> None:
-        """Store batches: partitions at once, the batches of a partition one after another."""
+        """Send batches: partitions concurrently, the batches of a partition one after another."""
         results = await asyncio.gather(
             *(self._send_in_order(partition, batches) for partition, batches in ready.items()), return_exceptions=True
         )

@@ -81,7 +81,7 @@ async def test_each_address_gets_a_few_turns_at_once_and_waits_in_order():
         for number in range(AT_ONCE + MAX_WAITING):
             group.create_task(ask(number))
         await asyncio.sleep(0)
-        with pytest.raises(OverloadedError, match="changes that a has asked for"):
+        with pytest.raises(OverloadedError, match="administrative requests of a wait here"):
             await ask(-1)
         group.create_task(ask(-2, "b"))
         await asyncio.sleep(0)

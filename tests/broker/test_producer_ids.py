@@ -64,7 +64,7 @@ async def test_what_was_given_is_told_from_what_was_not(producer_id: int, is_giv
     if is_given:
         await known.require(producer_id)
         return
-    with pytest.raises(InvalidRequestError, match="was not given by this cluster") as refused:
+    with pytest.raises(InvalidRequestError, match="was not issued by this cluster") as refused:
         await known.require(producer_id)
     assert refused.value.code is ErrorCode.UNKNOWN_PRODUCER_ID
     assert asked == (0 <= numbers_ahead(IMAGE, producer_id) < LAG)

@@ -149,8 +149,8 @@ async def test_compressed_answers(http: Http, topic: str, coding: str):
         ("follow=true&format=parquet", 400, "parquet has an end"),
         ("isolation=dirty", 400, "isolation: expected read_uncommitted or read_committed"),
         ("offset=3", 400, "unknown name 'offset'"),
-        ("columns=key&columns=value", 400, "columns stands there more than once (key, value)"),
-        ("partitions=0&partitions=1", 400, "partitions stands there more than once (0, 1)"),
+        ("columns=key&columns=value", 400, "columns is repeated (key, value)"),
+        ("partitions=0&partitions=1", 400, "partitions is repeated (0, 1)"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused(http: Http, topic: str, query: str, status: int, says: str):

@@ -91,10 +91,12 @@ def test_users_rules_quotas_and_settings(raftlog, topic_name: str):
     assert raftlog("users", "delete", "eve").stdout == "eve: deleted\n"
 
     rule = ["--principal", "eve", "--operation", "read", "--resource-type", "topic", "--resource-name", topic_name]
-    assert raftlog("acls", "create", *rule).stdout == "created; brokers keep access rules and do not enforce them yet\n"
+    assert (
+        raftlog("acls", "create", *rule).stdout == "created; brokers store access rules and do not enforce them yet\n"
+    )
     assert topic_name in raftlog("acls", "list", "--principal", "eve").stdout
     assert raftlog("acls", "delete", *rule).stdout.endswith("1 rule ended\n")
-    assert "say which rules" in raftlog("acls", "delete", code=2).stderr
+    assert "expected fields of the rules to delete" in raftlog("acls", "delete", code=2).stderr
 
     raftlog("quotas", "alter", "--user", "eve", "--config", "request_rate=10")
     assert "request_rate=10" in raftlog("quotas", "list").stdout

@@ -75,7 +75,7 @@ cli(["dev", "up", "--controllers", "1", "--brokers", "1", "--port", "{free_base_
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "Ctrl-C ends the cluster" in line:
+            if "Ctrl-C stops the cluster" in line:
                 break
         cluster = LocalCluster.open(tmp_path)
         assert len(cluster.running()) == 2
@@ -83,7 +83,7 @@ cli(["dev", "up", "--controllers", "1", "--brokers", "1", "--port", "{free_base_
         process.send_signal(sig)
         assert process.wait(20) == 0
         assert process.stderr is not None
-        assert "Ending the cluster." in process.stderr.read()
+        assert "Stopping the cluster." in process.stderr.read()
     assert cluster.running() == []
 
 

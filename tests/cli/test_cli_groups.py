@@ -160,7 +160,7 @@ def test_resetting_offsets_shows_a_plan_and_asks(raftlog, shared_cluster: LocalC
     earlier = ("groups", "reset-offsets", group, "--to-earliest")
     no = raftlog(*earlier, code=1, input="n\n")
     assert no.stdout.split() == ["partition", "offset", "new", "offset", f"{topic_name}-0", "3", "0"]
-    assert f"Let {group} read on from the new offsets?" in no.stderr
+    assert f"Change the offsets of {group}?" in no.stderr
     assert offset() == 3
     raftlog(*earlier, code=1, input="")  # Nobody answers: nothing is changed.
     assert offset() == 3

@@ -120,7 +120,7 @@ def test_an_import_that_ends_early_says_how_to_go_on(topic: str, tmp_path: Path)
     result = invoke("import", file, "--topic", topic)
     assert result.exit_code == 1
     assert "line 25001: no JSON" in result.stderr
-    assert f"go on with --skip-rows 20000 {file}" in result.stderr
+    assert f"continue with --skip-rows 20000 {file}" in result.stderr
     file.write_text(good)
     assert invoke("import", file, "--topic", topic, "--skip-rows", 20_000).exit_code == 0
     assert sorted(json.loads(row["value"])["n"] for row in rows_of(topic)) == [*range(25_000)]
@@ -155,7 +155,7 @@ def test_with_a_transactional_id_each_row_is_there_once(topic: str, tmp_path: Pa
     ("name", "content", "arguments", "says"),
     [
         ("t.csv", "a,b\n1,2\n", ["--key", "c"], "has no column 'c'; it has a, b"),
-        ("t.txt", "a,b\n1,2\n", [], "the suffix tells no format"),
+        ("t.txt", "a,b\n1,2\n", [], "the suffix is not a known format"),
         ("t.parquet", "no parquet", [], "not readable as parquet"),
         ("t.csv", "a,b\n1\n", [], "not readable as csv"),
         ("t.ndjson", "[1]\n", [], "line 1: expected an object"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftlog.cli.line_reader import chunk_reader, read_lines
-from raftlog.cli.lines import LineRecord, parse_json, parse_value, render_json, render_value
+from raftlog.cli.record_lines import LineRecord, parse_json, parse_value, render_json, render_value
 from raftlog.errors import InvalidRequestError
 from raftlog.record import Record
 

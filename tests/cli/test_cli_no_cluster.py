@@ -86,7 +86,7 @@ def test_a_server_that_never_answers_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         done, seconds = run(address, "topics", "list")
-    assert f"what listens at http://{address} does not answer within 1.5 s" in done.stderr
+    assert f"the server at http://{address} does not answer within 1.5 s" in done.stderr
     assert seconds < 2.5
 
 

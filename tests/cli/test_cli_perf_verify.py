@@ -87,7 +87,7 @@ def test_throughput_and_latency_are_measured(raftlog, topic_name: str):
     small = raftlog("perf", "consume", "--topic", topic_name, "--warmup", str(everything), code=1)
     assert "try --warmup 0" in small.stderr
     few = raftlog("perf", "consume", "--topic", topic_name, "--records", "1000000", "--timeout", "0.5", code=1)
-    assert "nothing more came within 0.5 s" in few.stderr
+    assert "no more records came within 0.5 s" in few.stderr
 
     assert "TOPIC_ALREADY_EXISTS" in raftlog("perf", "produce", *load, *created, code=1).stderr
     assert "are for --create" in raftlog("perf", "produce", *load, "--partitions", "2", code=2).stderr
@@ -104,7 +104,7 @@ def test_an_interrupted_run_tells_what_was_acknowledged(raftlog, shared_cluster:
         with interrupted_when(lambda: end() > 0, signal.SIGINT):
             load = ("--records", "100000000", "--warmup", "0", "--chunk", "100")
             done = raftlog("perf", "produce", "--topic", topic_name, *load, code=1)
-        assert "interrupted: the figures are of what was acknowledged until then" in done.stderr
+        assert "interrupted: the figures cover the records acknowledged until then" in done.stderr
         assert figures(done)["unknown"] == 0
         assert figures(done)["records"] == end() > 0
 
@@ -155,7 +155,7 @@ def test_numbered_records_are_verified(raftlog, shared_cluster: LocalCluster, to
     assert events(done, "summary")[0]["missing"] == 1 + 5
     told.write_text("junk\n")
     assert (
-        "line 1 is no line of"
+        "line 1 is not from"
         in raftlog("verify", "consume", "--topic", topic_name, "--produced", str(told), code=1).stderr
     )
     both = ("--produced", str(told), "--group", group)

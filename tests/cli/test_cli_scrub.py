@@ -73,7 +73,7 @@ def test_what_no_replica_has_whole_is_named_and_the_command_fails(
     for broker in (1, 2, 3):
         flip(segment(shared_cluster, broker, topic_name), 500)
     said = raftlog("storage", "scrub", "--topic", topic_name, code=1).stdout
-    assert re.search(rf"1 +{topic_name} +0 .*no replica has whole: 0", said), said
+    assert re.search(rf"1 +{topic_name} +0 .*no replica has intact: 0", said), said
     raftlog("topics", "delete", topic_name)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from raftlog.cli.loads import Latency, Load, Throughput, random_values
-from raftlog.cli.measures import measured, percentiles
+from raftlog.cli.perf_loads import Latency, Load, Throughput, random_values
+from raftlog.cli.perf_report import measured, percentiles
 from raftlog.errors import InvalidRequestError, UnknownOutcomeError
 
 

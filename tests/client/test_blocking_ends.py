@@ -119,7 +119,7 @@ def test_a_program_that_ends_waits_as_long_as_its_producer_may_send(url: str, to
 def test_a_program_that_ends_before_its_producer_has_says_so(url: str, topic_name: str):
     program = "from raftlog.blocking import facade\nfacade.EXIT_S = -60.0\n" + UNCLOSED
     done = run(program, url, topic_name)
-    assert "the program ends before this producer has" in done.stderr
+    assert "the program exits before this producer has" in done.stderr
 
 
 def test_a_program_that_ends_says_what_failed_as_it_closed(url: str, topic_name: str):

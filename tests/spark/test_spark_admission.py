@@ -7,9 +7,9 @@ import pickle
 import pytest
 
 from pyspark_raftlog.admission import Admission
-from pyspark_raftlog.near import AVOIDED_MS, LASTS_MS, NearReplicas
 from pyspark_raftlog.offsets import LogEnds, limit_bytes
 from pyspark_raftlog.options import parse_options
+from pyspark_raftlog.rack_replicas import AVOIDED_MS, LASTS_MS, RackReplicas
 from raftlog.model import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -77,7 +77,7 @@ def test_limits_travel_with_the_reader():
 
 def test_a_near_replica_is_read_for_a_while_and_a_failed_one_left_for_a_while():
     clock = ManualClock()
-    near = NearReplicas(clock)
+    near = RackReplicas(clock)
     assert near.is_undecided(T0)
 
     near.decide(T0, 3)

@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
 from pyspark_raftlog.background import BackgroundLoop
-from pyspark_raftlog.edge import HIDE, plain_errors
+from pyspark_raftlog.error_output import HIDE, plain_errors
 from pyspark_raftlog.options import ConnectionOptions
 from pyspark_raftlog.parsing import parse_bootstrap
-from pyspark_raftlog.strangers import NoBrokerError
+from pyspark_raftlog.wrong_server import NoBrokerError
 from raftlog.errors import ConfigError, NotFoundError, RetriableError
 
 
@@ -51,7 +51,7 @@ def ask(loop: BackgroundLoop, bootstrap: str) -> None:
 
 def test_another_web_server_is_told_from_a_broker(loop, web_server):
     with pytest.raises(
-        NoBrokerError, match=f"option 'bootstrap': {web_server} is no raftlog broker: name brokers by"
+        NoBrokerError, match=f"option 'bootstrap': {web_server} is not a raftlog broker: use the URL"
     ) as raised:
         ask(loop, web_server)
 
@@ -70,7 +70,7 @@ def test_a_broker_beside_another_web_server_is_found(loop, log, web_server):
 def test_a_controller_is_told_from_a_broker(loop, shared_cluster):
     address = shared_cluster.node(shared_cluster.controllers[0]).internal
 
-    with pytest.raises(NoBrokerError, match=f"http://{address} is a controller, or .*: name brokers by the URL"):
+    with pytest.raises(NoBrokerError, match=f"http://{address} is a controller, or .*: use the URL"):
         ask(loop, f"http://{address}")
 
 
@@ -102,7 +102,7 @@ def test_a_mistake_in_a_query_is_one_line(spark, log):
 
     assert "ConfigError: unknown option 'startingofsets' (did you mean startingOffsets?)" in first_line(planned)
     assert "NotFoundError: no such topic: nope" in first_line(resolved)
-    assert "offset 9 was asked for, and the log ends at 0" in first_line(beyond)
+    assert "expected an offset up to the end of the log, 0, received 9" in first_line(beyond)
     assert "failOnDataLoss" not in str(beyond.value)
 
 
@@ -131,7 +131,7 @@ def test_a_mistake_in_a_stream_is_in_its_first_line(spark, log, tmp_path):
 PROGRAM = """
 import os, sys; from importlib.machinery import ModuleSpec
 sys.modules['__main__'].__spec__ = ModuleSpec({program!r}, None)
-from pyspark_raftlog.edge import plain_errors
+from pyspark_raftlog.error_output import plain_errors
 from raftlog.errors import ConfigError
 try:
     with plain_errors():

@@ -38,7 +38,7 @@ def test_one_position_holds_for_every_partition():
 
 
 def test_positions_must_name_exactly_the_partitions_read():
-    with pytest.raises(ConfigError, match=r"startingOffsets .* lacks a-1 and names b-0 in vain"):
+    with pytest.raises(ConfigError, match=r"startingOffsets .* missing: a-1, not read: b-0"):
         expand({A0: 1, B0: 2}, [A0, A1], option="startingOffsets")
 
 
@@ -61,10 +61,14 @@ def test_a_starting_time_after_every_record_is_an_error_unless_asked_otherwise()
 @pytest.mark.parametrize(
     ("offset", "inside", "message"),
     [
-        (4, 5, r"a-0: offset 4 was asked for, the log holds \[5, 20\).* failOnDataLoss"),
+        (4, 5, r"a-0: offset 4 was requested, the log has \[5, 20\).* failOnDataLoss"),
         (5, 5, None),
         (20, 20, None),
-        (21, 20, "a-0: offset 21 was asked for, and the log ends at 20.* an offset from 5 to 20, or latest"),
+        (
+            21,
+            20,
+            "a-0: expected an offset up to the end of the log, 20, received 21.* an offset from 5 to 20, or latest",
+        ),
     ],
 )
 def test_an_offset_before_the_log_is_a_loss_and_one_beyond_its_end_a_mistake(offset, inside, message):

@@ -124,9 +124,9 @@ def test_options_travel_to_executors():
             {"startingOfsets": "latest"},
             r"'startingofsets' \(did you mean startingOffsets\?\); known options are bootstrap, .*",
         ),
-        ({"kafka.linger.ms": "5"}, "there is nothing to set here: a task's rows are at hand.*; leave it out"),
+        ({"kafka.linger.ms": "5"}, "there is nothing to set here: all rows of a task are available.*; leave it out"),
         ({"acks": "1"}, "every in-sync replica has it, always; leave it out"),
-        ({"fetchBytes": "1m", "fetch.max.bytes": "2m"}, "'fetchBytes' is said twice, by 'fetchBytes' too: say it once"),
+        ({"fetchBytes": "1m", "fetch.max.bytes": "2m"}, "'fetchBytes' is set twice, by 'fetchBytes' too: set it once"),
     ],
 )
 def test_mistakes_are_answered_with_what_is_possible(given, message):

@@ -81,7 +81,7 @@ def test_a_producers_settings_are_spelled_as_ours_or_as_kafkas(given, compressio
         ({"compression": "gzip"}, "expected none, lz4 or zstd; received 'gzip'"),
         ({"kafka.compression.type": "zstd"}, r"use .option\('compression', 'zstd'\)"),
         ({"kafka.bootstrap.servers": "h:9092"}, r"use .option\('bootstrap', 'http://HOST:PORT'\)"),
-        ({"compression": "lz4", "compression.type": "zstd"}, "'compression' is said twice"),
+        ({"compression": "lz4", "compression.type": "zstd"}, "'compression' is set twice"),
         ({"retries": "3"}, "until timeoutMs is over; leave it out"),
         ({"path": "/data"}, "topics have no path"),
     ],

@@ -164,14 +164,14 @@ def test_a_mistake_is_an_analysis_error_that_says_what_to_do(spark, flights, opt
 
 def test_a_cluster_that_nobody_hears_is_named(spark, log, free_ports):
     (port,) = free_ports(1)
-    with pytest.raises(AnalysisException, match=f"no success within 300 ms; last: cannot connect to 127.0.0.1:{port}"):
+    with pytest.raises(AnalysisException, match=f"no success within 300 ms; the last error: cannot connect to 127.0.0.1:{port}"):
         read(spark, log, bootstrap=f"http://127.0.0.1:{port}", timeoutMs="300").count()
 
 
 def test_a_deleted_range_is_a_loss(spark, flights):
     starting = json.dumps({"flights": {"0": 30, "1": 0, "2": 0}})
     flights.delete_before("flights", 50)
-    with pytest.raises(AnalysisException, match=r"flights-0: offset 30 was asked for, the log holds \[50, 100\).*"):
+    with pytest.raises(AnalysisException, match=r"flights-0: offset 30 was requested, the log has \[50, 100\).*"):
         read(spark, flights, startingOffsets=starting).count()
 
     assert read(spark, flights, startingOffsets=starting, failOnDataLoss="false").count() == 250

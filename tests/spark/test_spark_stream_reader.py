@@ -197,7 +197,7 @@ def test_a_log_that_stays_shorter_is_a_loss(topic):
 
 
 def test_a_partition_that_went_away_is_a_loss(topic):
-    with pytest.raises(OffsetOutOfRangeError, match="t-2: the partition does not exist any more"):
+    with pytest.raises(OffsetOutOfRangeError, match="t-2: the partition no longer exists"):
         reader(topic, timeoutMs="200").latestOffset(at(0, 0, 5), ALL)
 
     assert offsets(reader(topic, timeoutMs="200", failOnDataLoss="false").latestOffset(at(0, 0, 5), ALL)) == at(30, 10)

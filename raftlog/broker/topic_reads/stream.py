@@ -193,7 +193,7 @@ class TopicStream:
     async def _follow(self) -> AsyncGenerator[Buffer, None]:
         """Yield new records of any partition as they arrive."""
         starts = {partition: begin for partition, (begin, _) in self.spans.items()}
-        async with aclosing(Tail(self._source, starts, self._load).news()) as news:
+        async with aclosing(Tail(self._source, starts, self._load).updates()) as news:
             async for told in news:
                 if told is None:
                     yield self._heartbeat

@@ -37,7 +37,7 @@ class Tail:
         self._in_flight: set[int] = set()
         """Partitions with a fetch in flight."""
 
-    async def news(self) -> AsyncGenerator[tuple[Position, Loaded] | None, None]:
+    async def updates(self) -> AsyncGenerator[tuple[Position, Loaded] | None, None]:
         """Yield new records with the position of their fetch; None every `HEARTBEAT_S` without records.
 
         Raises:
@@ -48,8 +48,8 @@ class Tail:
         try:
             while True:
                 self._ask()
-                everybody = len(self._in_flight) == len(self._at)
-                for task in await self._any_answer(HEARTBEAT_S if everybody else _REST_S):
+                all_polled = len(self._in_flight) == len(self._at)
+                for task in await self._any_answer(HEARTBEAT_S if all_polled else _REST_S):
                     group, told = task.result()
                     self._in_flight -= {position.partition for position in group}
                     for position, loaded in zip(group, told, strict=False):

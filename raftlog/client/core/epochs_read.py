@@ -12,7 +12,7 @@ from typing import Self
 
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 
-KEPT = 64
+MAX_EPOCHS = 64
 """Epochs kept for each partition: leaders change rarely, and committed offsets are mostly recent."""
 
 
@@ -46,7 +46,7 @@ class EpochsRead:
         starts = self._starts.setdefault(partition, [])
         if not starts or starts[-1][1] != epoch:
             starts.append((self._ends.get(partition, end - 1), epoch))
-            del starts[:-KEPT]
+            del starts[:-MAX_EPOCHS]
         self._ends[partition] = end
 
     def forget(self, partition: TopicPartition) -> None:

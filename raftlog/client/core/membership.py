@@ -135,10 +135,10 @@ class Membership:
         if self.phase not in ("joining", "member"):
             return False  # A late response: the member has left meanwhile.
         target = flat(response.assignment)
-        news = self.phase == "joining" or response.member_epoch != self.epoch or target != self.target
+        changed = self.phase == "joining" or response.member_epoch != self.epoch or target != self.target
         self.phase, self.epoch, self.target = "member", response.member_epoch, target
         self.interval_ms = min(max(SHORTEST_INTERVAL_MS, response.heartbeat_interval_ms), LONGEST_INTERVAL_MS)
-        return news
+        return changed
 
     def on_refusal(self, error: RaftlogError) -> None:
         """Apply an error response: the coordinator fenced the member, or refuses it."""

@@ -1,8 +1,8 @@
-"""The names of options: the source's, the sink's, Kafka's spellings of them, and what is said of others.
+"""Option names of the source and the sink, Kafka's names for them, and errors for unknown names.
 
-A table, or a view, is both a source and a sink, so each takes the other's options too, and passes them over. Spark
-lower-cases names; messages show them as documented. An unknown name is an error: a misspelled `startingOffsets` that is
-silently ignored reads the wrong records.
+A table or a view is both a source and a sink, so each accepts and ignores the other's options. Spark lower-cases names;
+messages show them as documented. An unknown name is an error: a misspelled `startingOffsets` that is silently ignored
+reads the wrong records.
 """
 
 from __future__ import annotations
@@ -65,26 +65,26 @@ ALIASES = {
     "transaction.timeout.ms": "transactionTimeoutMs",
     "delivery.timeout.ms": "timeoutMs",
 }
-"""What a Kafka client calls an option of ours. In Spark's Kafka source and sink, `kafka.` stands before it."""
+"""Our option by Kafka's name. Spark's Kafka source and sink prefix the name with `kafka.`."""
 _SETTLED = {
     "acks": "a write is acknowledged when every in-sync replica has it, always",
     "enable.idempotence": "a batch that is sent again is stored once, always",
-    "linger.ms": "a task's rows are at hand, there is nothing to wait for",
-    "retries": "what fails is sent again until timeoutMs is over",
-    "buffer.memory": "a task holds the rows that it sends and those that come next, no more",
+    "linger.ms": "all rows of a task are available, so batches never wait",
+    "retries": "failed requests are sent again until timeoutMs is over",
+    "buffer.memory": "a task holds only the rows that it sends and the next ones",
     "max.in.flight.requests.per.connection": "a partition's batches are sent in order, one after another",
     "auto.offset.reset": "say startingOffsets",
     "enable.auto.commit": "a stream's position is in Spark's checkpoint; groupId publishes it",
 }
-"""Settings of Kafka's clients that have no counterpart, because they are settled."""
+"""Settings of Kafka's clients without a counterpart, because their behaviour is fixed."""
 
 
-class Given:
-    """The options as given, by lower-case name, after unknown names were refused.
+class RawOptions:
+    """The given options by lower-case name; unknown names were refused.
 
     Args:
-        known: those that count here.
-        passed_over: those that may be there, and say nothing here.
+        known: the names that are used.
+        passed_over: the names that are accepted and ignored.
     """
 
     def __init__(self, raw: Mapping[str, str], known: tuple[str, ...], *, passed_over: tuple[str, ...] = ()) -> None:
@@ -96,7 +96,7 @@ class Given:
             if name not in names:
                 raise ConfigError(_unknown(written.lower(), str(raw[written]), known, tuple(names.values())))
             if self._values.setdefault(name, str(raw[written])) != str(raw[written]):
-                raise ConfigError(f"option {names[name]!r} is said twice, by {written!r} too: say it once")
+                raise ConfigError(f"option {names[name]!r} is set twice, by {written!r} too: set it once")
 
     def has(self, name: str) -> bool:
         return name.lower() in self._values

@@ -1,4 +1,4 @@
-"""What `raftlog perf` does to a cluster. Each run counts what was acknowledged or read, until it is told to stop.
+"""The loads of `raftlog perf`. Each counts acknowledged or read records until it is stopped.
 
 The clock is `time.perf_counter`, in seconds.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from raftlog.cli.deliveries import Deliveries, Delivery
+from raftlog.cli.outcome_counter import Delivery, OutcomeCounter
 from raftlog.client import Consumer, Producer
 from raftlog.errors import OverloadedError, RaftlogError
 from raftlog.model import Offset, TopicPartition
@@ -21,22 +21,22 @@ from raftlog.record import Record
 
 _LETTERS = bytes(ord("A") + byte % 26 for byte in range(256))
 _DISTINCT_BYTES = 8 << 20
-"""How much of a load differs: more than a batch, or compression would look better than it is."""
+"""Bytes of distinct values: more than a batch, or compression would look better than it is."""
 
 
 def random_values(size: int, count: int) -> list[bytes]:
-    """Return values of random letters, as many as are needed or fit into `_DISTINCT_BYTES`."""
+    """Return up to `count` values of random letters, of `_DISTINCT_BYTES` at most."""
     distinct = max(1, min(count, _DISTINCT_BYTES // max(1, size)))
     text = random.randbytes(size * distinct).translate(_LETTERS)  # noqa: S311  (it is a load)
     return [text[at : at + size] for at in range(0, size * distinct, size)] if size else [b""] * distinct
 
 
 class Load:
-    """What every run has."""
+    """The base of every load."""
 
     def __init__(self) -> None:
         self.records = 0
-        """Acknowledged, or read."""
+        """Acknowledged or read records."""
         self.latencies: list[float] = []
         self.began = self.ended = time.perf_counter()
         self.stopping = asyncio.Event()
@@ -46,30 +46,30 @@ class Load:
         return self.ended - self.began
 
     def forget(self) -> None:
-        """Begin to measure: what was before was to warm up."""
+        """Reset the counters at the end of the warmup."""
         self.records = 0
         self.latencies.clear()
         self.began = self.ended = time.perf_counter()
 
 
 class Writing(Load):
-    """A run that writes."""
+    """A load that writes."""
 
     error: BaseException | None = None
-    """The first one; it ends the run."""
+    """The first error; it stops the run."""
 
     async def run(self, records: int) -> None:
-        """Send so many and wait for their outcomes; or until it is to stop, or one fails."""
+        """Send `records` records and wait for their outcomes; stop early at `stop` or the first failure."""
         raise NotImplementedError
 
     @property
     def failed(self) -> int:
-        """Records that surely are not in the log."""
+        """Return how many records are not in the log."""
         return 0
 
     @property
     def unknown(self) -> int:
-        """Records that may or may not be in the log."""
+        """Return how many records may be in the log."""
         raise NotImplementedError
 
 
@@ -89,7 +89,7 @@ class Throughput(Writing):
 
     @property
     def unknown(self) -> int:
-        """Records of calls that failed, or have not returned."""
+        """Return how many records belong to calls that failed or have not returned."""
         return self._open
 
     async def run(self, records: int) -> None:
@@ -123,7 +123,7 @@ class Throughput(Writing):
 
 
 class Latency(Writing):
-    """Sends one record after another, or each when it is due."""
+    """Sends one record after another, or at a fixed rate."""
 
     def __init__(self, producer: Producer, topic: str, values: Sequence[bytes], *, rate: float | None) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Latency(Writing):
         self._topic = topic
         self._values = values
         self._rate = rate
-        self.deliveries = Deliveries(max_pending=50_000)
+        self.deliveries = OutcomeCounter(max_pending=50_000)
 
     @property
     def failed(self) -> int:
@@ -186,14 +186,14 @@ class Latency(Writing):
 
 
 class Read(NamedTuple):
-    """What one call for records gave."""
+    """The result of one call for records."""
 
     records: int
     value_bytes: int
 
 
 class Reading(Load):
-    """Reads from the earliest offset on, by one call after another."""
+    """A load that reads from the earliest offset, one call after another."""
 
     def __init__(self, consumer: Consumer, *, arrow: bool) -> None:
         super().__init__()
@@ -203,10 +203,10 @@ class Reading(Load):
         self.value_bytes = 0
 
     async def run(self, records: int | None, *, timeout_s: float) -> bool:
-        """Read at least so many (None: all that were there at first); return whether they came.
+        """Read at least `records` records (None: all at the start of the run); return whether they arrived.
 
         Args:
-            timeout_s: the longest silence.
+            timeout_s: the longest time without records.
         """
         self._ends = self._ends or await self._consumer.end_offsets()
         silent_since = time.perf_counter()

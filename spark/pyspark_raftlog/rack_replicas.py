@@ -1,7 +1,7 @@
-"""Which replica in the reader's own rack each partition is read from (KIP-392). No IO.
+"""The preferred read replica of each partition, in the reader's rack (KIP-392). No IO.
 
-The leader names one; that holds for a while, so that replicas that catch up or move are noticed. A replica that failed,
-or had nothing where there should be records, is left for the leader for a shorter while.
+The leader returns one. It expires after a while, so that replicas that catch up or move are noticed. After a replica
+failed or lacked records, the leader is read for a shorter while.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ class _Choice(NamedTuple):
 
 
 @dataclass
-class NearReplicas:
-    """The replicas that leaders have named. None of them: read from the leader."""
+class RackReplicas:
+    """The preferred read replicas; a partition without one is read from its leader."""
 
     clock: Clock
     _choices: dict[TopicPartition, _Choice] = field(default_factory=dict)
 
     def is_undecided(self, partition: TopicPartition) -> bool:
-        """Tell whether the leader is to be asked whom to read."""
+        """Return whether the next fetch must ask the leader for a preferred read replica."""
         choice = self._choices.get(partition)
         return choice is None or choice.until_ms <= self.clock.monotonic_ms()
 
     def of(self, partition: TopicPartition) -> BrokerId | None:
-        """Return the replica to read, None for the leader."""
+        """Return the replica to read; None: the leader."""
         return self._choices[partition].broker if partition in self._choices else None
 
     def decide(self, partition: TopicPartition, broker: BrokerId | None) -> None:
-        """Learn what the leader said."""
+        """Store the leader's answer; None: read the leader."""
         self._choices[partition] = _Choice(broker, self.clock.monotonic_ms() + LASTS_MS)
 
     def leave(self, partition: TopicPartition) -> None:
-        """Go back to the leader for a while."""
+        """Read from the leader for a while."""
         self._choices[partition] = _Choice(None, self.clock.monotonic_ms() + AVOIDED_MS)

@@ -1,4 +1,4 @@
-"""What became of each record that was handed to a producer."""
+"""Counts the outcomes of the records that a command has sent."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from raftlog.errors import UnknownOutcomeError
 
 
 class Delivery(Protocol):
-    """What `Producer.send_nowait` returns: a future."""
+    """The future that `Producer.send_nowait` returns."""
 
     def add_done_callback(self, callback: Any, /) -> object: ...
     def cancelled(self) -> bool: ...
     def exception(self) -> BaseException | None: ...
 
 
-class Deliveries:
-    """Counts records by outcome, and bounds how many are on their way."""
+class OutcomeCounter:
+    """Counts records by outcome, and bounds how many have none yet."""
 
     def __init__(self, *, max_pending: int) -> None:
         self._max_pending = max_pending
@@ -26,11 +26,11 @@ class Deliveries:
         self.pending = 0
         self.acknowledged = 0
         self.unknown = 0
-        """May or may not be in the log."""
+        """Records that may be in the log."""
         self.failed = 0
-        """Surely not in the log."""
+        """Records that are not in the log."""
         self.error: BaseException | None = None
-        """The first one."""
+        """The first error."""
 
     def track(self, delivery: Delivery) -> None:
         self.pending += 1
@@ -58,8 +58,8 @@ class Deliveries:
         await self._changed.wait()
 
     def summary(self, *, confirmed: bool) -> str:
-        """Say it in one line; without confirmation (acks=0) nothing is known to be in the log."""
-        word = "acknowledged" if confirmed else "sent (with acks=0 nobody acknowledges)"
+        """Return a summary of one line; without confirmation (acks=0), no record is known to be in the log."""
+        word = "acknowledged" if confirmed else "sent (acks=0: not acknowledged)"
         parts = [f"{plural(self.acknowledged, 'record')} {word}"]
         if unknown := self.unknown + self.pending:
             parts.append(f"{unknown:,} unknown (they may be in the log)")

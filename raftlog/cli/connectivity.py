@@ -1,4 +1,4 @@
-"""Says in one sentence why no cluster answers: nothing listens there, it is a controller, or it is another server."""
+"""Explains in one sentence why no broker answers: no listener, a controller, or another server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ADVICE = "start a cluster on this machine with: raftlog dev up; or name a broker
 
 
 class NoClusterError(UnreachableError):
-    """None of the named addresses is a broker that answers; nothing was asked of a cluster."""
+    """No broker answers at the bootstrap addresses; no request was sent to a cluster."""
 
 
 async def require_cluster(bootstrap: Sequence[str], *, within_ms: int = ANSWER_WITHIN_MS) -> None:
-    """Return once any of these URLs has answered as a broker does.
+    """Return once a broker has answered at one of these URLs.
 
     Raises:
-        NoClusterError: none has, within the time; the message says for each address what is there.
+        NoClusterError: none answered within `within_ms`; the message explains it for each address.
     """
     addresses = parse_bootstrap(bootstrap)
     async with HttpSession() as session:
@@ -46,7 +46,7 @@ async def require_cluster(bootstrap: Sequence[str], *, within_ms: int = ANSWER_W
 
 
 async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
-    """Return what is wrong with an address, or nothing if a broker answers there. A refusal is asked about again."""
+    """Return what is wrong with an address; "" if a broker answers. A refused connection is retried."""
     deadline = asyncio.get_running_loop().time() + within_ms / 1_000
     while True:
         left_ms = max(1, round(1_000 * (deadline - asyncio.get_running_loop().time())))
@@ -60,8 +60,8 @@ async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
             await asyncio.sleep(PAUSE_S)
         except UnknownOutcomeError as error:
             if isinstance(error.__cause__, TimeoutError):
-                return f"what listens at http://{address} does not answer within {within_ms / 1_000:g} s"
-            return f"what listens at {address} does not speak HTTP (is it a controller's quorum port?)"
+                return f"the server at http://{address} does not answer within {within_ms / 1_000:g} s"
+            return f"the server at {address} does not speak HTTP (is it a controller's quorum port?)"
         except RaftlogError as error:
             return await _other_server(session, address, error)
 
@@ -69,5 +69,5 @@ async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
 async def _other_server(session: HttpSession, address: Address, refused: RaftlogError) -> str:
     with suppress(RaftlogError):
         await session.call(ControllerInfo, "GET", address, paths.CONTROLLER, query=_LOCAL, timeout_ms=ANSWER_WITHIN_MS)
-        return f"http://{address} is a controller; clients ask a broker (its public listener, 9400 by default)"
+        return f"http://{address} is a controller; clients need a broker (its public listener, 9400 by default)"
     return f"http://{address} is not a broker's public listener (it answered: {' '.join(refused.message.split())[:80]})"

@@ -1,4 +1,4 @@
-"""What a measurement comes to: rates and percentiles, for people and as JSON."""
+"""Results of a measurement: rates and percentiles, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from raftlog.cli.loads import Load
+from raftlog.cli.perf_loads import Load
 from raftlog.cli.shared import plural
 from raftlog.wire.codec import encode_json
 
@@ -16,7 +16,7 @@ _SHARES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999, "max
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float | None]:
-    """Return percentiles in milliseconds, by nearest rank; None of nothing."""
+    """Return percentiles in milliseconds, by nearest rank; None if there are no values."""
     ordered = sorted(seconds)
     return {name: round(1000 * _ranked(ordered, share), 3) if ordered else None for name, share in _SHARES.items()}
 
@@ -38,11 +38,11 @@ def measured(load: Load, *, value_bytes: int) -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any], *, done: str, timed: str) -> None:
-    """Say it in one line on standard error, and in JSON as the last line of standard output.
+    """Print one line on standard error, and JSON as the last line of standard output.
 
     Args:
-        done: what became of the records, such as `acknowledged`.
-        timed: what the percentiles are of.
+        done: the outcome of the records, such as `acknowledged`.
+        timed: the operation that the percentiles measure.
     """
     text = (
         f"{plural(figures['records'], 'record')} {done} in {figures['seconds']:,} s: "

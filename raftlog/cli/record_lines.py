@@ -1,7 +1,7 @@
-"""Records as lines of text: what `produce` reads and what `consume` prints. Pure.
+"""Records as lines of text, for `produce` and `consume`. Pure.
 
-`value`: the line is the value, or with a separator the key and the value. `json`: an object with the members of
-`wire.data.JsonRecord`; what `consume --format json` prints, `produce --format json` takes.
+Format `value`: the line is the value, or with a separator the key and the value. Format `json`: an object with the
+members of `wire.data.JsonRecord`; `produce --format json` accepts the output of `consume --format json`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class LineRecord(NamedTuple):
 
 
 def parse_value(line: bytes, key_separator: bytes | None) -> LineRecord:
-    """Read a line of the format `value`.
+    """Parse a line of the format `value`.
 
     Raises:
-        InvalidRequestError: there should be a key, and the separator is not there.
+        InvalidRequestError: a key is expected, and the line has no separator.
     """
     if key_separator is None:
         return LineRecord(line)
@@ -44,10 +44,10 @@ def parse_value(line: bytes, key_separator: bytes | None) -> LineRecord:
 
 
 def parse_json(line: bytes) -> LineRecord:
-    """Read a line of the format `json`; `topic` and `offset` of a record that was read are left aside.
+    """Parse a line of the format `json`; `topic` and `offset` of a consumed record are ignored.
 
     Raises:
-        InvalidRequestError: not JSON, or a member does not fit.
+        InvalidRequestError: the line is not JSON, or a member is invalid.
     """
     document = decode_plain(line)
     if isinstance(document, Mapping):
