@@ -54,7 +54,9 @@ class SegmentedLog(TruncatableLog):
                 _log.warning("cannot remove the empty segment %s: %s; the next start does", path, second)
             raise storage_error(error, f"cannot add a segment to {self.folder}; nothing was appended") from error
         self._segments.append(segment)
-        if self._changing.acquire(blocking=False):  # Otherwise a checkpoint is being written; the next one saves the index.
+        if self._changing.acquire(
+            blocking=False
+        ):  # Otherwise a checkpoint is being written; the next one saves the index.
             try:
                 full.save_index()
             except StorageError as error:
