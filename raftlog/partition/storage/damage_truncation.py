@@ -1,8 +1,8 @@
 """Truncation of a log at its damage, on an operator's command (`raftlog storage cut`). The damaged log is quarantined.
 
-The intact part is copied to `*.cutting`, which is renamed to `*.cut` when it is complete and synced. Then the damaged log
-is quarantined, and the copy takes its place. After a crash in between, `finish_cut` completes or reverts this when the
-data folder is opened.
+The intact part is copied to `*.cutting`, which is renamed to `*.cut` when it is complete and synced. Then the damaged
+log is quarantined, and the copy takes its place. After a crash in between, `finish_cut` completes or reverts this when
+the data folder is opened.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Several folders for one node's partitions, each on its own disk (`log_dirs`).
 
-Each has its own `meta.json`, lock and `run.json`, like a data folder. A new partition goes to the folder with the fewest,
-and stays there. The node's data folder records the log folders. If one is missing, a disk was lost: the node gets
-another storage id, and the controllers count none of its replicas until they have caught up.
+Each has its own `meta.json`, lock and `run.json`, like a data folder. A new partition goes to the folder with the
+fewest, and stays there. The node's data folder records the log folders. If one is missing, a disk was lost: the node
+gets another storage id, and the controllers count none of its replicas until they have caught up.
 """
 
 from __future__ import annotations
@@ -197,9 +197,7 @@ class LogDirs:
 
 def _require_reachable(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
     if data_dir not in log_dirs and (count := len(list(data_dir.list_partitions()))):
-        raise ConfigError(
-            f"{data_dir.path} has {count} partitions, but is not in log_dirs, so they would not be found: add it to log_dirs"
-        )
+        raise ConfigError(f"{data_dir.path} has {count} partitions that would not be found: add it to log_dirs")
 
 
 def _remember(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
@@ -209,8 +207,8 @@ def _remember(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
     present = [log_dir.storage_id for log_dir in log_dirs if log_dir is not data_dir]
     if missing := [storage_id for storage_id in known if storage_id not in present]:
         _log.error(
-            "%d log folders of an earlier run are missing (storage ids %s): this node counts as one that lost a disk, and "
-            "fetches their partitions from other replicas",
+            "%d log folders of an earlier run are missing (storage ids %s): this node counts as one that lost a disk, "
+            "and fetches their partitions from other replicas",
             len(missing),
             ", ".join(missing),
         )

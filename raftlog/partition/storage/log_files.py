@@ -1,7 +1,7 @@
 """The files of one partition's log: opening, syncing and checkpointing them.
 
-Order of every durable step: write, flush, rename, sync the folder, acknowledge. Truncation and checkpointing exclude each
-other: a checkpoint that a worker thread writes must not describe the log before a truncation.
+Order of every durable step: write, flush, rename, sync the folder, acknowledge. Truncation and checkpointing exclude
+each other: a checkpoint that a worker thread writes must not describe the log before a truncation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Snapshots of producer state at an offset, so that a start reads only the batch headers after it.
 
-`<offset, 20 digits>.producers`: written without a sync and protected by a checksum. The state can be rebuilt from the log,
-except for the time when a producer was last seen. Two are kept, so that after a truncation one is usually left.
+`<offset, 20 digits>.producers`: written without a sync and protected by a checksum. The state can be rebuilt from the
+log, except for the time when a producer was last seen. Two are kept, so that after a truncation one is usually left.
 """
 
 from __future__ import annotations

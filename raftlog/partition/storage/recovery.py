@@ -71,7 +71,7 @@ class _Recovery:
         self._changed = False
         self._opened: list[Segment] = []
         self._stale: list[Segment] = []
-        """Segments whose index covers more than the file: it could be taken for valid once the segment has grown again."""
+        """Segments whose index covers more than the file; it would look valid once the segment has grown again."""
 
     def run(self) -> Recovered:
         try:

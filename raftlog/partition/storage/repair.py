@@ -130,8 +130,8 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
 def _epoch_of(walk: Walk, extent: Extent, following: BatchHeader | None) -> LeaderEpoch:
     """Return the epoch of the batch at the walk's position; NO_LEADER_EPOCH if unknown.
 
-    Epochs never decrease, so it is certain if the batches before and after have the same. A power loss may have restored
-    an earlier epoch table, so the table counts only if it has the epoch of the next batch.
+    Epochs never decrease, so it is certain if the batches before and after have the same. A power loss may have
+    restored an earlier epoch table, so the table counts only if it has the epoch of the next batch.
     """
     after = extent.epoch_after if following is None else following.leader_epoch
     after_offset = extent.end_offset if following is None else following.base_offset

@@ -1,7 +1,7 @@
 """Finds intact batches in a log's files for the repair of another replica, whatever the state of the log.
 
-The log may be open, damaged elsewhere, or quarantined. Only the segment files are needed: an index just saves reads, and
-each batch is verified before it is sent.
+The log may be open, damaged elsewhere, or quarantined. Only the segment files are needed: an index just saves reads,
+and each batch is verified before it is sent.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ def expired_segments(
 ) -> int:
     """Return how many of the oldest segments to delete.
 
-    Segments below the log start offset always; by `retention_ms` and `retention_bytes` only if the topic's policy deletes.
+    Segments below the log start offset always; by `retention_ms` and `retention_bytes` only if the topic's policy
+    deletes.
     """
     total, count = sum(segment.size for segment in segments), 0
     for segment in segments[:-1]:

@@ -1,8 +1,8 @@
 """Replacement of segments by a compacted one, atomic across crashes: the old segments or the new one are found.
 
 The new file is complete and synced before it is renamed onto the first segment that it replaces. The rename is the
-commit: after it, the other replaced segments lie inside the new one, and recovery removes them. Indexes of the old files
-are removed durably before it, so that none is taken for an index of the new file.
+commit: after it, the other replaced segments lie inside the new one, and recovery removes them. Indexes of the old
+files are removed durably before it, so that none is taken for an index of the new file.
 """
 
 from __future__ import annotations

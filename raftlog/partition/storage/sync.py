@@ -1,7 +1,7 @@
 """The segments with unsynced bytes, and the durable end of the log: the state shared with the sync thread.
 
-The first sync of a log also syncs its folder and the parent folder: synced files are lost if their names are. Until then
-no record was acknowledged.
+The first sync of a log also syncs its folder and the parent folder: synced files are lost if their names are. Until
+then no record was acknowledged.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Syncer:
     def sync(self, log_end_offset: Callable[[], Offset]) -> Offset:
         """Make everything written before the call durable; return the durable end.
 
-        A writer first writes, then calls `wrote`, then advances its log end. So every record below the log end read here
-        is in a segment of the list taken next, or of an earlier one.
+        A writer first writes, then calls `wrote`, then advances its log end. So every record below the log end read
+        here is in a segment of the list taken next, or of an earlier one.
 
         Raises:
             SyncError: from fdatasync or fsync.

@@ -1,8 +1,8 @@
 """Reads of whole batches with verified checksums, in one pass over the segment file.
 
-Small results are returned as bytes. Large results stay in the file as a `FileRange`, which sendfile(2) writes to a socket
-without copying it through this process. For readers that verify payloads themselves (ADR 0016), only the headers of
-large batches are verified.
+Small results are returned as bytes. Large results stay in the file as a `FileRange`, which sendfile(2) writes to a
+socket without copying it through this process. For readers that verify payloads themselves (ADR 0016), only the headers
+of large batches are verified.
 """
 
 from __future__ import annotations
