@@ -1,4 +1,4 @@
-"""Where histories part, and which batches an idempotent producer may add."""
+"""Log divergence by leader epochs, and which batches an idempotent producer may append."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which producer ids a leader appends."""
+"""Producer ids at leaders: which of them may append."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY = b"k" * 16
 MINE, TRANSACTIONAL = (shuffled(KEY, 5, transactional=transactional) for transactional in (False, True))
 
 
-async def test_an_id_is_looked_up_once_and_nothing_is_appended_under_one_that_nobody_has(tmp_path: Path):
+async def test_an_id_is_looked_up_once_and_nothing_is_appended_under_an_unallocated_one(tmp_path: Path):
     asked: list[int] = []
 
     async def require_given(producer_id: int) -> None:

@@ -18,11 +18,11 @@ from raftlog.partition.storage.verified_reads import FileRange
 
 INDEX = "tests/storage/test_index_and_pool.py"
 COMPACTION = "tests/storage/test_compaction.py"
-CLEANING = "tests/partition/test_cleaning.py"
+CLEANING = "tests/partition/test_log_cleaner.py"
 SNAPSHOTS = "tests/storage/test_producer_snapshots.py"
 SCRUBBER = "tests/partition/test_scrubber.py"
 SEGMENTS = "tests/storage/test_scrubbed_segments.py"
-FATE = "tests/partition/test_repair_fate.py"
+FATE = "tests/partition/test_repair_verdict.py"
 IN_PLACE = "tests/storage/test_repair_in_place.py"
 CHANGED_BITS = "tests/raft/test_changed_bits.py"
 
@@ -89,7 +89,7 @@ def a_folder_that_knows_fewer_incarnations_has_no_say(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_checked_reads.py")
+@told_by("tests/storage/test_verified_reads.py")
 def a_range_of_a_log_that_was_cut_is_sent(patch: Any) -> None:
     patch.edit(FileRange._require_there, "self._segment.cuts != self._cuts", "False")
 

@@ -1,4 +1,4 @@
-"""Compaction and transactions: committed records are kept by key, aborted ones go, markers outlive their records."""
+"""Compaction with transactions: committed records kept by key, aborted ones removed, markers kept longer."""
 
 from __future__ import annotations
 
