@@ -142,8 +142,8 @@ class _PartitionCheck:
         )  # Below the log start, epochs are no longer stored.
         if self._epochs is None or header.next_offset <= first:
             return
-        if (told := self._epochs.epoch_at(first)) != header.leader_epoch:
-            self.damage(path, f"offset {first} is of epoch {header.leader_epoch}, leader-epochs.json says {told}")
+        if (expected := self._epochs.epoch_at(first)) != header.leader_epoch:
+            self.damage(path, f"offset {first} is of epoch {header.leader_epoch}, leader-epochs.json says {expected}")
 
     def _unsound(self, path: Path, read: Read, size: int, why: str, *, torn: bool) -> None:
         sound = sound_batch_after(read, 0, size, min_offset=self._end)

@@ -117,8 +117,8 @@ class LogDirs:
     @property
     def previous_incarnations(self) -> tuple[str, ...] | None:
         """The incarnations noted in every folder, apart from new folders and those of an earlier version."""
-        told = [folder.previous_incarnations for folder in self._all if folder.previous_incarnations is not None]
-        return tuple(name for name in told[0] if all(name in others for others in told)) if told else None
+        noted = [folder.previous_incarnations for folder in self._all if folder.previous_incarnations is not None]
+        return tuple(name for name in noted[0] if all(name in others for others in noted)) if noted else None
 
     @property
     def unclean(self) -> bool:

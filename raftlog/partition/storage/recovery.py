@@ -130,7 +130,7 @@ class _Recovery:
         (_, size), *later = files
         segment = self._segment(base)
         closed = bool(later) and later[0][0] <= self._recovery_point
-        facts = told = read_facts(segment.index_path)
+        facts = indexed = read_facts(segment.index_path)
         if facts is not None and (facts.base_offset > base or facts.size > size):
             facts = None
         if closed and facts is not None and facts.size == size:
@@ -143,7 +143,7 @@ class _Recovery:
             segment.indexed_size = segment.size
         elif closed:
             _save_index(segment)
-        elif told is not None and told.size > segment.size:
+        elif indexed is not None and indexed.size > segment.size:
             self._stale.append(segment)
         return segment
 

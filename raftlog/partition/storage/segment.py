@@ -145,7 +145,7 @@ class Segment:
         """Rewrite the same bytes in place, from the batch that has `offset` on.
 
         Raises:
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: a batch is damaged.
             OSError: from the system.
         """
         position = self.position_before(max(offset, self.base_offset))
@@ -305,7 +305,7 @@ class Segment:
 
         Raises:
             OSError: the log cannot be read.
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: a batch is damaged.
         """
         self._used = True
         if self._index is None:
@@ -318,7 +318,7 @@ class Segment:
 
         Raises:
             OSError: the log cannot be read.
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: a batch is damaged.
         """
         self._used = True
         if self._aborted is None:
