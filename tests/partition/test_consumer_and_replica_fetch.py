@@ -188,7 +188,7 @@ async def test_both_epochs_of_a_follower_are_checked(shelf: Shelf):
     assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
     with pytest.raises(RetriableError, match="the newest metadata here has epoch 12, received broker 2 in epoch 13"):
         await shelf.replica_fetch((0, 1), epoch=3, broker_epoch=EPOCHS[2] + 1)
-    with pytest.raises(RetriableError, match="knows no such broker, received broker 9"):
+    with pytest.raises(RetriableError, match="has no such broker, received broker 9"):
         await shelf.replica_fetch((0, 1), epoch=3, replica_id=9)
     assert core.followers[2].end_offset == 2
 
