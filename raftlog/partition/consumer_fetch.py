@@ -33,7 +33,7 @@ def _nobody(_: Replica, __: str, ___: Offset) -> None:
 
 
 async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody) -> list[Served]:
-    """Answer a consumer: at once if there are `min_bytes` or a partition has an error, else on arrival or at the deadline.
+    """Answer a consumer: as soon as there are `min_bytes` or a partition has an error, or at the deadline.
 
     Args:
         find: returns this broker's replica, whatever its role, for topic, partition and topic id.

@@ -189,7 +189,7 @@ class LeaderFetcher:
             self._positions.name(key)
 
     def _is_throttled(self, key: TopicIdPartition) -> bool:
-        """Return whether the throttle applies: only to replicas being added, never to one in sync (acks=all waits for it)."""
+        """Return whether a replica is throttled: one being added, unless in sync (acks=all waits for it)."""
         state = self._replicas[key].state if key in self._replicas else None
         return state is not None and self._broker_id in state.adding and self._broker_id not in state.isr
 
@@ -252,7 +252,7 @@ class LeaderFetcher:
             self._unsynced[key] = None
 
     def _log_start_differs(self, replica: Replica) -> bool:
-        """Return whether the leader has an old log start offset of this replica: DeleteRecords waits for the new one."""
+        """Return whether the leader has an outdated log start offset; DeleteRecords waits for the new one."""
         return replica.log.log_start_offset != self._sent_log_starts.get(replica.assignment.key)
 
     def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> bool:

@@ -74,7 +74,7 @@ class FollowerReplica(ReadableReplica):
                     self.producers.on_appended(header, now_ms, marker=marker)
 
     def _continuing(self, batches: Buffer) -> Buffer:
-        """Return batches that begin at the log end offset. The leader sends whole batches, and this log may end inside one.
+        """Return batches that begin at the log end offset. The leader sends whole ones; this log may end inside one.
 
         Two cases: the batch is a filler, or this log is empty and starts at the leader's log start offset.
         """

@@ -72,7 +72,7 @@ class LogCleaner:
             return False
 
     def _give_up(self, replica: Replica, error: RaftlogError | OSError) -> None:
-        """Skip a log for a while; report a disk failure if the log has failed. Unfinished cleaned files are discarded."""
+        """Skip a log for a while; report a disk failure if it has failed. Unfinished files are discarded."""
         if isinstance(replica.log.failure, LogClosedError):
             return  # Another replica may own its files by now, or they were deleted.
         if isinstance(error, CorruptBatchError):

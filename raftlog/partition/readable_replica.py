@@ -101,13 +101,14 @@ class ReadableReplica:
         """Return the end offset for ListOffsets: it never decreases across leader changes (KIP-207).
 
         Raises:
-            RetriableError: OFFSET_NOT_AVAILABLE: a new leader's high watermark has not reached the start of its epoch yet.
+            RetriableError: OFFSET_NOT_AVAILABLE: a new leader's high watermark has not reached the start of its epoch
+                yet.
         """
         core = self.core
         if core is not None and core.high_watermark < core.epoch_start_offset:
             raise RetriableError(
-                f"{self.assignment.topic_partition}: the new leader's high watermark {core.high_watermark} is below offset "
-                f"{core.epoch_start_offset}, at which its epoch {core.state.leader_epoch} began, and may have been higher: "
+                f"{self.assignment.topic_partition}: the new leader's high watermark {core.high_watermark} is below "
+                f"offset {core.epoch_start_offset}, at which its epoch {core.state.leader_epoch} began: "
                 "send the request again once enough replicas are in sync",
                 code=ErrorCode.OFFSET_NOT_AVAILABLE,
                 details={"high_watermark": core.high_watermark, "isr": list(core.state.isr)},
@@ -231,7 +232,7 @@ class ReadableReplica:
             self._on_damage(self.assignment.key, self.damage)
 
     def note_repair_attempt(self, suspects: Iterable[Offset], *, lost: bool) -> None:
-        """Record that every replica was asked for the damage at these offsets, and whether none has it intact (`lost`)."""
+        """Record that all replicas were asked to repair these offsets; `lost`: none has the batches intact."""
         self.suspects |= dict.fromkeys(suspects, lost)
 
     def repaired(self, suspects: Iterable[Offset]) -> bool:

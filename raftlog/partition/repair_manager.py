@@ -84,7 +84,7 @@ class RepairManager:
         self._repairer.stop(key)
 
     def error_for(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
-        """Return the error for a request to a replica that could not be opened: retriable while it is being repaired."""
+        """Return the error for requests to a replica that is not open: retriable while it is being repaired."""
         if assignment.key not in self or self.lost(assignment.key):
             return error
         return StaleRouteError(

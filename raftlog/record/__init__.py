@@ -1,7 +1,7 @@
 """The record batch: a 64-byte header and an Arrow payload. No IO.
 
-What needs pyarrow is loaded when it is first used: a client is imported in a fraction of the time that Arrow takes.
-Who wants that says `from raftlog import record`, and `record.build_batch` where it is called.
+Names that need pyarrow are loaded on first use, because importing Arrow takes far longer than importing the client. To
+use them lazily, write `from raftlog import record`, and `record.build_batch` at the call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The payload: one encapsulated Arrow IPC RecordBatch message of a constant schema.
 
 The schema is never sent, because both sides know it. Reading is zero-copy: columns point into the batch's bytes.
-Readers check both checksums first (`verify_payload_crc`), and trust nobody for the rest: pyarrow is shown only what has
-passed `check_structure`, unpacks no more than a batch may hold, and then checks every row.
+Readers verify both checksums first (`verify_payload_crc`), and do not trust the producer for the rest: pyarrow reads
+only messages that passed `check_structure`, decompresses at most `MAX_UNPACKED_BYTES`, and then validates every row.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ SCHEMA = pa.schema(
     ]
 )
 READ_SCHEMA = pa.schema([pa.field("offset", pa.int64(), nullable=False), *SCHEMA])
-"""What readers get: the payload's columns, and each record's offset before them."""
+"""The rows that readers get: each record's offset, then the payload's columns."""
 
 COMPACTED_SCHEMA = SCHEMA.append(pa.field("offset_delta", pa.int32(), nullable=False))
 """The payload of a compacted batch: `offset_delta` is a record's offset minus the batch's base offset, and grows."""
 
 MAX_UNPACKED_BYTES = 64 << 20
-"""No topic takes batches that unpack to more: `max_message_bytes` is at most this."""
+"""Limit of the uncompressed size of a batch: `max_message_bytes` is at most this."""
 
 _SCHEMA_MESSAGE_BYTES = {len(schema): schema.serialize().size for schema in (SCHEMA, COMPACTED_SCHEMA)}
 _OFFSET_DELTA = len(SCHEMA)
@@ -105,8 +105,8 @@ def _rows_of(records: Sequence[NewRecord] | RecordColumns) -> pa.RecordBatch:
 def _nulls(count: int, kind: pa.DataType) -> pa.Array:
     """Return as many nulls, of bytes or of headers, in no more bytes than they need.
 
-    All buffers of `pa.nulls` are one, as long as the longest: what nothing points into is written to the batch, too,
-    8 bytes for each record without headers.
+    The buffers of `pa.nulls` share one allocation of the longest length, and unused bytes are written to the batch,
+    too: 8 bytes for each record without headers.
     """
     validity, offsets, _ = pa.nulls(count, pa.binary()).buffers()
     if kind.equals(HEADERS_TYPE):
@@ -116,7 +116,7 @@ def _nulls(count: int, kind: pa.DataType) -> pa.Array:
 
 
 def _slim(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the same rows; columns of nulls take no more bytes than they need, whoever made them."""
+    """Return the same rows, with columns of nulls in no more bytes than they need."""
     columns = [
         _nulls(len(column), column.type) if field.nullable and column.null_count == len(column) else column
         for field, column in zip(rows.schema, rows.columns, strict=True)
@@ -182,7 +182,7 @@ def rows_of(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
         rows = pa.ipc.read_record_batch(payload, COMPACTED_SCHEMA if header.is_compacted else SCHEMA)
         rows.validate(full=True)
     except pa.ArrowMemoryError as error:
-        raise MemoryError(str(error)) from None  # It says nothing of the batch.
+        raise MemoryError(str(error)) from None  # Not an error of the batch.
     except (pa.ArrowException, OSError) as error:
         raise CorruptBatchError(f"batch at offset {header.base_offset}: the payload is damaged: {error}") from None
     entries = rows.column(3).values
@@ -195,7 +195,7 @@ def rows_of(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
 
 
 def _begins_at_0(empty: pa.Array) -> bool:
-    """Whether a column of bytes without rows may be written again: Arrow's writer cuts its data at the first offset."""
+    """Return whether an empty column of bytes can be written: Arrow's writer slices its data at the first offset."""
     offsets = empty.buffers()[1]
     return offsets is None or not any(memoryview(offsets)[:4])
 
@@ -213,7 +213,7 @@ def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Of
 def to_table(
     batches: Iterable[tuple[BatchHeader, Buffer]], *, from_offset: Offset = 0, before: pa.RecordBatch | None = None
 ) -> pa.Table:
-    """Return the rows of several batches by `READ_SCHEMA`, after those of `before`; offsets in a row are one array."""
+    """Return the rows of several batches by `READ_SCHEMA`, after `before`; contiguous offsets are one array."""
     tables = [] if before is None else [pa.Table.from_batches([before])]
     rows: list[pa.RecordBatch] = []
     spans: list[range] = []
@@ -256,7 +256,7 @@ def read_records(
     """Decode concatenated batches, checking both checksums; records below `from_offset` are dropped.
 
     Args:
-        aborted: what to leave out; markers are left out in any case.
+        aborted: transactions whose records are left out; markers are always left out.
 
     Raises:
         CorruptBatchError: a checksum or a structure is wrong.
@@ -275,9 +275,9 @@ _window: tuple[Offset, pa.Array] = (0, _zero_on)
 
 
 def _count_from(first: Offset, count: int) -> pa.Array:
-    """Return first, first + 1, ...: by one vectorised addition, because building numbers costs most of a decode.
+    """Return first, first + 1, ...: by one vectorised addition: building numbers is the largest cost of a decode.
 
-    Batches are mostly read one after another, so one addition counts for the next ones too.
+    Batches are mostly read in sequence, so one addition serves the next ones, too.
     """
     global _window, _zero_on  # noqa: PLW0603  (caches; a thread that is late only adds once more)
     start, numbers = _window
@@ -292,7 +292,7 @@ def _count_from(first: Offset, count: int) -> pa.Array:
 
 
 def to_records(rows: pa.RecordBatch, topic: str, partition: int) -> list[Record]:
-    """Make records of rows of `READ_SCHEMA`, in one pass that runs in C: columns to lists, lists to tuples."""
+    """Return records from rows of `READ_SCHEMA`, in one pass that runs in C: columns to lists, lists to tuples."""
     offsets, timestamps, keys, values, headers = rows.columns
     columns = (
         repeat(topic, rows.num_rows),

@@ -33,11 +33,11 @@ MAGIC = 1
 ALIGNMENT = 8
 
 ATTRIBUTE_COMPRESSION = 0b0000_0011
-"""0 none, 1 lz4, 2 zstd: what the payload says too, for readers of headers alone."""
+"""0 none, 1 lz4, 2 zstd: as in the payload, for readers of headers only."""
 ATTRIBUTE_TRANSACTIONAL = 0b0000_0100
 ATTRIBUTE_CONTROL = 0b0000_1000
 ATTRIBUTE_COMPACTED = 0b0001_0000
-"""Records were taken out: the payload says each record's offset itself. Readers that do not know it refuse it."""
+"""Compaction removed records, so the payload has each record's offset. Readers that do not support it raise."""
 KNOWN_ATTRIBUTES = ATTRIBUTE_COMPRESSION | ATTRIBUTE_TRANSACTIONAL | ATTRIBUTE_CONTROL | ATTRIBUTE_COMPACTED
 
 _HEADER = struct.Struct("<qIiIBBHIIqihHqII")
@@ -68,9 +68,9 @@ class BatchHeader:
     max_timestamp: int
     last_offset_delta: int
     cleaned_at_s: int
-    """When the cleaner first saw a compacted batch's tombstones, or nothing left of a marker's transaction; else 0.
+    """When the cleaner first removed the records before a batch's tombstones, or all records of a marker's transaction.
 
-    In s since 1970.
+    In s since 1970; 0: not yet.
     """
 
     @property
@@ -102,7 +102,7 @@ class BatchHeader:
 
     @property
     def is_empty(self) -> bool:
-        """All its records were taken out; it still covers their offsets."""
+        """Compaction removed all its records; it still covers their offsets."""
         return self.record_count == 0
 
     @property
@@ -136,7 +136,7 @@ def write_header(
 
 
 def stamp(buffer: bytearray | memoryview, *, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
-    """Give a batch its place in the log, in place: the leader's only change to what a producer sent."""
+    """Write base offset and leader epoch into a batch, in place: the leader's only change to a producer's batch."""
     _STAMP_FRONT.pack_into(buffer, 0, base_offset)
     _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
     _CRC.pack_into(buffer, _HEADER_CRC_AT, _header_crc(buffer))
@@ -146,7 +146,7 @@ def parse_header(buffer: Buffer, at: int = 0) -> BatchHeader:
     """Decode and check the header that starts at `at`. The batch's payload need not be there.
 
     Raises:
-        CorruptBatchError: too few bytes, a wrong checksum, or a field that no writer writes.
+        CorruptBatchError: too few bytes, a wrong checksum, or an invalid field.
     """
     available = len(buffer) - at
     if available < HEADER_BYTES:
@@ -180,7 +180,7 @@ def _implausible(header: BatchHeader) -> str:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Walk over whole batches, checking headers only. Views are of `buffer`.
+    """Iterate over whole batches, checking headers only. Views are of `buffer`.
 
     Raises:
         CorruptBatchError: at a wrong header, or a batch that is longer than what is left.

@@ -1,8 +1,10 @@
-"""Batches that compaction leaves: fewer records than offsets, and never a gap between two batches.
+"""Compacted batches: they have fewer records than offsets, and there is never a gap between two batches.
 
-A batch that loses some records keeps its base offset, last offset, leader epoch and producer; its payload says each
-record's offset. One that loses all is its header alone. A run of such headers, of one leader epoch, becomes one. So
-every offset of a log lies in exactly one batch, whatever was removed: a missing batch is always a fault.
+- A batch that loses some records keeps its base offset, last offset, leader epoch and producer; its payload has each
+  record's offset.
+- A batch that loses all records becomes a header without payload. Consecutive such headers of one leader epoch are
+  merged into one filler.
+- So every offset of a log is in exactly one batch: a missing batch is always damage.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ _COMPRESSION_OF: dict[int, Compression | None] = {0: None, 1: "lz4", 2: "zstd"}
 
 
 def keep_rows(header: BatchHeader, rows: pa.RecordBatch, *, cleaned_at_s: int) -> bytes:
-    """Return the batch with these of its rows (by `COMPACTED_SCHEMA`); everything but its records stays.
+    """Return the batch with only these rows (by `COMPACTED_SCHEMA`); everything else is kept.
 
     Args:
-        cleaned_at_s: since when its tombstones wait; 0 where there are none.
+        cleaned_at_s: see `BatchHeader`; 0 without tombstones.
     """
     if rows.num_rows == 0:
         return keep_header(header)
@@ -62,7 +64,7 @@ def keep_rows(header: BatchHeader, rows: pa.RecordBatch, *, cleaned_at_s: int) -
 
 
 def keep_header(header: BatchHeader) -> bytes:
-    """Return the batch without records: who wrote it is still known, so a repeat of it is still recognised."""
+    """Return the batch without records; its producer and sequences are kept, so that a duplicate is still detected."""
     return _empty(
         header.base_offset,
         header.last_offset,
@@ -75,7 +77,7 @@ def keep_header(header: BatchHeader) -> bytes:
 
 
 def keep_marker(header: BatchHeader, batch: Buffer, *, cleaned_at_s: int) -> bytes:
-    """Return a transaction's marker, with a note since when nothing of the transaction is left."""
+    """Return a transaction's marker, stamped with the time when all records of the transaction had been removed."""
     marker = bytearray(batch)
     write_header(
         marker,
@@ -92,17 +94,17 @@ def keep_marker(header: BatchHeader, batch: Buffer, *, cleaned_at_s: int) -> byt
 
 
 def build_filler(base_offset: Offset, last_offset: Offset, *, leader_epoch: LeaderEpoch, max_timestamp: int) -> bytes:
-    """Return one empty batch in place of all that were between two offsets (inclusive)."""
+    """Return one empty batch that replaces all batches between two offsets (inclusive)."""
     return _empty(base_offset, last_offset, leader_epoch, max_timestamp)
 
 
 def is_filler(header: BatchHeader) -> bool:
-    """Tell whether a batch says no more than that its offsets are gone."""
+    """Return whether a batch is a filler: no records and no producer."""
     return header.is_empty and header.producer_id == NO_PRODUCER_ID and not header.is_control
 
 
 def begin_at(header: BatchHeader, offset: Offset) -> bytes:
-    """Return the part of a filler from `offset` on, for a log that ends there."""
+    """Return the part of a filler from `offset` on, for a log that ends at `offset`."""
     assert is_filler(header)
     assert header.base_offset <= offset <= header.last_offset
     return build_filler(

@@ -1,4 +1,4 @@
-"""pyarrow's functions on columns, loaded when the first one is used: 50 ms and 9 MB that many do without."""
+"""Lazy import of pyarrow.compute, which takes 50 ms and 9 MB, and which many processes do not need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
 
     class _Functions:
-        """What `importlib.util.LazyLoader` does, but safe when two threads begin at once (python/cpython#114763)."""
+        """Like `importlib.util.LazyLoader`, but safe when two threads start at once (python/cpython#114763)."""
 
         def __getattr__(self, name: str) -> Any:
             function = getattr(importlib.import_module("pyarrow.compute"), name)

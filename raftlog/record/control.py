@@ -1,9 +1,8 @@
-"""Control batches: transaction markers, which partition leaders write and applications never see (KIP-98).
+"""Control batches: transaction markers, which partition leaders write and applications never read (KIP-98).
 
 A marker ends one transaction of one producer in one partition. It is a batch of one record, with the control and the
-transactional bit, the producer's id and epoch, and no sequence. Its payload is not Arrow but 24 bytes of its own. What
-it says of the log (`first_offset`, `stable_offset`) makes the index of aborted transactions a function of a segment's
-own bytes: no other segment, and no earlier state, is needed to build it again.
+transactional bit, the producer's id and epoch, and no sequence. Its payload is not Arrow but 24 bytes. With
+`first_offset` and `stable_offset`, the index of aborted transactions can be rebuilt from the segment alone.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ class Marker:
 
     committed: bool
     coordinator_epoch: int
-    """Leader epoch of the coordinator's partition: a marker of one that was replaced is refused."""
+    """Leader epoch of the coordinator's partition: fences a coordinator that was replaced."""
     first_offset: Offset = NO_OFFSET
     """Where the transaction began in this partition; `NO_OFFSET` if it wrote nothing here."""
     stable_offset: Offset
-    """Every transaction that ends after this marker began at or after it: a search for aborted ones may end here."""
+    """Every transaction that ends after this marker began at or after it; a search for aborted ones may stop here."""
 
 
 def build_marker(
@@ -68,7 +67,7 @@ def parse_marker(header: BatchHeader, batch: Buffer) -> Marker:
     """Decode and check the marker in a control batch.
 
     Raises:
-        CorruptBatchError: a checksum is wrong, or no leader writes this.
+        CorruptBatchError: a checksum is wrong, or it is not a valid marker.
     """
     verify_payload_crc(header, batch)
     as_written = header.is_transactional and header.record_count == 1 and header.last_offset_delta == 0
@@ -86,7 +85,7 @@ def parse_marker(header: BatchHeader, batch: Buffer) -> Marker:
 
 
 class AbortedBatches:
-    """Tells which batches belong to transactions that were aborted."""
+    """The set of batches that belong to aborted transactions."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction] = ()) -> None:
         self._ranges: dict[ProducerId, list[tuple[Offset, Offset]]] = {}
@@ -98,7 +97,7 @@ class AbortedBatches:
         if not header.is_transactional or header.is_control:
             return False
         ranges = self._ranges.get(header.producer_id, ())
-        # A producer's transactions follow each other: only the last that began before the batch can hold it.
+        # A producer's transactions do not overlap: only the last one that began before the batch can contain it.
         at = bisect_right(ranges, header.base_offset, key=itemgetter(0))
         return at > 0 and header.base_offset <= ranges[at - 1][1]
 
@@ -112,7 +111,7 @@ def readable_batches(
     *,
     from_offset: Offset = 0,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Leave out what no application reads: markers, what was aborted, empty batches, and those below `from_offset`."""
+    """Return the batches for applications: no markers, aborted or empty batches, none below `from_offset`."""
     for header, batch in batches:
         if header.next_offset > from_offset and not (header.is_control or header.is_empty or header in aborted):
             yield header, batch

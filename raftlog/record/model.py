@@ -1,4 +1,4 @@
-"""A record, before and after it is in the log."""
+"""Records: to be written, and as read."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class NewRecord(NamedTuple):
 
 
 class RecordColumns:
-    """Records to be written, by column: what a batch is built of.
+    """Records to be written, by column, from which a batch is built.
 
-    Many records wait here at once: lists of bytes, and an array of times, give the garbage collector nothing to walk
-    through, and columns that nobody has used are not there.
+    Many records are buffered at once. Lists of bytes and an array of timestamps have nothing for the garbage collector
+    to traverse, and columns without values are None.
     """
 
     __slots__ = ("headers", "keys", "timestamps", "values")
@@ -56,7 +56,7 @@ class RecordColumns:
     def append(self, record: NewRecord) -> None:
         """Add a record."""
         value, key, timestamp, headers = record
-        self.timestamps.append(timestamp)  # First: it may be none that 64 bits hold.
+        self.timestamps.append(timestamp)  # First: it raises if the timestamp does not fit into 64 bits.
         if self.keys is not None:
             self.keys.append(key)
         elif key is not None:
@@ -68,7 +68,7 @@ class RecordColumns:
         self.values.append(value)
 
     def append_value(self, value: bytes, timestamp: int) -> None:
-        """Add a record that has nothing else."""
+        """Add a record without key and headers."""
         if self.keys is not None:
             self.keys.append(None)
         if self.headers is not None:
@@ -77,7 +77,7 @@ class RecordColumns:
         self.timestamps.append(timestamp)
 
     def extend(self, values: Sequence[bytes | None], key: bytes | None, timestamp: int) -> None:
-        """Add records that differ in nothing but their values."""
+        """Add records with the same key and timestamp."""
         count = len(values)
         if self.keys is None and key is not None:
             self.keys = [None] * len(self)
@@ -98,7 +98,7 @@ class RecordColumns:
 class Record(NamedTuple):
     """A record as read.
 
-    It is a tuple: reading makes millions of records, and a frozen dataclass takes five times as long to make.
+    It is a tuple, because reading creates millions, and a frozen dataclass takes five times as long to create.
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's murmur2, so that keys stay where Kafka's clients would put them."""
+"""The partition of a key, by murmur2 as in Kafka's default partitioner."""
 
 from __future__ import annotations
 

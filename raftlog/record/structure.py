@@ -1,11 +1,11 @@
-"""Whether a payload is an Arrow message that pyarrow may be shown: checked before it sees one byte.
+"""Validation of an Arrow IPC message from an untrusted source, before pyarrow reads it.
 
-pyarrow trusts the lengths inside an IPC message, and allocates what a compressed buffer claims to need. So the
+pyarrow trusts the lengths inside an IPC message, and allocates the size that a compressed buffer declares. So the
 message's own flatbuffer is checked first, by hand: every table, vector and buffer inside its bounds, every count and
 declared size plausible. The work depends on the number of columns, not of records.
 
-One writer's messages differ in 50 numbers only, which lie at the same places. The places are remembered (`_Layout`):
-a message that equals a known one everywhere else is not walked again, its numbers are read at once and checked.
+Messages of one writer differ only in 50 numbers at fixed positions. The positions are cached (`_Layout`): for a message
+that equals a cached one everywhere else, the numbers are read and checked without walking the flatbuffer.
 
 The format is Arrow's `Message.fbs` and `Schema.fbs`, version V5; flatbuffers are little-endian.
 """
@@ -40,26 +40,26 @@ _MAX_LAYOUTS = 64
 
 
 class _Numbers(NamedTuple):
-    """What a message's metadata says of its body."""
+    """The numbers in a message's metadata that describe its body."""
 
     body_length: int
     rows: int
     nodes: tuple[int, ...]
-    """Each one's length and count of nulls."""
+    """Length and null count of each node."""
     buffers: tuple[int, ...]
-    """Each one's offset and length in the body."""
+    """Offset and length of each buffer in the body."""
     codec: int | None
     """None: not compressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where one writer puts the numbers, and what stands between them."""
+    """The positions of one writer's numbers, and the constant bytes between them."""
 
     constants: tuple[tuple[int, int, bytes], ...]
     """From, to (exclusive), and the bytes there."""
     at: tuple[int, int, int, int]
-    """Of the body's length, the rows, the nodes and the buffers."""
+    """Positions of the body's length, the row count, the nodes and the buffers."""
     codec: int | None
 
     def read(self, metadata: bytes, nodes: int, buffers: int) -> _Numbers | None:
@@ -78,14 +78,14 @@ class _Layout:
 
 
 _layouts: dict[tuple[int, int], list[_Layout]] = {}
-"""By the metadata's length and the number of nodes; at most `_MAX_LAYOUTS` in all."""
+"""Cached layouts, by the metadata's length and the number of nodes; at most `_MAX_LAYOUTS` in all."""
 
 
 def check_structure(header: BatchHeader, batch: Buffer) -> int:
-    """Check the payload's message against the header, and return how many bytes the payload unpacks to.
+    """Check the payload's message against the header, and return its uncompressed size in bytes.
 
     Raises:
-        CorruptBatchError: says which part is wrong.
+        CorruptBatchError: the message says which part is wrong.
     """
     payload = memoryview(batch)[HEADER_BYTES : header.batch_length]
     marker, metadata_length = _unpack("<Ii", payload, 0)
@@ -111,9 +111,9 @@ def unpacked_bytes(header: BatchHeader, batch: Buffer) -> int:
 
 
 def first_that_unpack_to(most: int, batches: Buffer) -> Buffer:
-    """Return so many of some whole batches, and at least one, that they unpack to at most `most` bytes together.
+    """Return the first of some whole batches, at least one, whose uncompressed size is at most `most` bytes in total.
 
-    A batch of 1 kB may unpack to 8 MiB: whoever unpacks several must not go by how long they are.
+    A batch of 1 kB may decompress to 8 MiB, so the stored length is no bound.
 
     Raises:
         CorruptBatchError: a header or a structure is wrong.
@@ -135,7 +135,7 @@ def _numbers_of(metadata: bytes, nodes: int, buffers: int) -> _Numbers:
     numbers, at = _walk(metadata, nodes, buffers)
     if at is not None:
         if sum(map(len, list(_layouts.values()))) >= _MAX_LAYOUTS:  # A copy: several threads read batches.
-            _layouts.clear()  # Those in use are learned again: nobody can fill it up with others for good.
+            _layouts.clear()  # Layouts in use are cached again, so a client cannot block the cache with others.
         layout = _Layout(_between(metadata, at, nodes, buffers), at, numbers.codec)
         _layouts.setdefault(key, []).append(layout)
     return numbers
@@ -144,7 +144,7 @@ def _numbers_of(metadata: bytes, nodes: int, buffers: int) -> _Numbers:
 def _between(
     metadata: bytes, at: tuple[int, int, int, int], nodes: int, buffers: int
 ) -> tuple[tuple[int, int, bytes], ...]:
-    """Return the stretches of metadata around the numbers."""
+    """Return the constant parts of the metadata around the numbers."""
     taken = _spans(at, nodes, buffers)
     ends = [(0, 0), *((start, start + size) for start, size in taken), (len(metadata), len(metadata))]
     gaps = ((left[1], right[0]) for left, right in pairwise(ends))
@@ -152,7 +152,7 @@ def _between(
 
 
 def _spans(at: tuple[int, int, int, int], nodes: int, buffers: int) -> list[tuple[int, int]]:
-    """Return where the numbers begin, and how many bytes they take, in order."""
+    """Return start and length of each group of numbers, in order."""
     return sorted(zip(at, (8, 8, 16 * nodes, 16 * buffers), strict=True))
 
 
@@ -166,7 +166,7 @@ class _Table:
         (self._vtable_size,) = _unpack("<H", data, self._vtable)
 
     def field(self, number: int) -> int:
-        """Return where a field is; 0 when absent."""
+        """Return the position of a field; 0 when absent."""
         slot = 4 + 2 * number
         if slot + 2 > self._vtable_size:
             return 0
@@ -174,7 +174,7 @@ class _Table:
         return self._at + int(offset) if offset else 0
 
     def scalar(self, number: int, layout: str) -> int:
-        """Return a number; 0 when absent, as flatbuffers say."""
+        """Return a number; 0 when absent, the flatbuffers default."""
         at = self.field(number)
         return int(_unpack(layout, self._data, at)[0]) if at else 0
 
@@ -183,7 +183,7 @@ class _Table:
         return _Table(self._data, at + _unpack("<I", self._data, at)[0]) if at else None
 
     def pairs(self, number: int, expected: int) -> tuple[int, tuple[int, ...]]:
-        """Return where a vector of two-int64 structs of a known length begins, and its numbers."""
+        """Return the position and numbers of a vector of `expected` two-int64 structs."""
         at = self.field(number)
         at = at + _unpack("<I", self._data, at)[0] if at else 0
         (count,) = _unpack("<I", self._data, at) if at else (0,)
@@ -199,7 +199,7 @@ def _unpack(layout: str, data: Buffer, at: int) -> tuple[int, ...]:
 
 
 def _walk(metadata: bytes, nodes: int, buffers: int) -> tuple[_Numbers, tuple[int, int, int, int] | None]:
-    """Return what the flatbuffer says, and where; None if the places may not be remembered."""
+    """Return the flatbuffer's numbers and their positions; None if the positions may not be cached."""
     message = _Table(metadata, _unpack("<I", metadata, 0)[0])
     version, kind = message.scalar(0, "<h"), message.scalar(1, "<B")
     if version != _VERSION_V5 or kind != _MESSAGE_RECORD_BATCH:

@@ -1,4 +1,4 @@
-"""What was read, as tables that say where each row is from."""
+"""Records as Arrow tables with topic and partition columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TABLE_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("partition", 
 
 
 class NamedTables:
-    """Makes tables. Their first two columns have the same bytes again and again: they are made once, and cut."""
+    """Builds tables. The constant topic and partition columns are built once and sliced."""
 
     def __init__(self) -> None:
         self._columns: dict[TopicPartition, tuple[pa.Array, pa.Array]] = {}
 
     def named(self, rows: pa.Table, partition: TopicPartition) -> pa.Table:
-        """Return rows of `READ_SCHEMA`, which are not copied, by `TABLE_SCHEMA`."""
+        """Return rows of `READ_SCHEMA` as a table of `TABLE_SCHEMA`, without copying them."""
         found = self._columns.get(partition)
         if found is None or len(found[0]) < rows.num_rows:
             name, number = pa.scalar(partition.topic), pa.scalar(partition.partition, pa.int32())
@@ -34,5 +34,5 @@ class NamedTables:
         return pa.concat_tables(tables) if tables else TABLE_SCHEMA.empty_table()
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop what is kept for a partition."""
+        """Drop the cached columns of a partition."""
         self._columns.pop(partition, None)

@@ -1,7 +1,7 @@
-"""Which times the records of a client's batch may have (KIP-937): within the topic's distance from the leader's clock.
+"""Limits of record timestamps (KIP-937): within the topic's distance from the leader's clock.
 
-Retention and lookups by time go by the times that producers choose. One record that claims to be from a far future
-would keep its segment for ever, and would be the first one after any time that is asked for.
+Retention and lookups by time use timestamps that producers choose. A single record from the far future would keep its
+segment for ever, and would be the result of every lookup by time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_LIMIT = -1
 
 
 def require_timely(header: BatchHeader, batch: Buffer, *, now_us: int, before_max_ms: int, after_max_ms: int) -> None:
-    """Check that no record is further from `now_us` than the topic lets it be. `batch` was validated.
+    """Check that no timestamp is further from `now_us` than the topic allows. `batch` was validated.
 
     Args:
         before_max_ms, after_max_ms: how long before and after `now_us`; -1: any time.

@@ -1,4 +1,4 @@
-"""Full validation of one batch from an untrusted producer: what passes here, every reader can read."""
+"""Full validation of one batch from an untrusted producer: every reader can read a batch that passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
 
     Raises:
         InvalidRequestError: MESSAGE_TOO_LARGE.
-        CorruptBatchError: says which part is wrong.
+        CorruptBatchError: the message says which part is wrong.
     """
     header = parse_header(buffer)
     _require_size(header.batch_length, max_message_bytes, "the batch")
@@ -44,7 +44,7 @@ def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
 
 
 def require_keys(header: BatchHeader, batch: Buffer) -> None:
-    """Check that every record has a key, as compaction needs. `batch` was validated.
+    """Check that every record has a key, as compaction requires. `batch` was validated.
 
     Raises:
         InvalidRequestError: INVALID_RECORD.

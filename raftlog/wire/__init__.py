@@ -1,7 +1,7 @@
 """What travels over HTTP: paths, media types, request and response types, and their codec. No IO.
 
-Dozens of types cost a client more time than all its code, and most clients use few of them. Who wants some only when a
-feature is first used says `from raftlog import wire`, and `wire.admin.LogDirsResponse` where it is needed.
+Importing all types takes a client longer than all its code, and most clients use few of them. To load a module on first
+use only, write `from raftlog import wire`, and `wire.admin.LogDirsResponse` where it is needed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Administration: what brokers pass on to the active controller (`/internal/v1/admin/...`), and what clients see of it.
+"""Administration requests and responses: clients send them to brokers, which forward them to the active controller.
 
-Requests without partitions, or fields that are None, mean all, as it is, or remove, as their documentation says.
+The documentation of a request says what a missing partition list and a None field mean: all, unchanged, or remove.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from raftlog.wire.metadata import ConfigValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminResponse:
-    """Answer of a controller: done (or found) at this offset of the metadata log."""
+    """Response of a controller: the metadata offset at which the operation was applied, or the state read."""
 
     metadata_offset: Offset
     result: Any = None
@@ -23,12 +23,12 @@ class AdminResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """Ask for the offset that a linearizable read must have seen."""
+    """Request the metadata offset that a linearizable read must have reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopicBody:
-    """JSON sent to `PATCH paths.TOPIC`. A setting of None goes back to its default; partitions can only be added."""
+    """JSON sent to `PATCH paths.TOPIC`. A setting of None is reset to its default; partitions can only be added."""
 
     configs: Mapping[str, ConfigValue | None] = field(default_factory=dict)
     partitions: int | None = None
@@ -36,14 +36,14 @@ class AlterTopicBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopicRequest(AlterTopicBody):
-    """The same, for one topic."""
+    """`AlterTopicBody` with the topic."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignPartition:
-    """Where one partition's replicas shall be, preferred leader first; None cancels a reassignment."""
+    """The new replicas of one partition, preferred leader first; None cancels its reassignment."""
 
     topic: str
     partition: int
@@ -94,7 +94,7 @@ class ElectionPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeadersRequest:
-    """JSON sent to `POST paths.LEADER_ELECTIONS`. None: every partition; unclean elections must name theirs."""
+    """JSON sent to `POST paths.LEADER_ELECTIONS`. None: every partition; an unclean election requires a list."""
 
     election: Literal["preferred", "unclean"] = "preferred"
     partitions: tuple[ElectionPartition, ...] | None = None
@@ -102,7 +102,7 @@ class ElectLeadersRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectedLeader:
-    """What an election came to: the new leader, or why there is none."""
+    """The result of one election: the new leader, or the error."""
 
     topic: str
     """The topic's name."""
@@ -116,7 +116,7 @@ class ElectedLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeadersResponse:
-    """Partitions whose leader changed, and those named that could not."""
+    """Partitions whose leader changed, and requested partitions whose leader could not change."""
 
     partitions: tuple[ElectedLeader, ...]
 
@@ -130,14 +130,14 @@ class BrokerConfigsBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfigsRequest(BrokerConfigsBody):
-    """The same, for one broker, or -1 for all."""
+    """`BrokerConfigsBody` with the broker id, -1 for all."""
 
     broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfigsResponse:
-    """Answer of `GET paths.BROKER_CONFIGS`: its own dynamic settings, not those it starts with."""
+    """Answer of `GET paths.BROKER_CONFIGS`: the dynamic settings, not those of `node.toml`."""
 
     configs: Mapping[str, ConfigValue]
 
@@ -159,9 +159,9 @@ class StoredReplica:
     log_end_offset: Offset
     """The offset after the last one of the replica's log."""
     damage: str = ""
-    """What was found damaged and is not repaired yet."""
+    """The damage that is not repaired yet; empty: none."""
     lost_batches: tuple[Offset, ...] = ()
-    """First offsets of the damaged batches that no replica has whole, as far as is known."""
+    """First offsets of the damaged batches that no replica has intact, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class UnusableReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
-    """A folder of a broker; bytes of its whole disk, and those that are free, -1 when the disk does not say."""
+    """A folder of a broker with the size and the free bytes of its disk; -1: unknown."""
 
     path: str
     """The folder's path on the broker."""
@@ -216,9 +216,9 @@ class ScrubResponse:
     """Answer of `GET` and `POST paths.SCRUB`: how far one broker's scrubber is.
 
     Args:
-        replicas_left, bytes_left: of what was asked for and is not checked yet.
+        replicas_left, bytes_left: the part of a requested check that is left.
         checked_bytes, damage_found: since the broker started; a batch counts for 4 KiB at least.
-        longest_unchecked_ms: since the check of the replica whose check is the oldest.
+        longest_unchecked_ms: age of the oldest check among all replicas.
     """
 
     broker_id: BrokerId
@@ -232,7 +232,7 @@ class ScrubResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBrokerRequest:
-    """Forget a broker that will not come back."""
+    """Remove the registration of a broker that will not restart."""
 
     broker_id: BrokerId
 
@@ -246,7 +246,7 @@ class FeaturesBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesResponse:
-    """Answer of `GET paths.FEATURES`: the level in force, and the highest that this node knows."""
+    """Answer of `GET paths.FEATURES`: the level in force, and the highest that this node supports."""
 
     feature_level: int
     max_feature_level: int
@@ -261,14 +261,14 @@ class PasswordBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutUserRequest:
-    """Create a user, or give one another password."""
+    """Create a user, or change its password."""
 
     credential: UserCredential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteUserRequest:
-    """Forget a user."""
+    """Delete a user."""
 
     user: str
 
@@ -299,7 +299,7 @@ class AclsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
-    """Which rules: None fits every value. JSON sent to `DELETE paths.ACLS`."""
+    """A filter of ACL rules; None matches every value. JSON sent to `DELETE paths.ACLS`."""
 
     principal: str | None = None
     operation: AclOperation | None = None
@@ -310,7 +310,7 @@ class AclFilter:
     host: str | None = None
 
     def fits(self, acl: Acl) -> bool:
-        """Tell whether a rule is among those meant."""
+        """Return whether the filter matches a rule."""
         return all(getattr(self, name) in (None, getattr(acl, name)) for name in self.__slots__)
 
 
@@ -339,13 +339,13 @@ class VoterStatus:
     address: str
     """The `host:port` at which other voters reach it."""
     role: Literal["leader", "follower", "unreachable", "catching up"]
-    """What the leader knows of its state."""
+    """The voter's state as the leader sees it."""
     log_end_offset: Offset
-    """The last offset that it is known to hold, plus one."""
+    """The offset after the last entry that the voter is known to have."""
     lag: int
-    """Entries that the leader holds and it does not."""
+    """How many entries the voter is behind the leader."""
     last_heard_ms: int
-    """How long ago the leader heard from it; 0 for the leader itself, -1 for never."""
+    """Time since the leader last received a message from it, in ms; 0 for the leader itself, -1: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """JSON bodies and frames.
 
-A frame carries record batches without touching them: `u32 little-endian length of the head | head (JSON) | batches`.
-The head says how many bytes belong to each partition, in order.
+A frame carries record batches unchanged: `u32 little-endian length of the head | head (JSON) | batches`.
+The head has the number of bytes of each partition, in order.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def decode_plain(
     """Decode JSON to plain data.
 
     Args:
-        max_values: how many values a body may hold, for those whose strings have no brackets and commas. They are
-            counted before any of them is made: a million empty lists are 3 MB and 100 ms.
+        max_values: limit of the values in a body, estimated by its brackets and commas before it is decoded: a million
+            empty lists are 3 MB and take 100 ms.
 
     Raises:
-        error: the body is not JSON; the message says where. Or it holds too much.
+        error: the body is not JSON (the message says where), or has more than `max_values` values.
     """
     if max_values is not None and len(body) > max_values:
         text = bytes(body)
         count = sum(text.count(mark) for mark in (b"[", b"{", b","))
         if count > max_values:
-            raise error(f"the body holds some {count} values, at most {max_values} are allowed")
-    # Its collector would look at a million new lists again and again: four times as long.
+            raise error(f"the body: expected at most {max_values} values, received about {count}")
+    # The garbage collector would traverse a million new lists repeatedly, which takes four times as long.
     collects = len(body) > _LARGE_BYTES and gc.isenabled()
     if collects:
         gc.disable()
@@ -62,7 +62,7 @@ def decode_plain(
 def decode_json(
     cls: type[T], body: Buffer, *, error: type[RaftlogError] = InvalidRequestError, ignore_unknown: bool = False
 ) -> T:
-    """Decode JSON to a wire type. Decoders of answers pass `ignore_unknown=True`, so that peers may add fields.
+    """Decode JSON to a wire type. Decoders of responses pass `ignore_unknown=True`, so that newer peers may add fields.
 
     Raises:
         error: not JSON, or a field does not fit; the message names it.
@@ -71,7 +71,7 @@ def decode_json(
 
 
 def encode_frame(head: object, parts: Iterable[Buffer] = ()) -> list[Buffer]:
-    """Return the pieces of a frame, to be written one after another: the parts are not copied."""
+    """Return the buffers of a frame, to be written in order; the parts are not copied."""
     encoded = encode_json(head)
     return [_HEAD_LENGTH.pack(len(encoded)) + encoded, *parts]
 

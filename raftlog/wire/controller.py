@@ -1,4 +1,4 @@
-"""What brokers say to controllers: registration, heartbeats, AlterPartition, the metadata watch."""
+"""Requests of brokers to controllers: registration, heartbeats, AlterPartition, the metadata watch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from raftlog.wire.errors import WireError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRequest:
-    """A broker process announces itself."""
+    """Registration of a broker process (incarnation)."""
 
     cluster_id: str
     broker_id: BrokerId
@@ -32,11 +32,11 @@ class RegisterBrokerRequest:
     rack: str = ""
     version: str = ""
     storage_id: str = ""
-    """Drawn when the data folder was made."""
+    """Random id of the data folder, created with it."""
     unclean: bool = False
-    """The machine went down without a clean shutdown: what was not synced may be gone."""
+    """The machine went down without a clean shutdown: unsynced writes may be lost."""
     previous_incarnations: tuple[str, ...] | None = None
-    """Of this folder, those that may have registered last; None: it does not know. Another one had another folder."""
+    """Incarnations of this data folder that may have registered last; None: unknown. Any other had another folder."""
     min_feature_level: int = 1
     max_feature_level: int = 1
 
@@ -51,7 +51,7 @@ class RegisterBrokerResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineReplica:
-    """A replica whose log the broker cannot open, or cannot trust."""
+    """A replica whose log the broker cannot open, or whose log is damaged."""
 
     topic_id: TopicId
     partition: int
@@ -66,12 +66,12 @@ class HeartbeatRequest:
     metadata_offset: Offset
     want_shutdown: bool = False
     offline: tuple[OfflineReplica, ...] = ()
-    """They must not lead, nor be in sync: see docs/adr/0009."""
+    """Replicas that must neither lead nor be in the ISR: see docs/adr/0009."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResponse:
-    """What the controller thinks of the broker."""
+    """The broker's state at the controller."""
 
     fenced: bool
     should_shut_down: bool = False
@@ -79,7 +79,7 @@ class HeartbeatResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrMember:
-    """A replica and the incarnation that the leader means (KIP-903)."""
+    """A replica with the broker epoch that fetched from the leader (KIP-903)."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -93,7 +93,7 @@ class AlterPartition:
     partition: int
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
-    """The epoch that the leader knows: compare-and-swap."""
+    """The leader's partition epoch, for compare-and-swap."""
     new_isr: tuple[IsrMember, ...]
 
 
@@ -108,7 +108,7 @@ class AlterPartitionsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionResult:
-    """The state now in force, or why the proposal was refused."""
+    """The state in force, or the error."""
 
     topic_id: TopicId
     partition: int
@@ -125,17 +125,17 @@ class AlterPartitionsResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedReplica:
-    """A replica whose disk no longer holds what it holds."""
+    """A replica with damage that cannot be repaired."""
 
     topic_id: TopicId
     partition: int
     leader_epoch: LeaderEpoch
-    """The epoch that the broker knows: a late report takes nothing from a replica that has healed."""
+    """The broker's leader epoch: a late report does not affect a replica that was fetched again since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedReplicasRequest:
-    """A broker says which of its replicas nobody may count on. The answer is an `AlterPartitionsResponse`."""
+    """Report of a broker's unrepairable replicas. The response is an `AlterPartitionsResponse`."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -144,7 +144,7 @@ class DamagedReplicasRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlockRequest:
-    """A broker asks for a block of producer ids to hand out."""
+    """Request of a block of producer ids that a broker hands out."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -152,12 +152,12 @@ class ProducerIdBlockRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlock:
-    """`count` producer ids with numbers from `first` on, never given to anyone else."""
+    """`count` producer ids with numbers from `first` on, allocated to one broker only."""
 
     first: ProducerId
     count: int
     key: str = ""
-    """In hex: what shuffles them; empty in clusters whose feature level is 1."""
+    """Key (hex) that permutes the numbers; empty in clusters with feature level 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class MetadataEntry:
     records: Any
     """A list of objects, each with its `kind`."""
     previous_offset: Offset = -1
-    """Of the decision before it: a reader whose image is older has missed something."""
+    """Offset of the previous decision: a reader with an older image has missed an entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Who coordinates a group or a transactional id."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class CoordinatorInfo:
     topic: str
     """The internal topic that keeps the coordinator's state."""
     partition: int
-    """Of the internal topic: its leader is the coordinator."""
+    """Partition of the internal topic whose leader is the coordinator."""
     leader_epoch: LeaderEpoch
     """The leader epoch of that partition."""

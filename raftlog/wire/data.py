@@ -1,4 +1,4 @@
-"""Produce, fetch, offsets and producer ids: what clients say to partition leaders."""
+"""Produce, fetch, ListOffsets, DeleteRecords and producer ids: requests of clients to partition leaders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from raftlog.wire.producer_ids import require_identity
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
 MAX_REQUEST_PARTITIONS = 10_000
-"""In one produce or fetch: each costs its broker more than the few bytes that name it."""
+"""Limit of partitions in one produce or fetch request: each costs the broker more than its few bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ProduceRequest:
     acks: AcksText = "all"
     timeout_ms: int = 30_000
     transactional_id: str = ""
-    """Whose transaction transactional batches are of."""
+    """The transactional id of transactional batches; empty: none."""
     partitions: tuple[ProducePartition, ...]
 
 
@@ -56,7 +56,7 @@ class ProduceResult:
     """-1 when acks=0: nothing is known."""
     last_offset: Offset = -1
     duplicate: bool = False
-    """The same batch was appended before: these are the offsets it got then."""
+    """The batch was appended by an earlier request, at these offsets."""
     leader_epoch: LeaderEpoch = -1
     outlived_retention_ms: int = -1
     """The topic's `retention_ms`, if even the newest record of the batch is older: it is deleted soon."""
@@ -81,13 +81,13 @@ class FetchPartition:
     """A soft limit: the first batch is always sent whole."""
     topic_id: TopicId = ""
     rack: str = ""
-    """Where the consumer is: the leader may name an in-sync replica there, to be read instead."""
+    """The consumer's rack: the leader may return a preferred read replica in it (KIP-392)."""
     any_replica: bool = False
-    """A follower may answer, too: what it knows to be below the high watermark."""
+    """A follower may answer, too, up to its high watermark."""
     last_fetched_epoch: LeaderEpoch = -1
-    """In which the record before `offset` was written, as the reader knows it; -1: it does not know (KIP-320)."""
+    """Leader epoch of the record before `offset` that the consumer has read; -1: unknown (KIP-320)."""
     check_crcs: bool = True
-    """False: the reader checks the payloads' checksums, and asks again with True where one is wrong."""
+    """False: the reader verifies payload checksums, and fetches again with True if one is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +103,9 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergingEpoch:
-    """The leader's largest epoch at or below the reader's, and where it ends (KIP-595, KIP-320).
+    """The leader's largest epoch at or below the reader's, and its end offset (KIP-595, KIP-320).
 
-    A follower truncates and asks again; a consumer has read records that are no longer there.
+    A follower truncates and fetches again; a consumer has read records that were truncated since.
     """
 
     epoch: LeaderEpoch
@@ -116,8 +116,8 @@ class DivergingEpoch:
 class FetchResult:
     """One partition of a fetch answer: `length` bytes of whole batches, or an error.
 
-    The first batch may begin before the offset asked for: readers drop what is below it. Readers of committed records
-    drop batches of `aborted` transactions too, and everybody drops control batches.
+    The first batch may begin before the requested offset; readers drop records below it. read_committed readers drop
+    batches of `aborted` transactions, and all readers drop control batches.
     """
 
     topic: str
@@ -127,13 +127,13 @@ class FetchResult:
     log_start_offset: Offset = -1
     leader_epoch: LeaderEpoch = -1
     last_stable_offset: Offset = -1
-    """Every transaction below it is decided."""
+    """The outcome of every transaction below it is final."""
     aborted: tuple[AbortedTransaction, ...] = ()
-    """With `read_committed`: those that may have records among the batches."""
+    """With `read_committed`: aborted transactions that may have records in the batches."""
     preferred_read_replica: BrokerId = -1
     """Read this broker instead, with `any_replica`; no records come with it."""
     diverging: DivergingEpoch | None = None
-    """The log has not what the reader has read: it was cut, and others were written there. No records come with it."""
+    """The log diverges from what the reader has read: it was truncated. No records come with it."""
     error: WireError | None = None
 
 
@@ -149,7 +149,7 @@ class OffsetResponse:
     """Answer of `paths.OFFSETS?at=earliest|latest|<ms since 1970>`.
 
     For a time: the first offset whose record is at or after it; the high watermark when there is none. With
-    `isolation=read_committed`, the last stable offset stands in the high watermark's place.
+    `isolation=read_committed`, the last stable offset replaces the high watermark.
     """
 
     topic: str
@@ -157,7 +157,7 @@ class OffsetResponse:
     partition: int
     """The partition's number."""
     offset: Offset
-    """The offset that was asked for."""
+    """The offset found."""
     leader_epoch: LeaderEpoch = -1
     """The partition's leader epoch; -1: unknown."""
     log_start_offset: Offset = -1
@@ -176,12 +176,12 @@ class DeleteRecordsBody:
     """JSON sent to `paths.DELETE_RECORDS`."""
 
     before_offset: int | str
-    """Records below it are deleted; `high_watermark`: all that can be read now."""
+    """Records below it are deleted; `high_watermark`: all records below the high watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecordsResponse:
-    """Where the partition starts now; a later start that was there before stays."""
+    """The partition's log start offset, which never moves back."""
 
     topic: str
     partition: int
@@ -201,7 +201,7 @@ class ProducerIdResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRecord:
-    """One record as curl writes it. `headers` is an object, or a list of `{"key", "value"}` to repeat a key."""
+    """One record in JSON. `headers` is an object, or a list of `{"key", "value"}` to repeat a key."""
 
     value: Any = None
     key: Any = None

@@ -1,4 +1,4 @@
-"""The error member of an answer that carries several results."""
+"""The error of one result in a response with several results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raftlog.errors import RaftlogError, from_wire
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireError:
-    """A `RaftlogError` inside a larger answer."""
+    """A `RaftlogError` inside a response."""
 
     code: str
     message: str

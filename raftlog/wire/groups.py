@@ -1,4 +1,4 @@
-"""Consumer groups: what members, administrators and tools say to a group's coordinator (KIP-848, over HTTP)."""
+"""Consumer groups: requests of members, administrators and tools to a group's coordinator (KIP-848, over HTTP)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from raftlog.wire.errors import WireError
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
-"""A static member goes away for a moment: nobody else gets its partitions before its session ends."""
+"""Member epoch of a static member that leaves temporarily: it keeps its partitions until its session ends."""
 NO_MEMBER_EPOCH = -1
-"""Of who commits or fetches offsets without being a member."""
+"""Member epoch of a client that commits or fetches offsets without being a member."""
 Assignor: TypeAlias = Literal["uniform", "range", "sticky"]
 GroupPhase: TypeAlias = Literal["Empty", "Assigning", "Reconciling", "Stable"]
-"""Kafka's names: no members; a new target is due; members are on their way to it; all are there."""
+"""Kafka's names: no members; a new target is due; members are moving to the target; all members have reached it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +45,17 @@ def flat(listed: Iterable[TopicPartitions]) -> frozenset[TopicPartition]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupHeartbeatRequest:
-    """JSON sent to `POST paths.GROUP_HEARTBEAT`: who the member is, what it wants, and what it has.
+    """JSON sent to `POST paths.GROUP_HEARTBEAT`: the member's identity, subscription and owned partitions.
 
-    Epoch 0 joins, -1 leaves, -2 leaves statically. What is None has not changed since the last heartbeat; a member
-    that joins says everything.
+    Epoch 0 joins, -1 leaves, -2 leaves temporarily (static members). A field of None has not changed since the last
+    heartbeat; a joining member sends every field.
     """
 
     member_id: str
-    """Drawn by the member, at random (KIP-1082)."""
+    """Random id, chosen by the member (KIP-1082)."""
     member_epoch: int
     instance_id: str | None = None
-    """Makes it a static member: who comes back under this name within the session gets the same partitions."""
+    """Makes it a static member: a member that rejoins with this id within the session gets the same partitions."""
     rack: str = ""
     client_id: str = ""
     topics: tuple[str, ...] | None = None
@@ -63,20 +63,20 @@ class GroupHeartbeatRequest:
     """A regular expression (see `coordinator.group.patterns`) that whole topic names match; empty for none."""
     assignor: Assignor | None = None
     session_timeout_ms: int | None = None
-    """Silence that ends the membership; None: the broker's setting."""
+    """Time without a heartbeat after which the member is removed; None: the broker's setting."""
     rebalance_timeout_ms: int | None = None
-    """The longest that giving partitions up may take."""
+    """The longest time that revoking partitions may take."""
     owned: tuple[TopicPartitions, ...] | None = None
-    """What it reads, or may begin to read before it has the answer."""
+    """The partitions that it reads, or may start to read before the response arrives."""
     max_wait_ms: int = 0
-    """The answer may wait this long for news; a member that is still giving partitions up says 0."""
+    """How long the response may wait for a change; a member that is revoking partitions sends 0."""
     number: int = 0
-    """Grows with each heartbeat that says what the member owns: one that the network held back is refused. 0: none."""
+    """Increases with each heartbeat that has `owned`, so that a delayed one is refused. 0: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupHeartbeatResponse:
-    """What the member is from now on. It must give up what it owns and is not assigned, and say so."""
+    """The member's epoch and assignment. It must revoke owned partitions that are not assigned, and report it."""
 
     member_id: str
     member_epoch: int
@@ -92,7 +92,7 @@ class CommitOffset:
     partition: int
     offset: Offset
     leader_epoch: LeaderEpoch = -1
-    """Of the last record that was read; -1 if not known."""
+    """Leader epoch of the last record that was read; -1: unknown."""
     metadata: str = ""
 
 
@@ -107,7 +107,7 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetResult:
-    """What became of one partition's offset."""
+    """The result for one partition's offset."""
 
     topic: str
     partition: int
@@ -185,11 +185,11 @@ class MemberDescription:
     """One member as its coordinator sees it."""
 
     member_id: str
-    """The member's id, drawn anew by each consumer."""
+    """The member's id, random for each consumer."""
     instance_id: str | None
     """The member's `group_instance_id`; None: it is no static member."""
     client_id: str
-    """The application's name, as the consumer was given it."""
+    """The client id that the application gave its consumer."""
     client_host: str
     """The host that the member's heartbeats come from."""
     member_epoch: int
@@ -201,7 +201,7 @@ class MemberDescription:
     assignment: tuple[TopicPartitions, ...]
     """The partitions that the member reads."""
     target: tuple[TopicPartitions, ...]
-    """The partitions that the member shall read."""
+    """The partitions of the target assignment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +221,6 @@ class GroupDescription:
     coordinator: int
     """The broker that coordinates the group."""
     topics: Mapping[str, int]
-    """What its members subscribe to and exists, with the number of partitions."""
+    """The existing topics to which members subscribe, with their number of partitions."""
     members: tuple[MemberDescription, ...]
     """The group's members."""

@@ -1,8 +1,8 @@
-"""Heads of HTTP/1.1 messages, read strictly: what is not exactly of this form is not understood, and said to be so.
+"""A strict parser of HTTP/1.1 message heads: any other form returns None.
 
-A head is understood if it has a request or status line of HTTP/1.1, fields with no blank before their colon, no line
-that goes on in the next one, no control characters, and no field twice. A reader that understands less than others
-cannot be talked into another idea than theirs of where a message ends (request smuggling, RFC 9112 11.2).
+A head must have a request or status line of HTTP/1.1, no whitespace before a field's colon, no folded lines, no control
+characters, and no field twice. A parser that accepts less than its peers cannot disagree with them about the end of a
+message (request smuggling, RFC 9112 11.2).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ResponseHead:
 
 
 def parse_request(head: bytes) -> RequestHead | None:
-    """Return what a head, up to and with its empty line, says; None if it is not understood."""
+    """Parse a request head, including its empty line; None if it is not of the strict form."""
     match = _REQUEST.fullmatch(head)
     fields = _fields(match[3]) if match is not None else None
     if match is None or fields is None:
@@ -49,14 +49,14 @@ def parse_request(head: bytes) -> RequestHead | None:
 
 
 def parse_response(head: bytes) -> ResponseHead | None:
-    """Return what a head, up to and with its empty line, says; None if it is not understood."""
+    """Parse a response head, including its empty line; None if it is not of the strict form."""
     match = _STATUS.fullmatch(head)
     fields = _fields(match[2]) if match is not None else None
     return None if match is None or fields is None else ResponseHead(int(match[1]), fields)
 
 
 def content_length(fields: Mapping[str, str]) -> int | None:
-    """Return how long the body is; None if that is not said, or not by a length alone."""
+    """Return Content-Length; None if it is missing or invalid, or if there is a Transfer-Encoding."""
     text = fields.get("content-length", "")
     return int(text) if _LENGTH.fullmatch(text) and "transfer-encoding" not in fields else None
 

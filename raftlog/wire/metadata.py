@@ -47,7 +47,7 @@ class PartitionInfo:
     isr: tuple[BrokerId, ...]
     """The brokers whose replicas are in sync."""
     elr: tuple[BrokerId, ...] = ()
-    """Out of sync, but holding every acknowledged record: they may lead when nobody in sync is alive."""
+    """Eligible leader replicas: not in sync, but with every acknowledged record; they may lead if the ISR is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class TopicInfo:
     topic: str
     """The topic's name."""
     topic_id: TopicId
-    """The topic's id; a topic that is created anew gets another one."""
+    """The topic's id; a recreated topic gets another one."""
     partitions: tuple[PartitionInfo, ...]
     """The partitions, by number."""
     configs: Mapping[str, ConfigValue] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsResponse:
-    """Answer of `GET paths.TOPICS`, sorted by name. A single topic is answered as a bare `TopicInfo`."""
+    """Answer of `GET paths.TOPICS`, sorted by name. The response for a single topic is a plain `TopicInfo`."""
 
     topics: tuple[TopicInfo, ...]
 
@@ -82,16 +82,16 @@ class BrokersResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerInfo:
-    """Answer of `GET paths.CONTROLLER`: who the active controller is, as far as this node knows."""
+    """Answer of `GET paths.CONTROLLER`: the active controller as this node has it."""
 
     controller_id: int = -1
-    """-1 while none is known."""
+    """The active controller's id; -1: unknown."""
     controller_epoch: int = -1
     """The active controller's epoch; -1: unknown."""
     url: str = ""
     """The active controller's URL; empty: unknown."""
     metadata_offset: int = -1
-    """How far this node has applied the metadata log."""
+    """The metadata offset that this node has applied."""
     voters: tuple[int, ...] = ()
     """The ids of the quorum's voters."""
 
@@ -107,7 +107,7 @@ class ClusterInfo:
     brokers: tuple[BrokerInfo, ...]
     """The registered brokers, by id."""
     metadata_offset: int = -1
-    """How far the node that answered has applied the metadata log."""
+    """The metadata offset that the responding node has applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,9 @@ class CreateTopicRequest:
     replication_factor: int | None = None
     configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     if_not_exists: bool = False
-    """Answer the existing topic instead of TOPIC_ALREADY_EXISTS."""
+    """Return the existing topic instead of TOPIC_ALREADY_EXISTS."""
     validate_only: bool = False
-    """Create nothing: answer what would be created, with an empty topic id, or why it would be refused."""
+    """Create nothing: return the topic that would be created, with an empty topic id, or the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Which form of an answer a client takes: `Accept` and `Accept-Encoding`, with their weights (RFC 9110, 12.4, 12.5)."""
+"""Content negotiation: `Accept` and `Accept-Encoding` with their weights (RFC 9110, 12.4, 12.5)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MOST_ITEMS = 64
 
 
 def negotiate(accept: str, offered: Sequence[str], wildcards: Mapping[str, str]) -> str:
-    """Return the media type of `offered` that an `Accept` header weighs most; the first one of those that weigh alike.
+    """Return the media type of `offered` with the highest weight in an `Accept` header; the first one of equals.
 
     Args:
-        wildcards: what answers `*/*` and other ranges; "" if there is no header.
+        wildcards: the type for each range such as `*/*`, and for "" if there is no header.
 
     Raises:
-        InvalidRequestError: UNSUPPORTED_MEDIA_TYPE: none is offered; the message lists what is.
+        InvalidRequestError: UNSUPPORTED_MEDIA_TYPE: no accepted type is offered; the message lists those offered.
     """
     if not accept.strip():
         return wildcards[""]
@@ -35,7 +35,7 @@ def negotiate(accept: str, offered: Sequence[str], wildcards: Mapping[str, str])
 
 
 def content_coding(accept_encoding: str, offered: Sequence[str]) -> str | None:
-    """Return the coding of `offered` that an `Accept-Encoding` header weighs most; None: send it as it is."""
+    """Return the coding of `offered` with the highest weight in an `Accept-Encoding` header; None: no coding."""
     weights = dict(_weighed(accept_encoding))
     found = max(offered, key=lambda coding: weights.get(coding, 0.0), default=None)
     if found is None or weights.get(found, 0.0) <= 0 or weights.get("identity", 0.0) > weights[found]:

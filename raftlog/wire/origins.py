@@ -1,8 +1,8 @@
-"""Which web pages may talk to a node: those that it served itself, and none else. Pure.
+"""Same-origin check: browsers may use a node's API only from pages that this node served. Pure.
 
-Any page that a user opens may send requests to addresses that the user's browser can reach, brokers on localhost among
-them. With a form's content type it needs nobody's leave (CORS), and with a name that it points at the broker (DNS
-rebinding) it may read the answers, too. Browsers mark their requests; clients, curl and nodes send no such marks.
+Any web page can send requests to addresses that the user's browser can reach, such as a broker on localhost. With the
+content type of a form it needs no CORS permission, and with a DNS name that points at the broker (DNS rebinding) it can
+read the responses, too. Browsers add headers that show the origin; clients, curl and nodes send none of these.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _MARKS = ("Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Accept-Language", "Refe
 
 
 class Origins:
-    """The names under which a node may be reached by a browser.
+    """The host names under which browsers may reach a node.
 
     Args:
-        hosts: of its own addresses, and those that the operator allows. IP addresses and localhost need no mention: no
-            stranger can point a name of theirs at them, and have the browser send them as `Host`.
+        hosts: names of the node's own addresses, and those that the operator allows. IP addresses and localhost are
+            always allowed: with DNS rebinding, the browser sends the attacker's name as `Host`.
     """
 
     def __init__(self, hosts: Iterable[str]) -> None:
         self._hosts = {host.lower() for host in hosts}
 
     def require_own(self, headers: Mapping[str, str]) -> None:
-        """Check a request's headers, whose names may be in any case if the mapping ignores case.
+        """Check a request's headers; names may be in any case if the mapping ignores case.
 
         Raises:
-            InvalidRequestError: FOREIGN_ORIGIN: another site's page has sent it.
+            InvalidRequestError: FOREIGN_ORIGIN: a page of another site sent the request.
         """
         site = headers.get("Sec-Fetch-Site", "none").lower()
         if site not in _OWN_SITES:
@@ -42,7 +42,7 @@ class Origins:
             raise _foreign(f"Origin: expected this node's own, http://{host:.80}, received {origin!r:.80}")
         if _is_browsers(headers) and not self._is_own(host):
             raise _foreign(
-                f"Host: received {host!r:.80}, which is no name of this node; "
+                f"Host: received {host!r:.80}, which is not a name of this node; "
                 "if it is one, add it to listeners.allowed_hosts in node.toml"
             )
 
@@ -52,7 +52,7 @@ class Origins:
 
 
 def _place(origin: str) -> str | None:
-    """Return host and port of an origin, None if it has none."""
+    """Return host and port of an origin; None if it has none."""
     try:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:
@@ -72,7 +72,7 @@ def _is_browsers(headers: Mapping[str, str]) -> bool:
 
 
 def is_browsers_agent(agent: str) -> bool:
-    """Whether a `User-Agent` is one that browsers send."""
+    """Return whether a `User-Agent` is of a browser."""
     return agent.startswith("Mozilla/")
 
 

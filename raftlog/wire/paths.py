@@ -57,7 +57,7 @@ JOIN_TRANSACTION = "/internal/v1/transactions/join"
 WRITE_MARKERS = "/internal/v1/transactions/markers"
 
 RAW = frozenset({PRODUCE, FETCH, REPLICA_FETCH, REPAIR})
-"""Raw batches go in or out: callers use connections of their own kind for these (see `transport.lean`)."""
+"""Paths whose body or response is raw batches; callers use lean connections for them (see `transport.lean`)."""
 
 # Internal listener of controllers.
 METADATA_WATCH = "/internal/v1/metadata"

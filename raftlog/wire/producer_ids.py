@@ -1,12 +1,12 @@
-"""What a producer id looks like: which of them the cluster has given is known, and which is next is not (ADR 0019).
+"""The format of producer ids: a cluster can verify that it allocated an id, and ids cannot be guessed (ADR 0019).
 
-The controller counts the ids that it gives. A broker hands out the number of one as the cluster's key has shuffled it:
-one of 2^50 places, of which the given ones fill few. Whoever has the key finds the number again, and sees whether it
-was given. Ids below `FIRST` are plain numbers, from before there was a key. All of them fit into a double: JSON's
-readers keep them exact.
+The controller counts the ids that it allocates. A broker encrypts such a number with the cluster's key into one of 2^50
+values, most of which are unused. With the key, the number is decrypted again and compared with those allocated. Ids
+below `FIRST` are plain numbers, from before there was a key. All ids fit into a double, so JSON parsers keep them
+exact.
 
-The last bit tells what an id is for. One that a transaction coordinator gave is used in transactions alone, whose
-coordinator says who may write; so nobody fences a transactional producer by a batch outside of transactions.
+The last bit is the kind of the id. Ids that a transaction coordinator allocated are valid in transactions only, so a
+batch outside of transactions cannot fence a transactional producer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from raftlog.errors import InvalidRequestError
 from raftlog.model import ProducerEpoch, ProducerId
 
 FIRST: ProducerId = 1 << 52
-"""Of the ids that are shuffled."""
+"""The lowest encrypted id."""
 _HALF_BITS = 25
 _HALF = (1 << _HALF_BITS) - 1
 _ROUNDS = 8
@@ -27,7 +27,7 @@ MOST = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1}
 
 
 def require_identity(producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
-    """Check that a batch's header can hold what a producer is told to call itself.
+    """Check that a producer id and epoch fit into a batch's header.
 
     Raises:
         InvalidRequestError: a number is out of its range.
@@ -38,7 +38,7 @@ def require_identity(producer_id: ProducerId, producer_epoch: ProducerEpoch) -> 
 
 
 def shuffled(key: bytes, number: int, *, transactional: bool) -> ProducerId:
-    """Return the id with a number below `NUMBERS`."""
+    """Return the producer id of a number below `NUMBERS`."""
     left, right = number >> _HALF_BITS, number & _HALF
     for step in range(_ROUNDS):
         left, right = right, left ^ _mixed(key, step, right)
@@ -46,7 +46,7 @@ def shuffled(key: bytes, number: int, *, transactional: bool) -> ProducerId:
 
 
 def number_of(key: bytes, producer_id: ProducerId) -> int:
-    """Return the number of an id, of any from `FIRST` on; one beyond `NUMBERS` is none that was shuffled."""
+    """Return the number of an id from `FIRST` on; a result of `NUMBERS` or more means that the id is not valid."""
     place = (producer_id - FIRST) >> 1
     if not 0 <= place < NUMBERS:
         return NUMBERS
@@ -57,7 +57,7 @@ def number_of(key: bytes, producer_id: ProducerId) -> int:
 
 
 def is_of_transactions(producer_id: ProducerId) -> bool:
-    """Tell whether only batches of transactions may go under an id."""
+    """Return whether an id is valid for transactional batches only."""
     return FIRST <= producer_id < FIRST + 2 * NUMBERS and bool(producer_id & 1)
 
 

@@ -1,4 +1,4 @@
-"""Repair of damaged batches: one replica asks another for the bytes that both should hold (docs/adr/0017)."""
+"""Repair of damaged batches: a replica requests the bytes of a batch from another replica (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from raftlog.model import LeaderEpoch, Offset, TopicId, TopicIdPartition
 
 
 class Holding(StrEnum):
-    """What a broker holds of the batch that was asked for, in its replica or in what it has put aside."""
+    """What a broker has of the requested batch, in its replica or in quarantined copies."""
 
     WHOLE = "whole"
-    """The bytes follow."""
+    """The batch is intact; its bytes follow."""
     OTHER = "other"
-    """A sound batch covers the offset, but not the one that was asked for: another epoch, or cleaned by compaction."""
+    """Another intact batch covers the offset: of another epoch, or changed by compaction."""
     DAMAGED = "damaged"
     ABSENT = "absent"
     """The log ends before the offset, or starts after it."""
@@ -27,11 +27,11 @@ class RepairRequest:
     topic_id: TopicId
     partition: int
     offset: Offset
-    """Base offset of the first batch that is wanted."""
+    """Base offset of the first requested batch."""
     leader_epoch: LeaderEpoch
-    """Of the first batch."""
+    """Leader epoch of the first batch."""
     max_bytes: int = 1 << 20
-    """The first batch is answered even if it alone is longer."""
+    """Soft limit: the first batch is sent even if it is longer."""
 
     @property
     def key(self) -> TopicIdPartition:

@@ -1,4 +1,4 @@
-"""The follower's pull from one leader. In a session a request names only partitions whose position has changed."""
+"""Fetches of followers. In a session, a request contains only partitions whose position has changed (KIP-227)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from raftlog.wire.data import DivergingEpoch
 from raftlog.wire.errors import WireError
 
 NO_SESSION = -1
-"""Session epoch of a request that stands by itself: it names every partition, and so does its answer."""
+"""Session epoch of a request without a session: request and response contain every partition."""
 NEW_SESSION = 0
-"""Session epoch of a request that opens a session: it names every partition."""
+"""Session epoch of a request that opens a session: it contains every partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetchPartition:
-    """A follower's position: it holds, durably, every record below `fetch_offset`."""
+    """A follower's position: it has persisted every record below `fetch_offset`."""
 
     topic_id: TopicId
     partition: int
     leader_epoch: LeaderEpoch
-    """The epoch in which the follower believes it follows: fences both sides."""
+    """The leader epoch in the follower's metadata; fences both sides."""
     fetch_offset: Offset
     last_fetched_epoch: LeaderEpoch
     """Leader epoch of the record before `fetch_offset`; -1 for an empty log."""
     log_start_offset: Offset = 0
     check_crcs: bool = True
-    """False: the follower checks the payloads' checksums, and asks again with True where one is wrong."""
+    """False: the follower verifies payload checksums, and fetches again with True if one is wrong."""
 
     @property
     def key(self) -> TopicIdPartition:
@@ -40,16 +40,16 @@ class ReplicaFetchRequest:
 
     replica_id: BrokerId
     broker_epoch: BrokerEpoch
-    """Of the follower: a late fetch of an earlier incarnation must not count (KIP-903)."""
+    """The follower's broker epoch: a late fetch of an earlier incarnation must not count (KIP-903)."""
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 8 << 20
     partition_max_bytes: int = 1 << 20
     session_id: str = ""
     session_epoch: int = NO_SESSION
-    """`NEW_SESSION`, then one more with each request of the session."""
+    """`NEW_SESSION`, then increased by one with each request of the session."""
     answers_lost: bool = False
-    """The answer to the request before did not arrive, or was not read: what it said must be said again."""
+    """The previous response did not arrive, or was not read: its results must be sent again."""
     forgotten: tuple[TopicIdPartition, ...] = ()
     """Partitions that the follower no longer reads here."""
     partitions: tuple[ReplicaFetchPartition, ...]
@@ -66,7 +66,7 @@ class ReplicaFetchResult:
     log_start_offset: Offset = -1
     leader_epoch: LeaderEpoch = -1
     replicated_offset: Offset = -1
-    """Every assigned replica holds all records below it: what compaction may remove tombstones below."""
+    """Every assigned replica has all records below it: compaction may remove tombstones below it."""
     diverging: DivergingEpoch | None = None
     error: WireError | None = None
 
@@ -77,7 +77,7 @@ class ReplicaFetchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetchResponse:
-    """Head of a replica fetch frame. In a session it lists partitions with news only."""
+    """Head of a replica fetch frame. In a session it contains changed partitions only."""
 
     session_id: str = ""
     partitions: tuple[ReplicaFetchResult, ...]

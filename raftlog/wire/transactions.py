@@ -1,4 +1,4 @@
-"""Transactions: what producers and partition leaders say to a coordinator, and coordinators to partition leaders."""
+"""Transactions: requests of producers and partition leaders to a coordinator, and of coordinators to leaders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = {**MOST, "coordinator_epoch": (1 << 31) - 1}
 
 
 def set_of(transactional_id: str) -> str:
-    """Return what decides who coordinates a transactional id: all of `name::member` go where `name` goes."""
+    """Return the set of a transactional id, which determines its coordinator: `name` for every `name::member`."""
     return transactional_id.partition(SET_SEPARATOR)[0]
 
 
@@ -26,12 +26,12 @@ class TransactionPartition:
     topic: str
     partition: int
     topic_id: TopicId
-    """A topic that was deleted and recreated has nothing of the transaction."""
+    """Fences a topic that was deleted and recreated: it has no records of the transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitTransactionsBody:
-    """JSON sent to `paths.INIT_TRANSACTIONS`: fences an earlier producer of this id, and aborts what it left."""
+    """JSON sent to `paths.INIT_TRANSACTIONS`: fences earlier producers of this id, aborts their transaction."""
 
     timeout_ms: int = 60_000
     """How long a transaction may take before it is aborted."""
@@ -39,7 +39,7 @@ class InitTransactionsBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalProducer:
-    """Answer of `paths.INIT_TRANSACTIONS` and `paths.END_TRANSACTION`: under what the next transaction goes."""
+    """Answer of `paths.INIT_TRANSACTIONS` and `paths.END_TRANSACTION`: identity for the next transaction."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -50,7 +50,7 @@ class TransactionalProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionBody:
-    """JSON sent to `paths.END_TRANSACTION`. It may be sent again until it is answered."""
+    """JSON sent to `paths.END_TRANSACTION`. It may be retried."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -59,7 +59,7 @@ class EndTransactionBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMember:
-    """One transaction of a set: whose, and under which identity."""
+    """One transaction of a set: its transactional id, producer id and epoch."""
 
     transactional_id: str
     producer_id: ProducerId
@@ -68,14 +68,14 @@ class SetMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndSetBody:
-    """JSON sent to `paths.END_TRANSACTION_SET`: ends every transaction of a set at once. It may be sent again."""
+    """JSON sent to `paths.END_TRANSACTION_SET`: ends every transaction of a set at once. It may be retried."""
 
     run: str
-    """Within which `number` counts: the id of a streaming query, or of a job."""
+    """The scope of `number`: the id of a streaming query, or of a job."""
     number: int
-    """A number of this run that was committed is not committed again: its members are aborted then."""
+    """Commit number within the run. If it was committed before, the members are aborted instead."""
     members: tuple[SetMember, ...] = ()
-    """What to commit; whatever else is under way in the set is aborted."""
+    """The transactions to commit; every other open transaction of the set is aborted."""
     committed: bool = True
     passing: bool = False
     """The members' ids are not used again."""
@@ -83,19 +83,19 @@ class EndSetBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSetInfo:
-    """Answer of `paths.TRANSACTION_SET` and `paths.END_TRANSACTION_SET`: what was committed last."""
+    """Answer of `paths.TRANSACTION_SET` and `paths.END_TRANSACTION_SET`: the last commit."""
 
     set_id: str
     run: str = ""
     number: int = -1
-    """-1: nothing, as far as is known."""
+    """Number of the last commit; -1: none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTransactionRequest:
-    """JSON that leaders send to `paths.JOIN_TRANSACTION` before they append what begins a transaction there.
+    """JSON that leaders send to `paths.JOIN_TRANSACTION` before they append the first batch of a transaction.
 
-    It is answered once the coordinator will see to it that the partition, or group, learns of the transaction's end.
+    The response follows once the coordinator has recorded that the partition, or group, is to receive the marker.
     """
 
     transactional_id: str
@@ -107,7 +107,7 @@ class JoinTransactionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionOffsetsBody:
-    """JSON sent to `paths.TRANSACTION_OFFSETS` of the group's coordinator: they count if the transaction does."""
+    """JSON sent to `paths.TRANSACTION_OFFSETS` of the group's coordinator; valid once the transaction commits."""
 
     group_id: str
     producer_id: ProducerId
@@ -115,22 +115,22 @@ class TransactionOffsetsBody:
     offsets: tuple[CommitOffset, ...]
     member_id: str = ""
     member_epoch: int = NO_MEMBER_EPOCH
-    """Of the member whose partitions these are: one that has lost them is refused. Without: the epoch alone fences."""
+    """Epoch of the group member: fences one that lost its partitions. Without it, only the producer epoch does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarker:
-    """The end of one producer's transaction, as the coordinator decided it."""
+    """The outcome of one producer's transaction, decided by the coordinator."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    """The one after the transaction's own: from here on, the transaction's epoch is refused (KIP-890)."""
+    """The transaction's epoch plus one: batches of the transaction's epoch are fenced from now on (KIP-890)."""
     coordinator_epoch: int
     """Leader epoch of the coordinator's partition."""
     committed: bool
 
     def __post_init__(self) -> None:
-        """Check what a log can hold: a marker that no reader accepts would make a log look damaged.
+        """Check the ranges of the fields: a marker that no reader accepts would make a log look damaged.
 
         Raises:
             InvalidRequestError: a number is out of its range.
@@ -147,20 +147,20 @@ class WriteMarkersRequest:
     marker: TransactionMarker
     partitions: tuple[TransactionPartition, ...] = ()
     groups: tuple[str, ...] = ()
-    """Whose offsets the transaction has, and this broker coordinates."""
+    """Groups with offsets in the transaction that this broker coordinates."""
     timeout_ms: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMarkersResponse:
-    """What became of each partition, then of each group, in order; None: it is written and replicated."""
+    """The error of each partition, then of each group, in order; None: written and replicated."""
 
     errors: tuple[WireError | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionInfo:
-    """One transactional id, as its coordinator knows it."""
+    """The state of one transactional id at its coordinator."""
 
     transactional_id: str
     producer_id: ProducerId
@@ -174,6 +174,6 @@ class TransactionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsResponse:
-    """Answer of `paths.TRANSACTIONS`: those that the broker that answers coordinates, sorted by name."""
+    """Answer of `paths.TRANSACTIONS`: those coordinated by the responding broker, sorted by name."""
 
     transactions: tuple[TransactionInfo, ...]

@@ -117,7 +117,7 @@ async def test_a_checkpoint_that_cannot_be_synced_ends_the_broker(
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
-async def test_a_log_whose_rest_cannot_be_synced_when_it_is_opened_ends_the_broker(
+async def test_the_broker_shuts_down_if_an_opened_log_cannot_be_synced(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """To open it again would take for written what the system has only failed to write."""

@@ -1,4 +1,4 @@
-"""A replica that is found damaged while it serves: it goes on until nobody counts on it, and is then fetched anew."""
+"""A replica found damaged while it serves: it serves until it leaves ISR and ELR, then fetches its log again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=5,
     ],
     ids=["later epoch", "never served", "same epoch", "leads", "no leader", "in sync", "eligible"],
 )
-def test_a_log_is_replaced_only_where_nobody_counts_on_it(change: dict, served_epoch: int, allowed: bool):
+def test_a_log_is_replaced_only_outside_isr_and_elr(change: dict, served_epoch: int, allowed: bool):
     assert may_refetch(replace(STATE, **change), 3, served_epoch=served_epoch) is allowed
 
 
@@ -60,7 +60,7 @@ async def find_damage(world: World, broker: int) -> bytes:
     return bytes(damaged)
 
 
-async def test_a_follower_is_fetched_anew_only_in_a_later_leader_epoch(tmp_path: Path):
+async def test_a_log_is_fetched_again_only_in_a_later_leader_epoch(tmp_path: Path):
     async with World(tmp_path, repairing=False) as world:
         damaged = await find_damage(world, 3)
         manager, replica = world.brokers[3].manager, world.brokers[3].replica
@@ -96,7 +96,7 @@ async def test_a_damaged_replica_that_served_on_in_a_later_epoch_waits_for_one_m
         assert (manager.quarantined, len(manager.damage)) == (1, 0)
 
 
-async def test_a_log_that_cannot_be_put_aside_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_log_that_cannot_be_quarantined_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async with World(tmp_path, repairing=False) as world:
         damaged = await find_damage(world, 3)
         broker = world.brokers[3]
@@ -177,7 +177,7 @@ async def test_what_turns_out_damaged_while_it_is_sent_is_noticed(
         await world.until(lambda: replica.damage is None if damage == "EIO" else bool(world.damage_reports))
 
 
-async def test_a_reader_that_has_gone_is_no_damage(tmp_path: Path):
+async def test_a_reader_that_disconnected_is_no_damage(tmp_path: Path):
     async with World(tmp_path) as world:
         await world.produce("x" * 300_000)
         replica = world.brokers[1].replica

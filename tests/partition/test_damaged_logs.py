@@ -1,4 +1,4 @@
-"""A replica whose log is damaged: out of the way, fetched anew from a healthy leader, and never deleted as the last."""
+"""A replica whose log is damaged when opened: not served, fetched again from a healthy leader, kept if last."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def stop(world: World, broker: int) -> None:
     forget_checkpoint(world, broker)
 
 
-async def test_a_damaged_follower_keeps_its_log_while_it_counts_and_then_fetches_it_anew(tmp_path: Path):
+async def test_a_damaged_follower_keeps_its_log_while_in_isr_or_elr_and_then_fetches_it_again(tmp_path: Path):
     async with World(tmp_path, repairing=False) as world:
         damaged = await with_damage(world, 3)
         await world.start(3)
@@ -86,7 +86,7 @@ async def test_the_last_replica_never_gives_up_its_data(tmp_path: Path, leader: 
             world.brokers[3].manager.leader("t", 0)
 
 
-async def test_damaged_logs_that_lie_aside_are_bounded_and_go_with_their_topic(tmp_path: Path):
+async def test_quarantined_logs_are_bounded_and_deleted_with_their_topic(tmp_path: Path):
     async with World(tmp_path, repairing=False) as world:
         for turn in range(1, 5):
             await world.elect(1, (1, 2))

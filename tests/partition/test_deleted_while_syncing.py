@@ -1,4 +1,4 @@
-"""A partition that is deleted while its log is being synced is no failed disk: the broker must go on."""
+"""A partition deleted while its log is being synced is no disk failure: the broker keeps running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where histories part, and which batches an idempotent producer may add."""
+"""Log divergence by leader epochs, and which batches an idempotent producer may append."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_epochs_fence_both_sides():
     require_same_epoch(5, 5, "t-0")
     with pytest.raises(RaftlogError, match="leader epoch 4 has ended") as behind:
         require_same_epoch(5, 4, "t-0")
-    with pytest.raises(RaftlogError, match="leader epoch 6 is not known here yet") as ahead:
+    with pytest.raises(RaftlogError, match="leader epoch 6 is newer than") as ahead:
         require_same_epoch(5, 6, "t-0")
 
     assert (behind.value.code, ahead.value.code) == (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)

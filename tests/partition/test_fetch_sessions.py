@@ -1,4 +1,4 @@
-"""Fetch sessions, both sides of them without IO. Stories in `stories/sessions/` tell what is said and counted."""
+"""Fetch sessions, both sides without IO. Stories in `stories/sessions/` show requests, responses and positions."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def test_there_are_stories():
     assert len(STORIES) >= 8
 
 
-def test_a_partition_that_is_followed_again_before_the_leader_heard_is_not_forgotten():
+def test_a_partition_followed_again_before_the_next_request_stays_in_the_session():
     story = Story()
     for line in ("lead a=0 b=0", "follow a=0 b=0", "ask", "serve", "time_up", "arrive"):
         story.run(line)
@@ -290,7 +290,7 @@ def test_a_partition_that_is_followed_again_before_the_leader_heard_is_not_forgo
     assert story.run("ask") == "(1) 10-1/1 names b@0/e0"
 
 
-def test_sessions_are_bounded_and_those_that_go_tell_who_listens():
+def test_sessions_are_bounded_and_evicted_ones_are_reported():
     closed: list[LeaderSession] = []
     sessions = LeaderSessions(on_closed=closed.append, limit=3)
     for replica in range(10):

@@ -1,4 +1,4 @@
-"""A full disk: the leader refuses and keeps its log, a follower leaves the ISR and comes back when there is room."""
+"""A full disk: the leader refuses appends, a follower leaves the ISR; both continue once there is space."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ SYNC_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
 
 @pytest.mark.parametrize("number", SYNC_ERRORS)
-async def test_a_follower_whose_sync_has_failed_never_says_that_it_holds_the_records(
+async def test_a_follower_whose_sync_failed_never_acknowledges_the_records(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Both followers' syncs fail: acks=all is not answered, whatever the reason, and the brokers are told to end."""
@@ -162,7 +162,9 @@ async def test_a_leader_whose_sync_has_failed_acknowledges_nothing_more(
         assert world.brokers[1].replica.high_watermark == 1
 
 
-async def test_a_follower_whose_log_was_closed_promises_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_follower_acknowledges_nothing_after_its_log_was_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """The partition was deleted here, or the broker stops, between an append and its sync."""
     async with World(tmp_path) as world:
         await world.produce("before")

@@ -1,4 +1,4 @@
-"""Under which producer ids a leader appends."""
+"""Producer ids at leaders: which of them may append."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY = b"k" * 16
 MINE, TRANSACTIONAL = (shuffled(KEY, 5, transactional=transactional) for transactional in (False, True))
 
 
-async def test_an_id_is_looked_up_once_and_nothing_is_appended_under_one_that_nobody_has(tmp_path: Path):
+async def test_an_id_is_looked_up_once_and_nothing_is_appended_under_an_unallocated_one(tmp_path: Path):
     asked: list[int] = []
 
     async def require_given(producer_id: int) -> None:
@@ -35,7 +35,7 @@ async def test_an_id_is_looked_up_once_and_nothing_is_appended_under_one_that_no
 
 async def test_ids_of_coordinators_take_no_batches_outside_of_transactions(tmp_path: Path):
     solo = Solo(tmp_path)
-    with pytest.raises(InvalidRequestError, match="expected a batch of a transaction") as refused:
+    with pytest.raises(InvalidRequestError, match="expected a transactional batch") as refused:
         await solo.append("x", acks=1, producer_id=TRANSACTIONAL, producer_epoch=32_767, base_sequence=0)
     assert refused.value.code is ErrorCode.INVALID_TXN_STATE
     assert (len(solo.replica.producers), solo.replica.log.log_end_offset) == (0, 0)

@@ -1,4 +1,4 @@
-"""Taking ISR changes to the controller: one at a time, sent again while nobody knows, settled by newer metadata."""
+"""ISR changes sent to the controller: one in flight, retried while the outcome is unknown, ended by newer metadata."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_an_unknown_outcome_stays_pending_and_the_same_change_is_sent_agai
     assert (desk.solo.replica.state.isr, desk.pending) == ((1, 2, 3), None)
 
 
-async def test_the_high_watermark_waits_for_a_member_whose_joining_is_not_settled(desk: Desk):
+async def test_the_high_watermark_waits_for_a_pending_member(desk: Desk):
     desk.answers = [UnknownOutcomeError("lost"), accept]
     await desk.keeper.check()
     appended = asyncio.ensure_future(desk.solo.append("x"))
@@ -233,14 +233,14 @@ async def test_a_replaced_broker_goes_on_asking_and_changes_nothing(desk: Desk):
 
 
 @pytest.mark.parametrize("change", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 14}])
-async def test_whom_the_controller_would_refuse_is_not_proposed(desk: Desk, change: dict):
+async def test_a_replica_that_the_controller_would_refuse_is_not_proposed(desk: Desk, change: dict):
     desk.brokers[3] = replace(desk.brokers[3], **change)
     await desk.keeper.check()
 
     assert desk.asked == []
 
 
-async def test_a_leader_that_stood_still_hears_its_followers_before_it_judges_them(desk: Desk):
+async def test_a_leader_that_stalled_receives_fetches_before_it_checks_the_isr(desk: Desk):
     desk.answers = [accept, accept]
     await desk.keeper.check()
     running = asyncio.ensure_future(desk.keeper.run())

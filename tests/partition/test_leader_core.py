@@ -160,7 +160,7 @@ def test_too_few_replicas_are_named():
     assert refused.value.details == {"isr": [1], "min_insync_replicas": 2}
 
 
-def test_who_has_at_each_fetch_what_there_was_at_the_last_one_stays():
+def test_a_follower_that_reaches_the_previous_log_end_at_each_fetch_stays_in_the_isr():
     """However long: the log is never at the same place twice when it asks."""
     story = Story()
     story.run("lead isr=1,2 end=0")

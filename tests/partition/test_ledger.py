@@ -1,4 +1,4 @@
-"""What the simulator takes for committed; with a real replica, in which nothing is simulated."""
+"""The simulator's ledger of committed records, checked with a real replica."""
 
 from __future__ import annotations
 

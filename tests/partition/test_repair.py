@@ -1,4 +1,4 @@
-"""Damaged batches are repaired from whoever has them whole; a replica stays what it is (docs/adr/0017)."""
+"""Damaged batches are repaired from any replica that has them intact, without a change of roles (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def read_all(world: World, broker: int) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_three_replicas_that_are_damaged_in_three_places_end_whole(tmp_path: Path):
+async def test_three_replicas_damaged_in_three_places_are_repaired(tmp_path: Path):
     async with World(tmp_path) as world:
         size = await filled(world)
         whole = log_file(world, 1).read_bytes()
@@ -67,7 +67,7 @@ async def test_three_replicas_that_are_damaged_in_three_places_end_whole(tmp_pat
         assert sum(world.brokers[broker].manager.quarantined for broker in (1, 2, 3)) == 0
 
 
-async def test_what_nobody_has_whole_is_said_and_the_rest_is_served(tmp_path: Path):
+async def test_a_batch_that_no_replica_has_intact_is_reported_and_the_others_are_served(tmp_path: Path):
     async with World(tmp_path) as world:
         size = await filled(world)
         for broker in (1, 2, 3):
@@ -111,7 +111,7 @@ async def test_brokers_that_were_all_down_repair_each_others_logs_before_anybody
         assert world.brokers[2].values() == VALUES
 
 
-async def test_a_log_that_was_put_aside_repairs_the_one_that_replaced_it(tmp_path: Path):
+async def test_a_quarantined_log_repairs_the_log_that_replaced_it(tmp_path: Path):
     """RF 2, in effect: the third never answers."""
     async with World(tmp_path) as world:
         size = await filled(world)
@@ -151,7 +151,7 @@ async def test_a_source_that_lies_or_never_answers_is_not_believed(
         assert log_file(world, 1).read_bytes() == whole
 
 
-async def test_a_leader_whose_tail_nobody_has_gives_way(tmp_path: Path):
+async def test_a_damaged_leader_resigns_if_no_replica_has_its_tail(tmp_path: Path):
     """It was never acknowledged: who may lead next goes on without it."""
     async with World(tmp_path) as world:
         size = await filled(world)

@@ -63,7 +63,7 @@ async def test_a_tail_that_only_an_isolated_leader_had_leaves_no_byte_behind(tmp
         assert world.brokers[1].values() == ["both", "on 2 and 3"]
 
 
-async def test_a_leader_whose_records_are_all_gone_sends_nobody_back_to_the_start(tmp_path: Path, monkeypatch):
+async def test_a_leader_without_records_sends_no_follower_back_to_the_start(tmp_path: Path, monkeypatch):
     """Nor does it know their epochs any more. A follower that began at 0 and was elected would give offsets twice."""
     offsets, real = [], PartitionLog.reset_to
 
@@ -92,7 +92,7 @@ async def test_a_leader_whose_records_are_all_gone_sends_nobody_back_to_the_star
         assert set(offsets) == {3}
 
 
-async def test_a_deleted_topic_answers_who_waits_and_its_folder_goes(tmp_path: Path):
+async def test_a_deleted_topic_answers_waiting_requests_and_its_folder_is_deleted(tmp_path: Path):
     async with World(tmp_path) as world:
         await world.produce("x")
         request = FetchRequest(partitions=(FetchPartition(topic="t", partition=0, offset=1),), max_wait_ms=60_000)

@@ -217,7 +217,7 @@ async def test_a_parked_consumer_is_woken_when_the_high_watermark_moves(tmp_path
         assert (result.high_watermark, result.length) == (1, len(data))
 
 
-async def test_a_cancelled_produce_leaves_the_record_and_the_log_whole(tmp_path: Path):
+async def test_a_cancelled_produce_leaves_the_record_and_the_log_intact(tmp_path: Path):
     async with World(tmp_path) as world:
         world.reachable = False
         for broker in (2, 3):

@@ -1,4 +1,4 @@
-"""The scrubber finds what nobody reads: every replica is checked from time to time, and repaired from the others."""
+"""The scrubber finds damage in records that are not read, and has it repaired from other replicas."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def small() -> dict[str, Any]:
     return {"segment_bytes": 4_096}
 
 
-async def test_rot_on_all_replicas_that_nobody_reads_is_found_and_repaired(tmp_path: Path, small: dict[str, Any]):
+async def test_rot_in_unread_records_of_all_replicas_is_found_and_repaired(tmp_path: Path, small: dict[str, Any]):
     async with World(tmp_path, configs=small) as world:
         await filled(world)
         whole = [path.read_bytes() for path in log_files(world, 1)]

@@ -1,4 +1,4 @@
-"""Replicas that a reassignment adds are fetched no faster than they may; those in sync are never slowed down."""
+"""Replicas that a reassignment adds are fetched within the limit; replicas in sync are never throttled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader does with the times that a client's records have."""
+"""Timestamps of clients' records at the leader: limits, and records that are already past retention."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ async def test_what_coordinators_write_has_no_limits(tmp_path: Path):
     ],
     ids=str,
 )
-async def test_records_that_retention_takes_at_once_are_told(tmp_path: Path, configs: dict[str, Any], expected: int):
+async def test_produce_reports_records_that_retention_deletes_at_once(
+    tmp_path: Path, configs: dict[str, Any], expected: int
+):
     solo = Solo(tmp_path, **{"retention_ms": 1_000, **configs})
     solo.clock.now_ms = 10_000
     batches = [build_batch([NewRecord(b"x", b"k", times_us)]) for times_us in (8_999_999, 9_000_000)]

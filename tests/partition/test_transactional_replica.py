@@ -1,4 +1,4 @@
-"""Transactions in one replica: who may begin one, how far committed records are read, and what followers make of it."""
+"""Transactions in one replica: admission, the last stable offset, and the state of followers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transactions of one partition: the last stable offset against a simple model, and stories of what comes late."""
+"""The transactions of one partition: the last stable offset against a simple model, and stories of late batches."""
 
 from __future__ import annotations
 

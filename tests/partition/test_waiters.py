@@ -42,7 +42,7 @@ async def test_waiters_end_by_their_deadline_by_failure_and_by_cancellation():
     assert not waiters._waiting
 
 
-async def test_a_listener_hears_any_of_its_pulses_and_nothing_afterwards():
+async def test_an_event_is_set_by_any_of_its_notifiers_and_not_afterwards():
     notifiers = [Notifier(), Notifier()]
     loop = asyncio.get_running_loop()
     with listening(notifiers) as event:
@@ -84,7 +84,7 @@ async def test_appends_during_a_sync_share_the_next_one(tmp_path: Path, monkeypa
     await solo.close()
 
 
-async def test_a_failed_sync_tells_everyone_who_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_failed_sync_fails_every_waiting_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     solo = Solo(tmp_path, isr=(1,), min_insync_replicas=1)
 
     def fsync() -> int:
@@ -118,7 +118,7 @@ async def test_acks_0_1_and_all_wait_for_nothing_the_disk_and_the_followers(tmp_
     await solo.close()
 
 
-async def test_with_flush_os_nobody_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_with_flush_os_no_request_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     solo = Solo(tmp_path, isr=(1,), min_insync_replicas=1, flush="os")
     monkeypatch.setattr(solo.replica._commit, "request", lambda: pytest.fail("a sync was asked for"))
 

@@ -1,4 +1,4 @@
-"""Transaction markers: golden files, every damaged byte, and what readers leave out."""
+"""Transaction markers: golden files, every damaged byte, and which batches readers leave out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all formats have in common: how they are asked for, what they load, and what they take of memory."""
+"""Properties of all output formats: requests, lazy imports, and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow streams and Parquet files keep Arrow's types; Parquet's row groups can be made again."""
+"""Arrow streams and Parquet files keep Arrow's types; Parquet's row groups can be rendered again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON and NDJSON say of each record what `record_to_json` says."""
+"""JSON and NDJSON render each record as `record_to_json` does."""
 
 from __future__ import annotations
 

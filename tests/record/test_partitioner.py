@@ -1,4 +1,4 @@
-"""Keys go where Kafka's clients put them."""
+"""Keys are partitioned as by Kafka's clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The batch's bytes: golden files, both checksums, and hostile payloads that must never reach a consumer's pyarrow."""
+"""The batch's bytes: golden files, both checksums, and hostile payloads that must not reach pyarrow."""
 
 from __future__ import annotations
 

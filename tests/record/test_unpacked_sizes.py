@@ -1,4 +1,4 @@
-"""How much batches unpack to, and how many of them that leaves."""
+"""The uncompressed size of batches, and how many fit into a limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_others_count_as_they_are():
 
 
 @pytest.mark.parametrize(("most", "left"), [(0, 1), (150_000, 1), (250_000, 2), (10_000_000, 3)])
-def test_whole_batches_are_left_and_at_least_one(most: int, left: int):
+def test_the_result_has_whole_batches_and_at_least_one(most: int, left: int):
     packed = batch(100_000, "zstd")
     assert bytes(first_that_unpack_to(most, packed * 3)) == packed * left
 

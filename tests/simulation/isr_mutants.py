@@ -132,7 +132,7 @@ def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
     patch(fetch_sessions.LeaderSessions, "_open", open_gullibly)
 
 
-@told_by("tests/partition/test_serving.py")
+@told_by("tests/partition/test_consumer_and_replica_fetch.py")
 @mutant
 def a_fetch_that_comes_before_its_assignment_is_swallowed(patch: Any) -> None:
     """A follower that has heard of a reassignment first is answered as if its position counted: it names it once."""

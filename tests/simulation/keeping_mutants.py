@@ -18,11 +18,11 @@ from raftlog.partition.storage.verified_reads import FileRange
 
 INDEX = "tests/storage/test_index_and_pool.py"
 COMPACTION = "tests/storage/test_compaction.py"
-CLEANING = "tests/partition/test_cleaning.py"
+CLEANING = "tests/partition/test_log_cleaner.py"
 SNAPSHOTS = "tests/storage/test_producer_snapshots.py"
 SCRUBBER = "tests/partition/test_scrubber.py"
 SEGMENTS = "tests/storage/test_scrubbed_segments.py"
-FATE = "tests/partition/test_repair_fate.py"
+FATE = "tests/partition/test_repair_verdict.py"
 IN_PLACE = "tests/storage/test_repair_in_place.py"
 CHANGED_BITS = "tests/raft/test_changed_bits.py"
 
@@ -89,7 +89,7 @@ def a_folder_that_knows_fewer_incarnations_has_no_say(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_checked_reads.py")
+@told_by("tests/storage/test_verified_reads.py")
 def a_range_of_a_log_that_was_cut_is_sent(patch: Any) -> None:
     patch.edit(FileRange._require_there, "self._segment.cuts != self._cuts", "False")
 
@@ -123,14 +123,14 @@ def compaction_makes_records_newer(patch: Any) -> None:
 @mutant
 @told_by(COMPACTION)
 def tombstones_go_before_every_replica_holds_them(patch: Any) -> None:
-    patch.edit(compaction.Compactor._has_had_its_time, "and header.last_offset < self._rules.replicated_below", "")
+    patch.edit(compaction.Compactor._may_drop_tombstones, "and header.last_offset < self._rules.replicated_below", "")
 
 
 @mutant
 @told_by(COMPACTION)
 def tombstones_of_another_replicas_pass_go_early(patch: Any) -> None:
     """This replica has not removed yet what was before them."""
-    patch.edit(compaction.Compactor._has_had_its_time, "and header.base_offset < self._last.start_offset", "")
+    patch.edit(compaction.Compactor._may_drop_tombstones, "and header.base_offset < self._last.start_offset", "")
 
 
 @mutant
@@ -170,7 +170,7 @@ def a_pass_begins_again_after_a_restart(patch: Any) -> None:
 @told_by(SCRUBBER)
 def what_is_being_repaired_is_scrubbed(patch: Any) -> None:
     """And counts as found damaged again."""
-    patch.edit(scrubber._is_able, "and replica.damage is None ", "")
+    patch.edit(scrubber._can_check, "and replica.damage is None ", "")
 
 
 @mutant
@@ -188,7 +188,7 @@ def repair_takes_another_batch_with_the_same_offset(patch: Any) -> None:
 @mutant
 @told_by(FATE, IN_PLACE)
 def repair_writes_beyond_what_is_known_to_be_damaged(patch: Any) -> None:
-    patch.edit(repair._fits, "length and length + header.batch_length > damaged.room", "False")
+    patch.edit(repair._fits, "length and length + header.batch_length > damaged.unsound_bytes", "False")
 
 
 @mutant

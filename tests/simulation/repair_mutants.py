@@ -41,7 +41,7 @@ def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
     patch(ClosedLog, "_cover", lambda self, end: None)
 
 
-@told_by("tests/storage/test_scanning.py")
+@told_by("tests/storage/test_batch_scan.py")
 @mutant
 def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
     """Headers are looked for by matches that consume what they match: a byte like the magic hides the one after it."""

@@ -38,7 +38,7 @@ def _unless(forgets: bool, log: Any) -> Callable[..., None]:
 
 
 @mutant
-@told_by(f"{LOG}::test_a_process_killed_after_a_cut_inside_a_batch_finds_a_whole_log")
+@told_by(f"{LOG}::test_a_process_killed_after_a_truncation_inside_a_batch_finds_an_intact_log")
 def the_recovery_point_is_put_where_the_cut_was_asked_for(patch: Any) -> None:
     """Not where the batch begins that goes as a whole."""
     patch(log_truncation.TruncatableLog, "end_if_cut_at", lambda self, offset: min(offset, self.log_end_offset))
@@ -76,13 +76,13 @@ def segments_span_a_thousand_times_as_long(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/partition/test_cleaning.py::test_a_cut_inside_a_batch_forgets_that_the_whole_batch_was_compacted")
+@told_by("tests/partition/test_log_cleaner.py::test_a_cut_inside_a_batch_forgets_that_the_whole_batch_was_compacted")
 def what_was_cut_counts_as_compacted(patch: Any) -> None:
     patch(CleanerState, "truncated_to", lambda self, offset: None)
 
 
 @mutant
-@told_by(f"{LOG}::test_a_log_whose_sync_fails_amid_starting_over_does_nothing_more")
+@told_by(f"{LOG}::test_a_log_whose_sync_fails_during_a_reset_refuses_changes")
 def want_of_room_excuses_a_failed_sync(patch: Any) -> None:
     error_of = files.storage_error
 

@@ -1,4 +1,4 @@
-"""Every byte of a log's small files damaged, and every length: a clear error or the same log, never another one."""
+"""Every byte and every length of a log's small files damaged: a clear error or the same log, never another log."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_damaged_checkpoint_is_refused_or_means_the_same(tmp_path: Path, log_f
     assert refused > len(content)
 
 
-def test_damaged_epochs_are_told_and_built_again(tmp_path: Path, log_folder: Path):
+def test_damaged_epochs_are_reported_and_rebuilt(tmp_path: Path, log_folder: Path):
     folder, name, told = tmp_path / "p", "leader-epochs.json", 0
     shutil.copytree(log_folder, folder)
     sound = open_log(log_folder, segment_bytes=4096)
@@ -118,7 +118,7 @@ def test_every_byte_of_the_log_itself(tmp_path: Path):
             again.close()
 
 
-def test_files_that_belong_to_nobody_do_no_harm(tmp_path: Path, log_folder: Path):
+def test_unknown_files_do_no_harm(tmp_path: Path, log_folder: Path):
     folder = tmp_path / "p"
     shutil.copytree(log_folder, folder)
     for name in ("checkpoint.json.new", "x.log", "x.producers", "99.index", "notes.txt", "abc.log.deleted"):

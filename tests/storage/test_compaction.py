@@ -1,4 +1,4 @@
-"""Compaction of one log: what stays, what goes, and that no crash at any point breaks a promise."""
+"""Compaction of one log: which records are kept and removed, and crashes at every step."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_tombstone_that_another_replica_stamped_waits_for_its_own_time_here(tm
     assert state.oldest_tombstone_s == 1_002 + DAY_MS // 1000
 
 
-def test_producers_are_recognised_after_their_records_are_gone(tmp_path: Path):
+def test_producers_are_recognised_after_their_records_were_removed(tmp_path: Path):
     log = open_compacted(tmp_path / "p")
     for sequence in range(8):
         append(log, ("a", "x"), producer_id=7, producer_epoch=2, base_sequence=sequence)
@@ -382,7 +382,7 @@ def merged(folder: Path) -> tuple[PartitionLog, dict[str, bytes]]:
     return log, before
 
 
-def test_segments_whose_removal_was_cut_short_go_at_the_next_start(tmp_path: Path):
+def test_segments_whose_removal_was_interrupted_are_removed_at_the_next_start(tmp_path: Path):
     folder = tmp_path / "p"
     log, before = merged(folder)
     kept = pairs(log)

@@ -1,4 +1,4 @@
-"""Index files spare a scan and are never believed when they are wrong; few files are open at once."""
+"""Index files replace a scan and are never used when they are wrong; few files are open at once."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_missing_index_is_built_again_and_kept(tmp_path: Path, scanned: list[t
     assert [path.read_bytes() for path in paths[:-1]] == before[:-1]
 
 
-def test_an_index_that_is_sound_but_of_another_log_misleads_nobody(tmp_path: Path):
+def test_a_valid_index_of_another_log_is_not_used(tmp_path: Path):
     """A lookup checks the batch that it lands on: here every position is one batch too far."""
     prepared(tmp_path / "p")
     path = sorted((tmp_path / "p").glob("*.index"))[1]
@@ -101,7 +101,7 @@ def test_an_index_that_is_sound_but_of_another_log_misleads_nobody(tmp_path: Pat
     assert values(log) == [str(offset) for offset in range(40)]
 
 
-def test_a_segment_that_is_shorter_than_its_index_says_is_not_taken_for_whole(tmp_path: Path):
+def test_a_segment_shorter_than_its_index_is_damaged(tmp_path: Path):
     prepared(tmp_path / "p")
     path = sorted((tmp_path / "p").glob("*.log"))[1]
     os.truncate(path, path.stat().st_size - len(batch(0, "0".ljust(10))))

@@ -1,4 +1,4 @@
-"""`raftlog storage cut` that ends at any point: the next start finds the damaged log or the cut one, never nothing."""
+"""`raftlog storage cut` interrupted at any step: the next start finds the damaged or the truncated log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several log folders: partitions are spread, found again, and a missing folder makes another node of it."""
+"""Several log folders: partitions are spread and found again; a missing folder changes the storage id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log whose table of leader epochs is lost, old or wrong: built again from the batches, or refused."""
+"""A lost, outdated or wrong table of leader epochs: rebuilt from the batches, or an error."""
 
 from __future__ import annotations
 

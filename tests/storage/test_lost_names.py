@@ -1,4 +1,4 @@
-"""A power cut at every system call of a log's life: names that were not synced may be lost, as well as content."""
+"""A power cut at every system call of a log's life: unsynced names and unsynced content may be lost."""
 
 from __future__ import annotations
 

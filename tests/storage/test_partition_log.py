@@ -47,7 +47,7 @@ def test_reads_are_whole_batches_below_the_limit(tmp_path: Path):
             log.read(outside, 1, limit_offset=5)
 
 
-def test_appends_that_do_not_continue_the_log_are_refused_whole(tmp_path: Path):
+def test_appends_that_do_not_continue_the_log_are_refused(tmp_path: Path):
     log = open_log(tmp_path / "p")
     log.append(batch(0, "a", epoch=3))
 
@@ -99,7 +99,7 @@ def test_truncation_inside_a_batch_drops_the_batch(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("offset", "end"), [(6, 5), (5, 5), (4, 3), (2, 1), (1, 1)])
-def test_a_process_killed_after_a_cut_inside_a_batch_finds_a_whole_log(tmp_path: Path, offset: int, end: int):
+def test_a_process_killed_after_a_truncation_inside_a_batch_finds_an_intact_log(tmp_path: Path, offset: int, end: int):
     log = open_log(tmp_path / "p")
     log.append(batch(0, "0") + batch(1, "1", "2") + batch(3, "3", "4") + batch(5, "5", "6"))
     log.fsync()
@@ -180,7 +180,7 @@ def test_names_last_before_anything_in_them_has_to(tmp_path: Path, monkeypatch: 
     assert synced == []
 
 
-def test_retention_without_a_sync_names_the_log_whose_start_it_writes_down(tmp_path: Path):
+def test_retention_without_a_sync_makes_the_names_durable_before_the_log_start(tmp_path: Path):
     log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=5_000, retention_ms=-1)
     fill(log, 60)
     with patch.object(sync_module, "fsync_dir") as fsync_dir:
@@ -239,7 +239,7 @@ def test_a_full_disk_keeps_a_log_from_starting_over_and_all_is_as_it_was(
 
 
 @pytest.mark.parametrize("spared", [1, 2, 3])
-def test_a_log_that_has_no_room_amid_starting_over_goes_on_with_that_later(
+def test_a_reset_interrupted_by_a_full_disk_can_be_retried(
     spared: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Each file in turn is the first for which there is no room."""
@@ -269,7 +269,7 @@ SYNC_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
 @pytest.mark.parametrize("number", SYNC_ERRORS)
 @pytest.mark.parametrize("spared", range(8))
-def test_a_log_whose_sync_fails_amid_starting_over_does_nothing_more(
+def test_a_log_whose_sync_fails_during_a_reset_refuses_changes(
     spared: int, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Each sync in turn fails once. Want of room at a sync is no reason to try it again: it would seem to succeed."""

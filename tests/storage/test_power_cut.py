@@ -1,4 +1,4 @@
-"""Power cuts: what was synced is there; what was not never looks like damage, in whatever order pages were written."""
+"""Power cuts: synced records survive; unsynced ones never look like damage, whatever the order of page writes."""
 
 from __future__ import annotations
 

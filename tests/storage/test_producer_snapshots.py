@@ -1,4 +1,4 @@
-"""What producers have written survives restarts without reading the whole log; damage and truncation cost nothing."""
+"""Producer state survives restarts without reading the whole log; damage and truncation lose nothing."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_the_producer_that_wrote_longest_ago_makes_room_on_leader_and_follower_a
         states.check(parse_header(built))
 
 
-def test_a_snapshot_beyond_the_logs_end_is_of_batches_that_are_gone(tmp_path: Path):
+def test_a_snapshot_beyond_the_logs_end_is_not_used(tmp_path: Path):
     """So it may be after a loss of power: it was written without a sync, and the log ends earlier."""
     log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
     for sequence in range(3):

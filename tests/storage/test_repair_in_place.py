@@ -1,4 +1,4 @@
-"""Repair in place: what may be put where, and that an interrupted repair leaves damage that is known."""
+"""Repair in place: which bytes may be written where, and an interrupted repair leaves known damage."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def torn_writes(draw: random.Random) -> Callable[[int, bytes, int], int]:
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_a_power_cut_amid_a_repair_leaves_damage_that_is_known(
+def test_a_power_cut_during_a_repair_leaves_known_damage(
     is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Whichever sectors were written, none of the others is lost: a torn tail would be cut after a power cut."""
@@ -301,7 +301,7 @@ def test_a_source_says_what_it_has_whatever_else_is_damaged(
     assert data == (whole[4 * length : 5 * length] if expected is Holding.WHOLE else b"")
 
 
-def test_what_lies_aside_is_a_source_too(tmp_path: Path):
+def test_a_quarantined_log_is_a_source_of_repair(tmp_path: Path):
     whole = filled(tmp_path / "aside")
     filled(tmp_path / "t-0")
     length = len(whole) // COUNT

@@ -1,4 +1,4 @@
-"""Retention: what goes, when its files go, and that a quiet topic is not kept for ever."""
+"""Retention: which segments are deleted, when their files are removed, and that a quiet topic expires, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scrubber sees of one segment beside wrong checksums."""
+"""Damage that the scrubber detects in one segment besides wrong checksums."""
 
 from __future__ import annotations
 

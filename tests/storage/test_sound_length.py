@@ -1,4 +1,4 @@
-"""How much of what was read from a disk is sound: every flipped byte is noticed, and what lies before it is kept."""
+"""The intact length of bytes read from a disk: every flipped byte is detected, and the batches before it are kept."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def test_batches_that_compaction_has_emptied_are_sound_and_guarded_as_others(sou
 
 
 @pytest.mark.parametrize("cut", [1, 8, HEADER_BYTES, HEADER_BYTES + 8])
-def test_a_batch_that_is_not_whole_is_not_sound(sound_length: SoundLength, cut: int):
+def test_an_incomplete_batch_is_damaged(sound_length: SoundLength, cut: int):
     content, one = batches(2)
     assert sound_length(content[: one + cut]) == one

@@ -1,4 +1,4 @@
-"""Every system call of a log's life fails once: nothing acknowledged is lost, nothing is invented."""
+"""Every system call of a log's life fails once: no acknowledged record is lost, none is invented."""
 
 from __future__ import annotations
 

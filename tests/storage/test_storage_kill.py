@@ -1,4 +1,4 @@
-"""SIGKILL a process that appends and fsyncs: what it reported as durable is there."""
+"""SIGKILL of a process that appends and syncs: every record that it reported as durable is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction and transactions: committed records are kept by key, aborted ones go, markers outlive their records."""
+"""Compaction with transactions: committed records kept by key, aborted ones removed, markers kept longer."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_marker_goes_last_and_only_when_everybody_has_it(tmp_path: Path):
         return markers(told.log)
 
     assert cleaned(1_000) == [1]  # The producer is recognised by it.
-    forgotten = {"delete_retention_ms": 10_000, "remembered": NOBODY}
+    forgotten = {"delete_retention_ms": 10_000, "producer_batches": NOBODY}
     assert cleaned(1_001, **forgotten) == [1]  # Now it waits.
     assert all_offsets(told.log) == {2}
     assert cleaned(1_009, **forgotten) == [1]

@@ -1,4 +1,4 @@
-"""The index of aborted transactions: right whatever happens to its files, the log's tail, and the process."""
+"""The index of aborted transactions is right after any loss of its files, truncation or crash."""
 
 from __future__ import annotations
 

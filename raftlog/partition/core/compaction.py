@@ -1,7 +1,7 @@
 """Rules of compacting one log: which part, when, and which records of each batch are kept. No IO.
 
-A pass collects the last offset of each key in the dirty part (`LastOffsets`), then walks over the log from its start and
-removes every record that a later record of its key replaces (`Compactor`). The rules:
+A pass collects the last offset of each key in the dirty part (`LastOffsets`), then walks over the log from its start
+and removes every record that a later record of its key replaces (`Compactor`). The rules:
 
 - Offsets never change, and every offset stays in exactly one batch: see `raftlog/record/compacted.py`.
 - Batches that identify a producer's last sequences are kept, without records if all were removed.
@@ -46,7 +46,7 @@ class SegmentInfo(Written, Protocol):
 
 
 def cleanable_end(segments: Sequence[SegmentInfo], limit_offset: Offset, now_us: int, config: TopicConfig) -> Offset:
-    """Return the end of the part that may be compacted: whole segments, none active or within `min_compaction_lag_ms`."""
+    """Return the end of the compactable part: whole segments, none active or within `min_compaction_lag_ms`."""
     youngest = now_us - config.min_compaction_lag_ms * 1000
     end = segments[0].base_offset
     for segment in segments[:-1]:
@@ -59,7 +59,7 @@ def cleanable_end(segments: Sequence[SegmentInfo], limit_offset: Offset, now_us:
 
 
 def has_waited_too_long(segment: SegmentInfo, now_us: int, config: TopicConfig) -> bool:
-    """Return whether a dirty segment is older than `max_compaction_lag_ms`: it is compacted whatever the dirty ratio."""
+    """Return whether a dirty segment is past `max_compaction_lag_ms`: it is compacted whatever the dirty ratio."""
     if config.max_compaction_lag_ms < 0 or segment.first_timestamp is None:
         return False
     first_us = believed_us(segment.first_timestamp, segment, now_us, config)
@@ -158,7 +158,7 @@ class _Run:
 
 
 class Compactor:
-    """Compacts batches in order: call `clean` for each and `finish` at the end of a file, and write what they return."""
+    """Compacts batches in order: call `clean` for each, `finish` at the end of a file, and write the results."""
 
     def __init__(self, last: LastOffsets, rules: CleaningRules) -> None:
         self._last = last
@@ -236,7 +236,7 @@ class Compactor:
         return cleaned_at_s
 
     def _cleaned_at_s(self, header: BatchHeader) -> int:
-        """Return when the earlier records of this batch's tombstones, or of this marker's transaction, were removed here.
+        """Return when the records before this batch's tombstones, or of this marker's transaction, were removed here.
 
         The stamp of another replica counts only once this replica has removed the earlier records, too.
         """

@@ -39,7 +39,7 @@ def require_same_epoch(mine: LeaderEpoch, theirs: LeaderEpoch, partition: object
 def diverging_epoch(
     epochs: Epochs, *, log_end_offset: Offset, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch
 ) -> tuple[LeaderEpoch, Offset] | None:
-    """Return the diverging epoch and its end offset in the leader's log; None if the logs agree below `fetch_offset`."""
+    """Return the diverging epoch and its end offset in the leader's log; None if the logs agree."""
     if last_fetched_epoch == NO_LEADER_EPOCH:
         return None  # The follower's log is empty: it cannot diverge.
     epoch, end_offset = epochs.end_offset_for(last_fetched_epoch, log_end_offset)

@@ -1,7 +1,8 @@
 """Fetch sessions (KIP-227), the leader's side: requests and responses contain only partitions that changed.
 
 The follower's first request names every partition; later ones name those whose position changed. A response contains
-the partitions with records, an error, a diverging epoch, or offsets (high watermark, log start) not sent yet. The rules:
+the partitions with records, an error, a diverging epoch, or offsets (high watermark, log start) not sent yet. The
+rules:
 
 - A session id is never used twice. The session epoch counts requests, so a late or repeated request is refused.
 - A position is an acknowledgement: the leader's core counts exactly the positions in a request, for the request's

@@ -75,7 +75,7 @@ class FollowerSession:
         return self._sent_epochs.get(key)
 
     def next_request(self, position: Callable[[TopicIdPartition], ReplicaFetchPartition]) -> SessionPart:
-        """Return the session's part of a request. `position` is called now, so no position is older than the request."""
+        """Return the session's part of a request; `position` is called now, so positions are current."""
         opens = self._epoch == NEW_SESSION
         if opens:
             self._sent_epochs.clear()

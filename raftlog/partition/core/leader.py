@@ -89,7 +89,7 @@ class LeaderCore:
         self.high_watermark = high_watermark
         self.pending_isr: frozenset[BrokerId] | None = None
         self._deleted_below = log_start_offset
-        """Records below it were deleted. A replica that still has them must not join the ISR, or they would reappear."""
+        """Records below it were deleted. A replica that has them must not join the ISR: they would reappear."""
         self._limits = limits
         self._min_insync_replicas = min_insync_replicas
         self._own_end_offset = own_end_offset
@@ -166,7 +166,7 @@ class LeaderCore:
         self._log_end_offset = log_end_offset
 
     def on_local_end(self, end_offset: Offset) -> bool:
-        """Record that this replica has persisted every record below `end_offset`; return whether the high watermark moved."""
+        """Record this replica's persisted end offset; return whether the high watermark moved."""
         self._own_end_offset = max(self._own_end_offset, end_offset)
         return self._advance()
 
@@ -180,7 +180,7 @@ class LeaderCore:
         session: SessionClock | None = None,
         log_start_offset: Offset = UNKNOWN_OFFSET,
     ) -> bool:
-        """Handle a follower's position: it has every record below `fetch_offset`. Return whether the high watermark moved.
+        """Record that a follower has every record below `fetch_offset`; return whether the high watermark moved.
 
         The caller has resolved divergence and checked the leader epoch.
 
@@ -215,7 +215,7 @@ class LeaderCore:
             follower.last_fetch_ms, follower.session = follower.last_seen_ms, None
 
     def on_state(self, state: PartitionState, now_ms: int, *, min_insync_replicas: int) -> bool:
-        """Apply newer metadata of this leader epoch; it ends a pending ISR change. Return whether the high watermark moved."""
+        """Apply newer metadata, which ends a pending ISR change; return whether the high watermark moved."""
         self._min_insync_replicas = min_insync_replicas
         if state.partition_epoch <= self.state.partition_epoch:
             return False

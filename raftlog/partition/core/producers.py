@@ -11,8 +11,8 @@ batch. By time, as in Kafka, each replica expires producers by its own clock. A 
 accepts any sequence from it. A producer with an open transaction is never evicted: the last stable offset depends on
 it.
 
-A transaction's marker has the transaction's epoch plus one (KIP-890), with which the producer continues. So a batch that
-arrives after its transaction ended has an old epoch, and so has a marker that arrives after the next one began.
+A transaction's marker has the transaction's epoch plus one (KIP-890), with which the producer continues. So a batch
+that arrives after its transaction ended has an old epoch, and so has a marker that arrives after the next one began.
 """
 
 from __future__ import annotations
@@ -109,13 +109,14 @@ class ProducerStates:
         return producer_id in self._producers
 
     def check(self, header: BatchHeader, now_ms: int = 0) -> AppendedBatch | None:
-        """Check a batch before it is appended: return the earlier batch of which it is a duplicate, or None to append it.
+        """Check a batch before it is appended: return the batch that it duplicates, or None to append it.
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH: a newer process of this producer has written.
             InvalidRequestError: OUT_OF_ORDER_SEQUENCE_NUMBER; DUPLICATE_SEQUENCE_NUMBER: its sequences are in the log
                 with another payload; INVALID_TXN_STATE: it does not belong to the producer's open transaction.
-            RetriableError: CONCURRENT_TRANSACTIONS: the marker of the producer's last transaction is not written here yet.
+            RetriableError: CONCURRENT_TRANSACTIONS: the marker of the producer's last transaction is not written here
+                yet.
             OverloadedError: the producer is new here, and none may be evicted for it.
         """
         if header.producer_id == NO_PRODUCER_ID:

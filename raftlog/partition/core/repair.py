@@ -29,8 +29,8 @@ class DamagedBatch:
     unsound_bytes: int
     """Length of the damage: batches after the first may be written only within it."""
     exact_fit: bool
-    """The log may be compacted, so other replicas may have other batches: only a single batch that exactly fills the gap
-    may be written."""
+    """The log may be compacted, so other replicas may have other batches: only a single batch that exactly fills
+    the gap may be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class RepairVerdict(StrEnum):
     WAIT = "wait"
     """A replica that may have it has not responded: retry."""
     RESIGN = "give way"
-    """Another replica that may lead has no such batch, or another one: this replica resigns, and its log is fetched again
+    """Another replica that may lead has no such batch, or another one: this replica resigns and fetches its log again,
     without loss of acknowledged records."""
     LOST = "lost"
     """Every replica has responded, and none has it intact."""

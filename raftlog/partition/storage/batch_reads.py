@@ -1,4 +1,4 @@
-"""Finding and reading batches inside segments."""
+"""Unverified reads of whole batches, and the search of an offset by time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_batches(segment: Segment, offset: Offset, max_bytes: int, limit_offset:
     """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long.
 
     Raises:
-        CorruptBatchError: the first of them is damaged; what lies before damage is returned.
+        CorruptBatchError: the first of them is damaged; batches before later damage are returned.
     """
     start = end = -1
     try:

@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment file, and telling what a place that is not sound looks like."""
+"""Scans of a segment file: iterate over batches, find the next intact batch, and tell torn writes from damage."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from raftlog.model import Offset
 from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
 
 Read = Callable[[int, int], bytes]
-"""From (length, position) to bytes; fewer at the file's end."""
+"""Read function: (length, position) -> bytes, fewer at the file's end."""
 WINDOW_BYTES = 1 << 20
 _SECTOR_BYTES = 512
-"""Disks write at least this much as one."""
+"""The smallest unit that a disk writes atomically."""
 _NEVER_ZERO_BYTES = 8
 """A header's first bytes: the base offset, which is 0 only where the log begins."""
 _MAGIC_AT = 20
@@ -23,10 +23,10 @@ _MAYBE_HEADER = re.compile(rb"\x01(?=[\x00-\x1f]\x00\x00)", re.DOTALL)
 
 
 def scan_batches(read: Read, position: int, end: int, *, verify: bool, name: str) -> Iterator[tuple[int, BatchHeader]]:
-    """Walk over (position, header) of the batches in [position, end); `verify` checks payloads too.
+    """Iterate over (position, header) of the batches in [position, end); `verify` checks payloads, too.
 
     Raises:
-        CorruptBatchError: at the first batch that is not sound or not whole; what came before is.
+        CorruptBatchError: at the first batch that is damaged or incomplete.
     """
     while position < end:
         window = read(min(WINDOW_BYTES, end - position), position)
@@ -49,13 +49,13 @@ def scan_batches(read: Read, position: int, end: int, *, verify: bool, name: str
 
 
 def sound_batch_after(read: Read, position: int, end: int, *, min_offset: Offset) -> BatchHeader | None:
-    """Return the first sound batch in [position, end) whose offsets are `min_offset` or higher, wherever it begins."""
+    """Return the header of the first intact batch in [position, end) with a base offset of `min_offset` or more."""
     found = find_sound_header(read, position, end, min_offset=min_offset)
     return found and found[1]
 
 
 def find_sound_header(read: Read, position: int, end: int, *, min_offset: Offset) -> tuple[int, BatchHeader] | None:
-    """Return what `sound_batch_after` does, and where the batch lies."""
+    """Like `sound_batch_after`, with the position of the batch."""
     for at in _maybe_headers(read, position, end):
         header = _sound_batch_at(read, at, end)
         if header is not None and header.base_offset >= min_offset:
@@ -64,7 +64,7 @@ def find_sound_header(read: Read, position: int, end: int, *, min_offset: Offset
 
 
 def find_header(read: Read, position: int, end: int, *, base_offset: Offset) -> int | None:
-    """Return where in [position, end) a sound header with this base offset lies."""
+    """Return the position in [position, end) of a valid header with this base offset; None if there is none."""
     for at in _maybe_headers(read, position, end):
         try:
             if parse_header(read(HEADER_BYTES, at)).base_offset == base_offset:
@@ -75,14 +75,14 @@ def find_header(read: Read, position: int, end: int, *, base_offset: Offset) -> 
 
 
 def _maybe_headers(read: Read, position: int, end: int) -> Iterator[int]:
-    """Walk over the places where a header may begin."""
+    """Iterate over the positions where a header may begin."""
     while position < end:
         window = read(min(WINDOW_BYTES, end - position), position)
         for match in _MAYBE_HEADER.finditer(window):
             at = match.start() - _MAGIC_AT
             if at >= 0 and not at % ALIGNMENT and at + HEADER_BYTES <= len(window):
                 yield position + at
-        # Windows overlap, so that no header lies across two; they keep the alignment.
+        # Windows overlap by a header, and stay aligned, so no header is split between two.
         position += max(ALIGNMENT, len(window) - HEADER_BYTES)
 
 
@@ -98,7 +98,7 @@ def _sound_batch_at(read: Read, position: int, end: int) -> BatchHeader | None:
 
 
 def ends_amid_batch(read: Read, position: int, end: int) -> bool:
-    """Tell whether the file ends inside the batch at `position`: all that a killed process can leave of a write."""
+    """Return whether the file ends inside the batch at `position`: a write that a killed process left incomplete."""
     if end - position < HEADER_BYTES:
         return True
     try:
@@ -108,9 +108,9 @@ def ends_amid_batch(read: Read, position: int, end: int) -> bool:
 
 
 def write_was_lost(read: Read, position: int, end: int) -> bool:
-    """Tell whether the unsound batch at `position` looks like a write that never reached the disk.
+    """Return whether the invalid batch at `position` looks like a write that never reached the disk.
 
-    A file that ends early, or a whole sector of zeros, is what a power cut leaves. Damage looks otherwise.
+    A power loss leaves a file that ends early, or whole sectors of zeros. Anything else is damage.
     """
     if ends_amid_batch(read, position, end):
         return True

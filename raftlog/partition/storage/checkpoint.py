@@ -1,4 +1,4 @@
-"""What a log knew of itself a short while ago: where it starts, what is certainly on disk, its high watermark."""
+"""A log's checkpoint file: log start offset, recovery point and high watermark, as of a moment ago."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Checkpoint:
 
     log_start_offset: Offset = 0
     recovery_point: Offset = 0
-    """Everything below it was synced."""
+    """All records below it were synced."""
     high_watermark: Offset = 0
 
     @classmethod
@@ -26,7 +26,7 @@ class Checkpoint:
         """Read a log's checkpoint; a log without one is new.
 
         Raises:
-            DamagedDataError: it is not what was written.
+            DamagedDataError: it is damaged.
             StorageError: it cannot be read.
         """
         document = read_json(folder / FILE_NAME)
@@ -41,9 +41,9 @@ class Checkpoint:
         """Replace a log's checkpoint.
 
         Args:
-            lasting: False if the one before may be back after a loss of power.
+            lasting: False if the previous checkpoint may reappear after a power loss.
 
         Raises:
-            StorageError: the old one is still there.
+            StorageError: the previous checkpoint is unchanged.
         """
         write_json(folder / FILE_NAME, {"version": 1, **asdict(self)}, lasting=lasting)

@@ -1,7 +1,7 @@
-"""One pass of compaction over one log's files. Runs beside the log, in a worker thread, step by step.
+"""One compaction pass over the files of one log, in steps, in a worker thread while the log is in use.
 
-It opens files of its own, writes each compacted file beside (`.cleaned`), syncs it, and hands it over. Only the log's
-owner puts it in place (`PartitionLog.swap`), and notes at the end how far the log is compacted (`cleaner.json`).
+It opens its own descriptors, writes each compacted file (`.cleaned`), syncs it, and yields it. Only the log's owner
+replaces segments by it (`PartitionLog.swap`), and at the end records how far the log is compacted (`cleaner.json`).
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ _log = logging.getLogger(__name__)
 
 
 class CleanerState:
-    """How far one log is compacted: `cleaner.json` beside its segments."""
+    """How far one log is compacted: `cleaner.json` in its folder."""
 
     def __init__(self, folder: Path, log_end_offset: Offset) -> None:
-        """Read it; where it cannot be read, the log counts as never compacted, which costs work and nothing else.
+        """Read it; if it cannot be read, the log counts as never compacted, which costs only time.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: a disk operation failed.
         """
         self._path = folder / STATE_FILE
         try:
             document = read_json(self._path) or {}
         except StorageError as error:
-            _log.warning("%s; the whole log is compacted anew", error.message)
+            _log.warning("%s; the whole log is compacted again", error.message)
             document = {}
         self.cleaned_below: Offset = int(document.get("cleaned_below", 0))
         self.oldest_tombstone_s = int(document.get("oldest_tombstone_s", 0))
         self.truncated_to(log_end_offset)  # A torn tail may have been cut.
 
     def finished(self, cleaned_below: Offset, oldest_tombstone_s: int) -> None:
-        """Note, durably, what a pass has done."""
+        """Record the result of a pass, durably."""
         self._save(cleaned_below, oldest_tombstone_s)
 
     def truncated_to(self, offset: Offset) -> None:
-        """Forget, durably, what was compacted from `offset` on: other records may come there."""
+        """Reset the state to `offset`, durably: other records may be appended there."""
         if offset < self.cleaned_below:
             self._save(offset, self.oldest_tombstone_s)
 
@@ -61,20 +61,20 @@ class CleanerState:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """So many bytes were read and written: time for a break."""
+    """Bytes read and written since the last step; the caller throttles."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A file that is ready to replace these segments. Whoever takes it swaps it in, or discards it."""
+    """A synced file that replaces these segments. The caller puts it in place, or discards it."""
 
     replaced: tuple[Segment, ...]
     fresh: Segment
 
     def discard(self) -> None:
-        """Remove it: the log has changed meanwhile."""
+        """Remove the file, because the log has changed meanwhile."""
         self.fresh.close()
         unlink_quietly(self.fresh.path)
 
@@ -83,7 +83,7 @@ class CleaningPass:
     """One pass over `segments`, all of which may be compacted.
 
     Args:
-        cleaned_below: below it, every key has one record at most, which may be replaced by what comes above.
+        cleaned_below: below it, every key has at most one record, which records above may replace.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class CleaningPass:
 
     @property
     def oldest_tombstone_s(self) -> int:
-        """Since when the oldest tombstone waits that was kept; known after the last step."""
+        """`cleaned_at_s` of the oldest kept tombstone; valid after the last step."""
         return self._compactor.oldest_tombstone_s
 
     def steps(self) -> Iterator[Moved | Rewritten]:
-        """Do the work, a piece at each step. Oldest segments first: a tombstone never goes before what it deletes.
+        """Compact in steps, oldest segments first: a tombstone is never removed before the records that it deletes.
 
         Raises:
-            OSError: from the system; what was handed over before is sound.
-            CorruptBatchError: a segment is damaged; it is left as it is.
+            OSError: a system call failed; files yielded before are valid.
+            CorruptBatchError: a segment is damaged; it is unchanged.
         """
         yield from self._learn()
         yield from self._rewrite()
@@ -176,7 +176,7 @@ class CleaningPass:
 
 
 class _Output:
-    """A file that is being written."""
+    """A compacted file that is being written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -192,10 +192,10 @@ class _Output:
             self._flush()
 
     def finish(self, *, written_us: int) -> None:
-        """Make it durable; from here on it is whoever's takes it.
+        """Sync and close the file; `abandon` no longer removes it.
 
         Args:
-            written_us: when what it replaces was last written to: compaction makes no record newer.
+            written_us: last write to the segments that it replaces: compaction must not make records look newer.
         """
         self._flush()
         os.utime(self._descriptor, ns=(written_us * 1_000, written_us * 1_000))
@@ -218,7 +218,7 @@ class _Output:
 
 
 def _walk(segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Read a segment's batches by a descriptor of our own: its owner may close its own at any time."""
+    """Iterate over a segment's batches through a separate descriptor: the owner may close its own at any time."""
     size, position = segment.size, 0
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,7 +1,8 @@
-"""Giving up what follows the damage in a log, because an operator says so. The damaged log is kept beside.
+"""Truncation of a log at its damage, on an operator's command (`raftlog storage cut`). The damaged log is quarantined.
 
-What is kept is copied to `*.cutting`, which becomes `*.cut` when it is whole and synced. Then the damaged log is put
-aside, and the copy takes its place. A crash in between is mended by `finish_cut`, when the data folder is opened.
+The intact part is copied to `*.cutting`, which is renamed to `*.cut` when it is complete and synced. Then the damaged
+log is quarantined, and the copy takes its place. After a crash in between, `finish_cut` completes or reverts this when
+the data folder is opened.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _COPY_BYTES = 1 << 20
 
 
 def cut_at_damage(folder: Path) -> tuple[Offset, Path]:
-    """Replace a log by its part before the first damage; return its end offset, and where the damaged log is.
+    """Replace a log by its part before the first damage; return its end offset, and the path of the damaged log.
 
-    Epochs and checkpoint are made anew from the batches that are kept.
+    Epochs and checkpoint are rebuilt from the kept batches.
 
     Raises:
-        StorageError: the disk refused, or no segment is left; the log is as it was, or the next start finishes this.
+        StorageError: a disk operation failed, or there is no segment; the log is unchanged, or the next start finishes.
     """
     beside = folder.with_name(folder.name + CUTTING_SUFFIX)
     whole = folder.with_name(folder.name + CUT_SUFFIX)
@@ -63,7 +64,7 @@ def _copy_sound_part(folder: Path, beside: Path) -> tuple[Offset, Offset, list[t
     end, epochs = bases[0], list[tuple[LeaderEpoch, Offset]]()
     for base in bases:
         if base < end:
-            continue  # Compaction has put its records into the one before it.
+            continue  # Compaction has merged it into the segment before it.
         if base != end:
             break
         end, whole = _copy_sound_batches(segment_path(folder, base), segment_path(beside, base), end, epochs)
@@ -75,7 +76,7 @@ def _copy_sound_part(folder: Path, beside: Path) -> tuple[Offset, Offset, list[t
 def _copy_sound_batches(
     source: Path, target: Path, end: Offset, epochs: list[tuple[LeaderEpoch, Offset]]
 ) -> tuple[Offset, bool]:
-    """Copy sound batches that continue at `end`; return the new end, and whether that was the whole segment."""
+    """Copy intact batches that continue at `end`; return the new end, and whether the whole segment was copied."""
     size = 0
     with reading(source) as (read, whole_size):
         try:
@@ -86,7 +87,7 @@ def _copy_sound_batches(
                     epochs.append((header.leader_epoch, header.base_offset))
                 size, end = position + header.batch_length, header.next_offset
         except CorruptBatchError:
-            pass  # Here it ends.
+            pass  # The copy ends here.
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             for position in range(0, size, _COPY_BYTES):

@@ -1,4 +1,4 @@
-"""One node's data folder: whose it is, that nobody else uses it, and where each partition lives."""
+"""One node's data folder: its owner (`meta.json`), its lock, its last shutdown, and the partitions' folders."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DELETED_SUFFIX = ".deleted"
 STRAY_SUFFIX = ".stray"
 CUTTING_SUFFIX = ".cutting"
 CUT_SUFFIX = ".cut"
-"""What `raftlog storage cut` keeps of a log, while it is copied, and when it is whole."""
+"""The part of a log that `raftlog storage cut` keeps: while it is copied, and when it is complete."""
 QUARANTINED = ".quarantined-"
 MAX_QUARANTINED = 2
-"""Damaged logs of one partition that are kept; the oldest goes first."""
+"""Quarantined logs kept for each partition; the oldest is removed first."""
 MAX_INCARNATIONS = 100
-"""Processes after the last one that knows that it was registered: an answer may be lost. Older ones are forgotten."""
+"""Limit of incarnations noted since the last one that received its registration; a response may be lost."""
 _META_FILE = "meta.json"
 _RUN_FILE = "run.json"
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
@@ -47,7 +47,7 @@ class StoredPartition:
 
 @dataclass(frozen=True, slots=True)
 class LastShutdown:
-    """What `run.json` says of the run before."""
+    """How the previous run ended, from `run.json`."""
 
     unclean: bool = False
     power_lost: bool = False
@@ -55,21 +55,21 @@ class LastShutdown:
 
 
 class DataDir:
-    """An open, locked data folder. Close it to let another process have it."""
+    """An open, locked data folder; `close` releases the lock."""
 
     def __init__(self, path: Path, lock: int, *, storage_id: str, incarnation_id: str, last: LastShutdown) -> None:
         self.path = path
         self.partitions = path / "partitions"
         self.storage_id = storage_id
-        """Drawn when the folder was made: another folder has another one."""
+        """Random, created with the folder: it differs for every folder."""
         self.incarnation_id = incarnation_id
-        """Of the process that has opened it; noted here before anybody else hears of it."""
+        """Of the process that opened the folder; written to `run.json` before it is sent to a controller."""
         self.previous_incarnations = last.incarnations
-        """Those that may have registered last; None for a new folder, or one of a version that did not note them."""
+        """Earlier incarnations that may have registered; None for a new folder, or one of an earlier version."""
         self.power_lost = last.power_lost
-        """As `unclean`, but until every log was opened with that in mind: writes may be missing in any of them."""
+        """As `unclean`, but until every log was recovered: unsynced writes may be missing in any of them."""
         self.unclean = last.unclean
-        """The machine went down since this folder was last closed cleanly: what was not synced may be gone."""
+        """The machine went down since this folder was last closed cleanly: unsynced writes may be lost."""
         self._lock = lock
         earlier = last.incarnations or ()
         self._incarnations = [*earlier[:1], *earlier[1:][-MAX_INCARNATIONS:], incarnation_id]
@@ -79,10 +79,10 @@ class DataDir:
         """Open a data folder, creating it when it is missing or empty.
 
         Args:
-            incarnation_id: what this process calls itself; drawn if it is not given.
+            incarnation_id: of this process; random if not given.
 
         Raises:
-            ConfigError: another process has it, or it belongs to another cluster or node.
+            ConfigError: another process uses it, or it belongs to another cluster or node.
             StorageError: it cannot be created or read.
         """
         try:
@@ -105,30 +105,30 @@ class DataDir:
         return opened
 
     def renew_storage_id(self, storage_id: str) -> None:
-        """Become, durably, a folder that has lost what it held, as others see it."""
+        """Change the storage id, durably: controllers then treat this node as one that lost its data."""
         meta = read_json(self.path / _META_FILE) or {}
         write_json(self.path / _META_FILE, {**meta, "storage_id": storage_id})
         self.storage_id = storage_id
 
     def mark_clean(self) -> None:
-        """Note that everything here is synced, and that nothing is written any more."""
+        """Record a clean shutdown: everything is synced, and nothing more is written."""
         self._note_what_may_be_forgotten(clean=True)
 
     def settle_unclean(self) -> None:
-        """Note that whoever had to know of an unclean end knows it, and which process this folder belongs to."""
+        """Record that the controller has received the unclean shutdown and the present incarnation."""
         if self.unclean or len(self._incarnations) > 1:
             self.unclean = False
             self._incarnations = [self.incarnation_id]
             self._note_what_may_be_forgotten(clean=False)
 
     def settle_power_loss(self) -> None:
-        """Note that every log was opened, and cut where writes are missing: from now on nothing else is unsound."""
+        """Record that every log was recovered after a power loss: invalid batches found later are damage."""
         if self.power_lost:
             self.power_lost = False
             self._note_what_may_be_forgotten(clean=False)
 
     def _note_what_may_be_forgotten(self, *, clean: bool) -> None:
-        """Note what only saves work: without it the next start takes more for lost than is. A full disk is no end."""
+        """Write `run.json`, unless the disk is full: then the next start just assumes an unclean shutdown."""
         try:
             self._note_run(clean=clean)
         except DiskFullError as error:
@@ -145,7 +145,7 @@ class DataDir:
             self._lock = -1
 
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path:
-        """Return where a replica's log lives; the topic's id keeps a recreated topic apart from its past."""
+        """Return the folder of a replica's log; the topic id keeps a recreated topic apart from the old one."""
         return self.partitions / f"{topic}-{partition}-{topic_id}"
 
     def list_partitions(self) -> Iterator[StoredPartition]:
@@ -153,12 +153,12 @@ class DataDir:
         return stored_partitions(self.partitions)
 
     def delete_partition(self, folder: Path) -> None:
-        """Remove a partition's folder, and what was put aside of it.
+        """Remove a partition's folder, and its quarantined logs.
 
-        A crash in between leaves a folder that the next start removes.
+        After a crash in between, the next start removes the rest.
 
         Raises:
-            StorageError: the disk refused to forget its name. A sync that failed is never tried again.
+            StorageError: it could not be renamed. A failed sync is never retried.
         """
         doomed = folder.with_name(folder.name + DELETED_SUFFIX)
         try:
@@ -170,10 +170,10 @@ class DataDir:
             _remove(gone)
 
     def set_stray(self, folder: Path) -> Path:
-        """Rename the folder of a partition that nobody knows, so that nobody opens it; return what it is now.
+        """Rename the folder of a stray partition, so that it is not opened; return the new path.
 
         Raises:
-            StorageError: the disk refused to forget its name. A sync that failed is never tried again.
+            StorageError: it could not be renamed. A failed sync is never retried.
         """
         aside = folder.with_name(folder.name + STRAY_SUFFIX)
         if aside.exists():
@@ -187,26 +187,26 @@ class DataDir:
 
     @property
     def has_strays(self) -> bool:
-        """Whether folders wait for `remove_strays`."""
+        """Whether there are folders for `remove_strays`."""
         return any(self.partitions.glob(f"*{STRAY_SUFFIX}"))
 
     def remove_strays(self) -> None:
-        """Delete what `set_stray` has renamed, in this run or an earlier one, and what was put aside of it."""
+        """Delete the folders that `set_stray` renamed in this or an earlier run, and their quarantined logs."""
         for stray in sorted(self.partitions.glob(f"*{STRAY_SUFFIX}")):
             folder = stray.with_suffix("")
             for gone in (stray, *(() if folder.exists() else quarantined_logs(folder))):
                 _remove(gone)
 
     def release(self, folder: Path) -> None:
-        """Learn that a log is closed: here every log has its place."""
+        """Do nothing: with a single folder, a closed log keeps its place."""
 
     def quarantine(self, folder: Path) -> Path:
-        """Put a damaged log aside; see `quarantine`."""
+        """Quarantine a damaged log; see `quarantine`."""
         return quarantine(folder)
 
     @property
     def quarantined(self) -> int:
-        """How many damaged logs lie aside."""
+        """How many quarantined logs are on disk."""
         return sum(QUARANTINED in name for name in os.listdir(self.partitions))
 
     def _remove_deleted(self) -> None:
@@ -224,7 +224,7 @@ class DataDir:
 
 
 def finish_cut(whole: Path) -> None:
-    """Mend a `raftlog storage cut` that did not end: with the damaged log aside it goes on, else nothing happened.
+    """Finish an interrupted `raftlog storage cut` if the damaged log was quarantined already; otherwise revert it.
 
     Raises:
         OSError: from the system.
@@ -242,25 +242,25 @@ def finish_cut(whole: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove what nobody reads any more: what cannot be, stays, at most until the next start, and ends no broker."""
+    """Remove an unused folder; a failure is only logged, and the next start tries again."""
     try:
         shutil.rmtree(folder)
     except OSError as error:
-        _log.error("%s", storage_error(error, f"cannot delete {folder}, which nobody reads any more"))
+        _log.error("%s", storage_error(error, f"cannot delete {folder}, which is not used any more"))
 
 
 def quarantine(folder: Path) -> Path:
-    """Put a damaged log aside, durably; return where it is. Of one partition, `MAX_QUARANTINED` are kept.
+    """Rename a damaged log, durably; return its new path. `MAX_QUARANTINED` are kept of one partition.
 
     Raises:
-        StorageError: it is where it was.
+        StorageError: it could not be renamed.
     """
     kept = quarantined_logs(folder)
     number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
     aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
     try:
         os.rename(folder, aside)
-        folder.mkdir()  # By which what lies aside is found when the topic is deleted.
+        folder.mkdir()  # So that the quarantined log is found when the topic is deleted.
         fsync_dir(folder.parent)
     except OSError as error:
         raise storage_error(error, f"cannot put {folder} aside") from error
@@ -270,14 +270,14 @@ def quarantine(folder: Path) -> Path:
 
 
 def quarantined_logs(folder: Path) -> list[Path]:
-    """Return what was put aside of a log, oldest first."""
+    """Return the quarantined logs of a partition, oldest first."""
     prefix = folder.name + QUARANTINED
     names = [name.removeprefix(prefix) for name in os.listdir(folder.parent) if name.startswith(prefix)]
     return [folder.with_name(f"{prefix}{number}") for number in sorted(int(name) for name in names if name.isdecimal())]
 
 
 def in_use(path: Path) -> bool:
-    """Tell whether a process uses a data folder; nothing is changed."""
+    """Return whether a process uses a data folder. Changes nothing."""
     try:
         descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -309,7 +309,7 @@ def _lock(path: Path) -> int:
 
 
 def boot_id() -> str:
-    """Return what tells one run of this machine from another; drawn anew where the system does not say."""
+    """Return the boot id of this machine; a random one where the system has none."""
     try:
         return _BOOT_ID_FILE.read_text().strip()
     except OSError:
@@ -317,9 +317,9 @@ def boot_id() -> str:
 
 
 def _last_shutdown(path: Path) -> LastShutdown:
-    """Tell how the last run ended. One that left no word was unclean: the file is written before anything else.
+    """Return how the last run ended. Without the file it was unclean: the file is written before anything else.
 
-    A process that is killed loses nothing that it has written: the system still has it.
+    A killed process loses no write: the page cache still has it. Only a reboot (another boot id) loses writes.
     """
     last = read_json(path / _RUN_FILE)
     if last is None:

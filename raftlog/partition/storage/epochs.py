@@ -1,12 +1,11 @@
-"""Leader epochs of one log: which epoch wrote which offsets. What divergence is resolved by (KIP-101, KIP-279).
+"""The leader epochs of one log: which epoch wrote which offsets. Divergence is resolved by them (KIP-101, KIP-279).
 
-An epoch is written down here before the first batch of that epoch is appended. A leader that writes nothing leaves
-nothing here: an entry at the log's end, whose append failed, does not count.
-
-Without its epochs a log would send followers back to its start: what is missing, or cannot be read, is built again from
-the batches, which name theirs. What they contradict is damage. So what is added needs no sync, which each partition's
-first batch would wait for: after a loss of power an earlier table is there, or a torn one. What is taken away must not
-come back, and is synced.
+- An epoch is added before its first batch is appended. An epoch without a batch is not in the table: an entry at the
+  log's end, whose append failed, does not count.
+- A missing or unreadable table is rebuilt from the batches, whose headers have their epochs. A table that contradicts
+  them is damage.
+- So additions need no sync, for which each partition's first batch would wait: a power loss leaves an earlier or a torn
+  table. Removals must not be undone, and are synced.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ FILE_NAME = "leader-epochs.json"
 
 
 class EpochTable:
-    """Epochs in growing order, each with its start offset; both grow strictly."""
+    """Epochs with their start offsets; both increase strictly."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the table; one that is damaged is empty until it is completed.
+        """Read the table; a damaged one is empty until `complete` rebuilds it.
 
         Raises:
             StorageError: it cannot be read.
@@ -48,10 +47,10 @@ class EpochTable:
         return tuple(self._entries)
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Record that `epoch` writes from `start_offset`, the log's end, on; what wrote nothing is forgotten, durably.
+        """Add `epoch` at `start_offset`, the log's end; epochs that wrote no batch are removed, durably.
 
         Raises:
-            StorageError: the disk refused; the table is as it was.
+            StorageError: a disk operation failed; the table is unchanged.
         """
         kept = [entry for entry in self._entries if entry[1] < start_offset]
         assert not kept or kept[-1][0] < epoch, f"{self._path}: epoch {epoch} at {start_offset}, after {kept[-1]}"
@@ -59,9 +58,9 @@ class EpochTable:
             self._replace(entries, durable=len(kept) < len(self._entries))
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """Return the largest epoch at or below `epoch`, and where it ends.
+        """Return the largest epoch at or below `epoch`, and its end offset.
 
-        `NO_LEADER_EPOCH` with the first start offset means that `epoch` is older than everything here.
+        `NO_LEADER_EPOCH` with the first start offset means that `epoch` is older than every entry.
         """
         position = bisect_right(self._entries, epoch, key=lambda entry: entry[0])
         end = self._entries[position][1] if position < len(self._entries) else log_end_offset
@@ -73,11 +72,11 @@ class EpochTable:
         return self._entries[position - 1][0] if position else NO_LEADER_EPOCH
 
     def complete(self, batches: Iterable[BatchHeader], log_start_offset: Offset) -> None:
-        """Build the table again, durably, from every batch of the log.
+        """Rebuild the table from every batch of the log, durably.
 
         Raises:
-            DamagedDataError: it says what the batches contradict; it is as it was.
-            StorageError: the disk refused.
+            DamagedDataError: the table contradicts the batches; it is unchanged.
+            StorageError: a disk operation failed.
         """
         built = list[tuple[LeaderEpoch, Offset]]()
         for header in batches:
@@ -95,20 +94,20 @@ class EpochTable:
         return not grows or first not in (NO_LEADER_EPOCH, built[0][0]) or not set(inside) <= set(built)
 
     def truncate_from(self, offset: Offset) -> None:
-        """Forget, durably, epochs that start at or after `offset`: the log now ends there."""
+        """Remove, durably, epochs that start at or after `offset`, the new log end."""
         kept = [entry for entry in self._entries if entry[1] < offset]
         if kept != self._entries:
             self._replace(kept)
 
     def truncate_before(self, offset: Offset) -> None:
-        """Forget epochs that ended before `offset`: the log now starts there."""
+        """Remove epochs that ended before `offset`, the new log start."""
         position = bisect_right(self._entries, offset, key=lambda entry: entry[1])
         if position > 1 or (position == 1 and self._entries[0][1] < offset):
             epoch = self._entries[position - 1][0]
             self._replace([(epoch, offset), *self._entries[position:]])
 
     def clear(self) -> None:
-        """Forget everything, durably."""
+        """Remove all epochs, durably."""
         self._replace([])
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]], *, durable: bool = True) -> None:
@@ -117,10 +116,10 @@ class EpochTable:
 
 
 def read_epochs(folder: Path) -> list[tuple[LeaderEpoch, Offset]]:
-    """Return what a log's table says; nothing if it has none.
+    """Return the entries of a log's epoch table; none if there is no file.
 
     Raises:
-        DamagedDataError: it is not what was written.
+        DamagedDataError: it is damaged.
         StorageError: it cannot be read.
     """
     path = folder / FILE_NAME
@@ -135,11 +134,11 @@ def read_epochs(folder: Path) -> list[tuple[LeaderEpoch, Offset]]:
 
 
 def require_epochs(table: EpochTable, segments: Sequence[Segment], log_start_offset: Offset) -> None:
-    """See to it that a log knows the epochs that its first and last records are of: a table is lost whole, or is old.
+    """Rebuild the epoch table if it lacks the epoch of the log's first or last record: it was lost, or is outdated.
 
     Raises:
         DamagedDataError: table and log contradict each other, or the log is damaged.
-        StorageError: the disk refused.
+        StorageError: a disk operation failed.
     """
     try:
         last = _last_batch(segments)

@@ -1,7 +1,7 @@
-"""How many segment files are open at once: the least recently used are closed, and opened again on demand.
+"""Limit of open segment files: the least recently used are closed, and opened again on demand.
 
-A file with bytes that are not synced stays open: a descriptor that was open when the disk failed is the only one that
-is certain to be told.
+A file with unsynced bytes stays open: only a descriptor that was open when a write-back failed is certain to report the
+error at the next fsync.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 DEFAULT_LIMIT = 1_000
 _LOOK_AT = 64
-"""How many of the oldest are looked at for one to close: all of them may be in use."""
+"""How many of the least recently used files are tried for closing: all of them may be in use."""
 
 
 class FilePool:
@@ -48,12 +48,12 @@ class FilePool:
             return file.descriptor
 
     def release(self, file: PooledFile) -> None:
-        """Say that a descriptor is not used any more."""
+        """Release a descriptor."""
         with self._lock:
             file.users -= 1
 
     def close(self, file: PooledFile) -> None:
-        """Close a file, whoever uses it."""
+        """Close a file, even if it is in use."""
         with self._lock:
             self._close(file)
 
@@ -69,7 +69,7 @@ class FilePool:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-        self._close_some(_LOOK_AT)  # Sockets have taken their room: what can be opened again makes some.
+        self._close_some(_LOOK_AT)  # Out of descriptors (sockets use them, too): close files that can be reopened.
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def _close_oldest(self) -> None:
@@ -89,7 +89,7 @@ class FilePool:
 
 
 class PooledFile:
-    """One file that is open while it is used, and mostly for some time after."""
+    """A file that is opened on use and closed by its pool."""
 
     __slots__ = ("descriptor", "path", "pool", "unsynced", "users")
 
@@ -99,11 +99,11 @@ class PooledFile:
         self.descriptor = -1
         self.users = 0
         self.unsynced = False
-        """It has bytes that no sync has covered."""
+        """It has unsynced bytes."""
 
     @contextmanager
     def use(self) -> Iterator[int]:
-        """Hold a descriptor for a moment.
+        """Keep a descriptor open for the block.
 
         Raises:
             OSError: the file cannot be opened.
@@ -124,9 +124,9 @@ class PooledFile:
             return os.pread(descriptor, length, position)
 
     def close(self) -> None:
-        """Close it for good, or until it is used again."""
+        """Close it; the next use opens it again."""
         self.pool.close(self)
 
     def release_if_idle(self) -> None:
-        """Close it until it is used again, if nobody uses it now."""
+        """Close it, unless it is in use or has unsynced bytes."""
         self.pool.release_if_idle(self)

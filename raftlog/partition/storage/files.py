@@ -1,6 +1,6 @@
-"""Writing small files so that a crash leaves the old content or the new, and telling a full disk from a broken one.
+"""Atomic writes of small files, and the mapping of OSError to full disk, failed sync and other storage errors.
 
-Everything under `storage` reaches the disk through functions of `os`, called by that name: one place to put faults in.
+All code under `storage` calls the functions of `os` by module attribute, so that tests can inject faults.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from raftlog.checksum import crc32c
 from raftlog.errors import DamagedDataError, DiskFullError, StorageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE}
-"""Nothing was written, and it can be tried again: no room on the disk, or no descriptor for one more file."""
+"""Retriable: no space on the disk, or no descriptor for another file; nothing was written."""
 _UNREADABLE = {errno.EIO, errno.ENODATA, errno.EUCLEAN, errno.EBADMSG}
-"""What devices and file systems say of a place that they cannot read, or whose checksum is wrong."""
+"""Errors of devices and file systems for a block that is unreadable, or whose checksum is wrong."""
 _CHECKSUM = "crc32c"
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 NEW_SUFFIX = ".new"
 
 
 class SyncError(OSError):
-    """The system refused a sync, for whatever reason: what should have been written may be gone from its cache."""
+    """fsync or fdatasync failed: unwritten pages may have been dropped from the page cache."""
 
 
 class FailedSyncError(StorageError):
-    """A sync failed, of whatever errno: the broker ends (docs/adr/0005). Want of room is no excuse here."""
+    """A sync failed, whatever the errno (a full disk included): the broker shuts down (docs/adr/0005)."""
 
 
 def storage_error(error: OSError, what: str) -> StorageError:
     """Return the error to raise for a failed system call.
 
-    `DiskFullError` says that a write was refused and that room is all that is missing: it can be tried again. A sync is
-    never tried again, so one that failed is a `FailedSyncError`, even if the errno says that there is no room.
+    `DiskFullError`: a write failed for lack of space, and can be retried. A failed sync is never retried, so it is a
+    `FailedSyncError`, even if the errno says that the disk is full.
     """
     message = f"{what}: {error.strerror or error}"
     if isinstance(error, SyncError):
@@ -48,7 +48,7 @@ def sync_file(descriptor: int) -> None:
     """Make a file, or a folder's names, durable.
 
     Raises:
-        SyncError: nobody knows what is on disk. Write it again, or end; never sync it again.
+        SyncError: the content of the disk is unknown. Rewrite the data or shut down; never just sync again.
     """
     try:
         os.fsync(descriptor)
@@ -65,7 +65,7 @@ def sync_data(descriptor: int) -> None:
 
 
 def is_unreadable(error: BaseException | None) -> bool:
-    """Tell whether a read failed because the disk does not hold any more what was written."""
+    """Return whether a read failed because the disk cannot return the data written."""
     return isinstance(error, OSError) and error.errno in _UNREADABLE
 
 
@@ -79,7 +79,7 @@ def fsync_dir(folder: Path) -> None:
 
 
 def make_dir(folder: Path) -> None:
-    """Create a folder and those above it, durably: what is synced inside one that is lost is lost with it.
+    """Create a folder and its parents, durably.
 
     Raises:
         StorageError: it cannot be created.
@@ -130,8 +130,8 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True, lasting: b
     """Replace a file's content: write beside it, fsync, rename, fsync the folder.
 
     Args:
-        durable: False leaves out both fsyncs, for what a checksum protects and the log can rebuild.
-        lasting: False leaves out the second: after a loss of power the old content may be back, whole.
+        durable: False leaves out both fsyncs: for files with a checksum that can be rebuilt from the log.
+        lasting: False leaves out the second fsync: after a power loss the old content may reappear, intact.
 
     Raises:
         FailedSyncError: the file has its old content or the new.
@@ -171,7 +171,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """Return a JSON file's object, or None when there is no such file.
 
     Raises:
-        DamagedDataError: it is not what was written.
+        DamagedDataError: it is damaged, or no JSON object.
         StorageError: it cannot be read.
     """
     try:
@@ -193,10 +193,10 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_fully(descriptor: int, content: bytes | bytearray | memoryview, position: int) -> None:
-    """Write everything at `position`, however many calls it takes.
+    """Write all of `content` at `position`.
 
     Raises:
-        OSError: from the system; part of it may have been written.
+        OSError: a write failed; a part may have been written.
     """
     view = memoryview(content)
     while view:

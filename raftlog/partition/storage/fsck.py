@@ -1,4 +1,4 @@
-"""Reading every file of a partition's folder, and saying what is wrong with it. Changes nothing."""
+"""Offline check of every file in a partition's folder (`raftlog storage check`). Changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Severity = Literal["damage", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with a file. A note is something that the next start mends by itself."""
+    """A problem of a file. A `note` is fixed by the next start."""
 
     path: str
     severity: Severity
@@ -44,7 +44,7 @@ class Finding:
 
 @contextmanager
 def reading(path: Path) -> Iterator[tuple[Read, int]]:
-    """Open a file for reading only: how to read it, and its size.
+    """Open a file read-only; yield its read function and its size.
 
     Raises:
         OSError: it cannot be opened.
@@ -60,7 +60,7 @@ def check_partition(folder: Path, on_bytes: Callable[[int], None] = lambda _: No
     """Check one partition's folder.
 
     Args:
-        on_bytes: told how much of the segments was read.
+        on_bytes: called with the number of segment bytes read.
     """
     check = _PartitionCheck(folder, on_bytes)
     try:
@@ -137,11 +137,13 @@ class _PartitionCheck:
     def _check_batch(self, path: Path, header: BatchHeader) -> None:
         if header.base_offset != self._end:
             self.damage(path, f"holds offset {header.base_offset} where {self._end} should be")
-        first = max(header.base_offset, self._checkpoint.log_start_offset)  # Below it, no epoch is known any more.
+        first = max(
+            header.base_offset, self._checkpoint.log_start_offset
+        )  # Below the log start, epochs are no longer stored.
         if self._epochs is None or header.next_offset <= first:
             return
-        if (told := self._epochs.epoch_at(first)) != header.leader_epoch:
-            self.damage(path, f"offset {first} is of epoch {header.leader_epoch}, leader-epochs.json says {told}")
+        if (expected := self._epochs.epoch_at(first)) != header.leader_epoch:
+            self.damage(path, f"offset {first} is of epoch {header.leader_epoch}, leader-epochs.json says {expected}")
 
     def _unsound(self, path: Path, read: Read, size: int, why: str, *, torn: bool) -> None:
         sound = sound_batch_after(read, 0, size, min_offset=self._end)
@@ -184,9 +186,9 @@ class _PartitionCheck:
             elif name.endswith(CLEANED_SUFFIX):
                 self.note(path, "is left of a compaction that did not end; the next start removes it")
             elif name == STATE_FILE:
-                self._check_json(path, "the whole log is compacted anew")
+                self._check_json(path, "the whole log is compacted again")
             elif name == SCRUB_FILE:
-                self._check_json(path, "the scrubber begins anew")
+                self._check_json(path, "the scrubber starts over")
             elif name.endswith(PRODUCERS_SUFFIX):
                 self._check_producers(path)
             elif name.endswith((INDEX_SUFFIX, ABORTED_SUFFIX)) and path.with_suffix(SUFFIX).name not in names:

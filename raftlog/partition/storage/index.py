@@ -1,8 +1,8 @@
-"""A segment's sparse index: where batches lie, and how new the records before them are. In memory, and as a file.
+"""A segment's sparse index: positions of batches, and the newest timestamp before each. In memory, and as a file.
 
-The file beside a segment says what was known of it at one size. It is written without a sync and never trusted
-blindly: checksums find damage; sizes and order are checked when it is read; and whoever lands on a batch through it
-checks that it is the batch meant. The log alone can rebuild it. Layout: docs/reference/storage-format.md.
+The file describes the segment at one size. It is written without a sync and verified on use: checksums, sizes and order
+when it is read, and the header at a position that it returns. It can be rebuilt from the log. Layout:
+docs/protocol/storage.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CRC_END = 12
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What is known of a segment's first `size` bytes."""
+    """Facts about a segment's first `size` bytes."""
 
     base_offset: Offset
     size: int
@@ -38,7 +38,7 @@ class SegmentFacts:
     max_timestamp: int
     first_timestamp: int
     aborted: int = 0
-    """How many aborted transactions have their marker here."""
+    """How many aborted transactions have their marker in the segment."""
 
 
 class SparseIndex:
@@ -55,7 +55,7 @@ class SparseIndex:
         return len(self.positions)
 
     def add(self, offset: Offset, position: int, newest_before: int) -> None:
-        """Take in a batch, unless one shortly before it has an entry."""
+        """Add an entry for a batch, unless there is one within `INTERVAL_BYTES` before it."""
         if not self.positions or position - self.positions[-1] >= INTERVAL_BYTES:
             self.offsets.append(offset)
             self.positions.append(position)
@@ -91,7 +91,7 @@ def encode_index(facts: SegmentFacts, index: SparseIndex) -> bytes:
 
 
 def decode_facts(head: bytes) -> SegmentFacts | None:
-    """Return what an index file's head says; None if it is damaged."""
+    """Decode the head of an index file; None if it is damaged."""
     if len(head) < HEAD_BYTES or head[: len(_MAGIC)] != _MAGIC:
         return None
     _, crc, _, _, *numbers = _HEAD.unpack_from(head)
@@ -99,7 +99,7 @@ def decode_facts(head: bytes) -> SegmentFacts | None:
 
 
 def decode_index(content: bytes) -> tuple[SegmentFacts, SparseIndex] | None:
-    """Return what an index file says; None if it is damaged, or contradicts itself."""
+    """Decode an index file; None if it is damaged or inconsistent."""
     if (facts := decode_facts(content)) is None:
         return None
     _, _, crc, count, *_ = _HEAD.unpack_from(content)
@@ -114,7 +114,7 @@ def decode_index(content: bytes) -> tuple[SegmentFacts, SparseIndex] | None:
 
 
 def read_facts(path: Path) -> SegmentFacts | None:
-    """Return what an index file's head says; None if it is missing or damaged."""
+    """Read the head of an index file; None if it is missing or damaged."""
     try:
         return decode_facts(read_file(path, limit=HEAD_BYTES) or b"")
     except OSError:
@@ -122,7 +122,7 @@ def read_facts(path: Path) -> SegmentFacts | None:
 
 
 def read_index(path: Path) -> tuple[SegmentFacts, SparseIndex] | None:
-    """Read an index file; None if it is missing, damaged or cannot be read: the log has everything that it says."""
+    """Read an index file; None if it is missing, damaged or unreadable: it can be rebuilt from the log."""
     try:
         return decode_index(read_file(path) or b"")
     except OSError:

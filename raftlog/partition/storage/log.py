@@ -1,7 +1,7 @@
 """One partition's log on disk: appending and reading.
 
-One owner calls it; only `fsync` and what `plan_checkpoint` returns may run beside, in worker threads. Appending is one
-write of whole, stamped batches: they are durable after the next `fsync`.
+One owner calls it. Only `fsync` and the function that `plan_checkpoint` returns may run in worker threads. Appending is
+one write of whole, stamped batches, durable after the next `fsync`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,28 @@ _log = logging.getLogger(__name__)
 
 
 class PartitionLog(SegmentedLog):
-    """A log from `log_start_offset` to `log_end_offset` (exclusive)."""
+    """A log from `log_start_offset` to `log_end_offset` (exclusive).
+
+    - Offsets are contiguous, and leader epochs never decrease.
+    - Everything below `durable_end_offset` survives a power loss.
+    - After a `failure`, the log accepts no more changes.
+    """
 
     refusal: StorageError | None = None
-    """Why the last append failed, if it did."""
+    """The error of the last append, if it failed."""
 
     @classmethod
     def open(
         cls, folder: Path, config: TopicConfig, *, pool: FilePool | None = None, power_lost: bool = False
     ) -> PartitionLog:
-        """Create a log, or recover the one that is there.
+        """Open a log: create it, or recover it after any shutdown.
 
         Args:
             pool: shared with other logs; it bounds how many files are open.
-            power_lost: the machine went down since the log was used: writes that were not synced may be missing.
+            power_lost: the machine went down since the log was used, so unsynced writes may be missing.
 
         Raises:
-            DamagedDataError: records that were on disk are gone; nothing was changed.
+            DamagedDataError: records that were on disk are missing or corrupt; nothing was changed.
             StorageError: the disk refused.
         """
         return cls(folder, config, pool=pool or FilePool(), power_lost=power_lost)
@@ -62,7 +67,7 @@ class PartitionLog(SegmentedLog):
 
         Raises:
             DiskFullError: nothing was appended; of several batches, none beyond the log end offset.
-            StorageError: the same, or the log is broken and takes no more appends: see `failure`.
+            StorageError: as DiskFullError, or the log has failed: see `failure`.
             CorruptBatchError: the batches do not continue the log; nothing was appended.
         """
         self._require_sound()
@@ -86,7 +91,7 @@ class PartitionLog(SegmentedLog):
             if header.leader_epoch > epoch:
                 self._write(view[start:position], group)
                 start, group, epoch = position, [], header.leader_epoch
-                self.epochs.truncate_before(self.log_start_offset)  # The disk may have had no room for that.
+                self.epochs.truncate_before(self.log_start_offset)  # A full disk may have prevented this before.
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             if self._must_roll(position - start, header):
                 self._write(view[start:position], group)
@@ -103,7 +108,7 @@ class PartitionLog(SegmentedLog):
 
         Raises:
             OffsetOutOfRangeError: `offset` is below the log start or above the log end.
-            StorageError: the disk no longer holds what was written.
+            StorageError: the batches cannot be read, or are damaged.
         """
         self._require_in_range(offset)
         if offset >= min(limit_offset, self.log_end_offset):
@@ -116,10 +121,10 @@ class PartitionLog(SegmentedLog):
     def find_sound(
         self, offset: Offset, max_bytes: int, *, limit_offset: Offset, check_crcs: bool = True
     ) -> SoundBatches:
-        """Like `read`, for batches whose checksums are right, up to the first one that is damaged or unreadable.
+        """Like `read`, for batches with valid checksums, up to the first that is damaged or unreadable.
 
         Args:
-            check_crcs: see `checked.find_sound`.
+            check_crcs: see `verified_reads.find_sound`.
 
         Raises:
             OffsetOutOfRangeError: `offset` is below the log start or above the log end.
@@ -142,7 +147,7 @@ class PartitionLog(SegmentedLog):
         return offset_for_timestamp(self._segments, timestamp_us, start, limit_offset)
 
     def scan_headers(self, from_offset: Offset | None = None) -> Iterator[BatchHeader]:
-        """Walk over the headers of every batch (that holds `from_offset` or more)."""
+        """Iterate over the headers of every batch that has records at or after `from_offset`."""
         start = self.log_start_offset if from_offset is None else from_offset
         for segment in list(self._segments):
             for _, header in segment.headers(start):
@@ -150,7 +155,7 @@ class PartitionLog(SegmentedLog):
                     yield header
 
     def scan(self, from_offset: Offset | None = None) -> Iterator[tuple[BatchHeader, Marker | None]]:
-        """Walk like `scan_headers`, with what each marker says."""
+        """Like `scan_headers`, with the payload of each marker."""
         start = self.log_start_offset if from_offset is None else from_offset
         for segment in list(self._segments):
             for position, header in segment.headers(start):
@@ -163,10 +168,10 @@ class PartitionLog(SegmentedLog):
         return any(segment.aborted_count for segment in self._segments)
 
     def aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
-        """Return every aborted transaction that may have records in [`start`, `end`), all of which are decided.
+        """Return every aborted transaction that may have records in [`start`, `end`), below the last stable offset.
 
         Raises:
-            StorageError: the disk no longer holds what was written.
+            StorageError: the index of aborted transactions cannot be read.
         """
         try:
             return list(self._aborted_transactions(start, end))
@@ -198,7 +203,7 @@ class PartitionLog(SegmentedLog):
             return
         active = self._segments[-1]
         try:
-            # Before: what is written must not wait for anything to be known.
+            # Before the write: after it, `learn` must not fail.
             active.load_index()
             active.load_aborted()
             markers = _markers(content, headers)
@@ -240,10 +245,10 @@ class PartitionLog(SegmentedLog):
 
 
 def _markers(content: memoryview, headers: list[BatchHeader]) -> list[Marker | None]:
-    """Return what the control batches among these say.
+    """Return the marker of each control batch, None for other batches.
 
     Raises:
-        CorruptBatchError: one of them is no marker.
+        CorruptBatchError: a control batch is not a valid marker.
     """
     markers, position = list[Marker | None](), 0
     for header in headers:

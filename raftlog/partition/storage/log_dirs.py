@@ -1,8 +1,8 @@
-"""Several folders for one node's partitions, each on a disk of its own (`log_dirs`).
+"""Several folders for one node's partitions, each on its own disk (`log_dirs`).
 
-Each has its own `meta.json`, lock and `run.json`, as a data folder. A partition is put where fewest are, and stays. The
-node's data folder remembers which of them it has had: if one is missing, the node is one that has lost a disk, and gets
-another storage id, so the controllers count none of its replicas until they have caught up.
+Each has its own `meta.json`, lock and `run.json`, like a data folder. A new partition goes to the folder with the
+fewest, and stays there. The node's data folder records the log folders. If one is missing, a disk was lost: the node
+gets another storage id, and the controllers count none of its replicas until they have caught up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KNOWN = "log-dirs.json"
 
 
 class NodeFolders(Protocol):
-    """Where a node's partitions live: one data folder, or several."""
+    """The folders of a node's partitions: one data folder, or several log folders."""
 
     @property
     def path(self) -> Path: ...
@@ -57,7 +57,7 @@ class NodeFolders(Protocol):
 
 
 class LogDirs:
-    """A data folder, and log folders in the place of its own partitions."""
+    """A data folder, and log folders that hold the partitions instead of it."""
 
     def __init__(self, data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
         self._data_dir = data_dir
@@ -116,9 +116,9 @@ class LogDirs:
 
     @property
     def previous_incarnations(self) -> tuple[str, ...] | None:
-        """Those that every folder knows; one that is new, or of an earlier version, has no say."""
-        told = [folder.previous_incarnations for folder in self._all if folder.previous_incarnations is not None]
-        return tuple(name for name in told[0] if all(name in others for others in told)) if told else None
+        """The incarnations noted in every folder, apart from new folders and those of an earlier version."""
+        noted = [folder.previous_incarnations for folder in self._all if folder.previous_incarnations is not None]
+        return tuple(name for name in noted[0] if all(name in others for others in noted)) if noted else None
 
     @property
     def unclean(self) -> bool:
@@ -130,21 +130,21 @@ class LogDirs:
 
     @property
     def quarantined(self) -> int:
-        """How many damaged logs lie aside."""
+        """How many quarantined logs are on disk."""
         return sum(log_dir.quarantined for log_dir in self._log_dirs)
 
     def settle_unclean(self) -> None:
-        """Note that whoever had to know of an unclean end knows it."""
+        """See `DataDir.settle_unclean`."""
         for folder in self._all:
             folder.settle_unclean()
 
     def settle_power_loss(self) -> None:
-        """Note that every log was opened, and cut where writes are missing."""
+        """See `DataDir.settle_power_loss`."""
         for folder in self._all:
             folder.settle_power_loss()
 
     def mark_clean(self) -> None:
-        """Note that everything here is synced, and that nothing is written any more."""
+        """Record a clean shutdown in every folder."""
         for folder in self._all:
             folder.mark_clean()
 
@@ -154,7 +154,7 @@ class LogDirs:
             folder.close()
 
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path:
-        """Return where a replica's log lives; a new one goes where fewest are, to the first of equals."""
+        """Return the folder of a replica's log; a new one goes to the first folder with the fewest partitions."""
         name = self._data_dir.partition_folder(topic, partition, topic_id).name
         if name not in self._home:
             counts = [list(self._home.values()).count(log_dir) for log_dir in self._log_dirs]
@@ -167,50 +167,48 @@ class LogDirs:
             yield from log_dir.list_partitions()
 
     def delete_partition(self, folder: Path) -> None:
-        """Remove a partition's folder, and what was put aside of it."""
+        """Remove a partition's folder, and its quarantined logs."""
         self._home[folder.name].delete_partition(folder)
         del self._home[folder.name]
 
     def set_stray(self, folder: Path) -> Path:
-        """Rename the folder of a partition that nobody knows, on its own disk."""
+        """Rename the folder of a stray partition, on its own disk."""
         return self._home.pop(folder.name).set_stray(folder)
 
     @property
     def has_strays(self) -> bool:
-        """Whether folders wait for `remove_strays`."""
+        """Whether there are folders for `remove_strays`."""
         return any(log_dir.has_strays for log_dir in self._log_dirs)
 
     def remove_strays(self) -> None:
-        """Delete what `set_stray` has renamed, in this run or an earlier one."""
+        """Delete the folders that `set_stray` renamed in this or an earlier run."""
         for log_dir in self._log_dirs:
             log_dir.remove_strays()
 
     def release(self, folder: Path) -> None:
-        """Learn that a log is closed: one that never had a record has no folder, and no place either."""
+        """Forget the place of a closed log that has no folder, because it never had a record."""
         if not folder.exists():
             self._home.pop(folder.name, None)
 
     def quarantine(self, folder: Path) -> Path:
-        """Put a damaged log aside, on its own disk."""
+        """Quarantine a damaged log, on its own disk."""
         return quarantine(folder)
 
 
 def _require_reachable(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
     if data_dir not in log_dirs and (count := len(list(data_dir.list_partitions()))):
-        raise ConfigError(
-            f"{data_dir.path} holds {count} partitions, and is not among log_dirs, where they are looked for: add it"
-        )
+        raise ConfigError(f"{data_dir.path} has {count} partitions that would not be found: add it to log_dirs")
 
 
 def _remember(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
-    """Give the node another storage id, if a folder that it has had is missing; note which ones it has."""
+    """Change the storage id if a log folder of an earlier run is missing; record the present ones."""
     path = data_dir.path / _KNOWN
     known = list((read_json(path) or {}).get("storage_ids", []))
     present = [log_dir.storage_id for log_dir in log_dirs if log_dir is not data_dir]
     if missing := [storage_id for storage_id in known if storage_id not in present]:
         _log.error(
-            "%d log folders that this node has had are missing (storage ids %s): it counts as a node that has lost a "
-            "disk, and fetches what they held from other replicas",
+            "%d log folders of an earlier run are missing (storage ids %s): this node counts as one that lost a disk, "
+            "and fetches their partitions from other replicas",
             len(missing),
             ", ".join(missing),
         )
@@ -220,6 +218,6 @@ def _remember(data_dir: DataDir, log_dirs: Sequence[DataDir]) -> None:
 
 
 def open_folders(path: str, log_dirs: Sequence[str], *, cluster_id: str, node_id: int) -> NodeFolders:
-    """Open what `node.toml` names: a data folder alone, or with log folders."""
+    """Open the folders that `node.toml` names: a data folder alone, or with log folders."""
     paths = [Path(os.path.normpath(log_dir)) for log_dir in log_dirs]
     return LogDirs.open(Path(os.path.normpath(path)), paths, cluster_id=cluster_id, node_id=node_id)

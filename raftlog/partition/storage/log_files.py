@@ -1,7 +1,7 @@
 """The files of one partition's log: opening, syncing and checkpointing them.
 
-Order of every durable step: write, flush, rename, folder, acknowledge. Cutting and checkpointing exclude each other:
-a checkpoint that a worker thread writes must not say of a cut log what held before.
+Order of every durable step: write, flush, rename, sync the folder, acknowledge. Truncation and checkpointing exclude
+each other: a checkpoint that a worker thread writes must not describe the log before a truncation.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
 _log = logging.getLogger(__name__)
 PRODUCERS_SUFFIX = ".producers"
-"""Snapshots of producers, named by the offset up to which they hold: see `producer_snapshots`."""
+"""Snapshots of producer state, named by the offset below which they cover the log: see `producer_snapshots`."""
 INDEX_EVERY_BYTES = 4 << 20
 """The active segment's index is written after this much growth, or once it has stopped growing."""
 
 
 class LogClosedError(StorageError):
-    """The log was closed on purpose: the disk is not to blame."""
+    """The log was closed on purpose; no disk failure."""
 
 
 class LogFiles:
-    """Segments, leader epochs and checkpoint of a log; see `log_cuts` for how it is cut."""
+    """Segments, leader epochs and checkpoint of a log; see `log_truncation` for truncation."""
 
     def __init__(self, folder: Path, config: TopicConfig, *, pool: FilePool, power_lost: bool) -> None:
         self.folder = folder
@@ -51,15 +51,15 @@ class LogFiles:
         self._pool = pool
         self._failure: StorageError | None = None
         self._changing = threading.RLock()
-        """Held while files are cut, removed or checkpointed."""
+        """Locked while files are truncated, removed or checkpointed."""
         self._cuts = 0
-        """How often the log was cut: what a worker thread was given before is void."""
+        """How often the log was truncated: work planned before a truncation is discarded."""
         self._starting_over = False
-        """The disk was full while it started over: it may go on with that, and does nothing else."""
+        """A `reset_to` failed because the disk was full: only `reset_to` may be called."""
         self._checkpointed_end: Offset = -1
         self._checkpoint = Checkpoint.load(folder)
         self._checkpoint_lasts = True
-        """The one before cannot be back after a loss of power."""
+        """Whether the checkpoint's rename is durable: the previous one cannot reappear after a power loss."""
         self.epochs = EpochTable(folder)
         recovered = open_segments(
             folder,
@@ -70,7 +70,7 @@ class LogFiles:
         )
         self._segments = recovered.segments
         self._begun = not recovered.new
-        """It has a folder and files: a log costs the disk nothing before its first record."""
+        """Whether folder and files exist: they are created with the first record."""
         # Without a checkpoint, the log starts where its first segment does.
         start = max(self.log_start_offset, self._segments[0].base_offset)
         self._checkpoint = Checkpoint(
@@ -91,7 +91,7 @@ class LogFiles:
             self._doomed.remove_all(folder)
         except OSError as error:
             raise storage_error(error, f"cannot remove old segments of {folder}") from error
-        # A recovery point says that there was a sync; the process before may have ended before its first one.
+        # A recovery point proves a sync; an earlier process may have exited before its first one.
         named = self.recovery_point > 0 and self._begun
         self._syncer = Syncer(folder, durable_end_offset=self.recovery_point, named=named)
         self._sync_unchecked()
@@ -123,19 +123,19 @@ class LogFiles:
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the log takes no more appends, if so."""
+        """The error after which the log accepts no more changes; None while it is usable."""
         return self._failure
 
     def fail(self, failure: StorageError) -> None:
-        """Take no more changes, for good; the first failure counts."""
+        """Refuse all further changes; the first failure is kept."""
         self._failure = self._failure or failure
 
     def fsync(self) -> Offset:
         """Make everything appended so far durable; return the durable end. Safe in a worker thread.
 
         Raises:
-            LogClosedError: nobody waits for this any more: its partition was deleted, or the broker stops.
-            StorageError: what was written since the last fsync may be lost, so the log takes no more appends.
+            LogClosedError: the log is closed: its partition was deleted, or the broker stops.
+            StorageError: writes since the last fsync may be lost, so the log accepts no more appends.
         """
         self._require_sound()
         try:
@@ -160,13 +160,13 @@ class LogFiles:
     def plan_checkpoint(
         self, high_watermark: Offset, *, closing: bool = False, beside: Callable[[], None] | None = None
     ) -> Callable[[], None] | None:
-        """Return what records how far the log is known to be whole, so that the next start scans less; None if nothing.
+        """Return a function that writes a checkpoint, so that the next start scans less; None if nothing is new.
 
-        What is returned may run in a worker thread, while appends go on; a cut makes it void.
+        The function may run in a worker thread while appends go on; after a truncation it does nothing.
 
         Args:
-            closing: nothing will be appended any more: write everything down.
-            beside: writes down what else holds up to the present log end.
+            closing: nothing is appended any more: write everything.
+            beside: writes other state of the log up to its present end.
         """
         active, cuts = self._segments[-1], self._cuts
         if not self._begun:
@@ -187,10 +187,10 @@ class LogFiles:
             with self._changing:
                 if self._failure is not None or self._cuts != cuts:
                     return
-                # One that is older says less, and nothing wrong: what a log must not forget is written when it happens.
+                # An older checkpoint is still valid: changes that must survive write a checkpoint of their own.
                 point = self.durable_end_offset
                 self._save_checkpoint(recovery_point=point, high_watermark=high_watermark, lasting=closing)
-                if index is not None and active.indexed_size < index[0].size:  # A roll may have written a newer one.
+                if index is not None and active.indexed_size < index[0].size:  # A roll may have written a newer index.
                     active.write_index(*index)
                 for full in behind:
                     if full in self._segments:  # Retention may have dropped it meanwhile.
@@ -201,7 +201,7 @@ class LogFiles:
         return write
 
     def checkpoint(self, high_watermark: Offset, *, closing: bool = False) -> None:
-        """Record, durably, how far the log is known to be whole."""
+        """Write a checkpoint durably."""
         if (write := self.plan_checkpoint(high_watermark, closing=closing)) is not None:
             write()
 
@@ -214,10 +214,10 @@ class LogFiles:
             self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
 
     def _begin(self) -> None:
-        """Make the folder and the first file, unless they are there. Their names last once something in them has to.
+        """Create the folder and the first file, unless they exist. The first sync makes their names durable.
 
         Raises:
-            StorageError: the disk refused; nothing was begun.
+            StorageError: they cannot be created.
         """
         if self._begun:
             return
@@ -232,10 +232,10 @@ class LogFiles:
         self._begun = True
 
     def _sync_unchecked(self) -> None:
-        """Write and sync again what the last process may have left unsynced.
+        """Rewrite and sync everything that the last process may have left unsynced.
 
-        One of its syncs may have failed: the system then shows what was written as long as it remembers it, and calls
-        every later sync a success. Only what is written again is known to reach the disk.
+        One of its syncs may have failed. The kernel then still shows the pages from its cache, and reports success for
+        every later sync. Only rewritten pages are known to reach the disk.
         """
         unsynced = [segment for segment in self._segments if segment.next_offset > self.recovery_point]
         for segment in unsynced:
@@ -268,7 +268,7 @@ class LogFiles:
         lasting: bool = True,
     ) -> None:
         start = self.log_start_offset if log_start_offset is None else log_start_offset
-        # What retention has dropped needs no sync any more.
+        # Deleted segments need no sync any more.
         point = max(start, recovery_point)
         checkpoint = Checkpoint(log_start_offset=start, recovery_point=point, high_watermark=high_watermark)
         checkpoint.save(self.folder, lasting=lasting)
@@ -279,7 +279,7 @@ class LogFiles:
             raise self._failure
 
     def _fail(self, error: Exception, what: str) -> StorageError:
-        """Take no more appends, and return why: what the files hold is not known, so room alone would not mend it."""
+        """Mark the log as failed and return the error: the content of the files is unknown."""
         family = FailedSyncError if isinstance(error, SyncError | FailedSyncError) else StorageError
         reason = error.strerror if isinstance(error, OSError) else None
         self._failure = family(f"{self.folder}: {what}; the log takes no more appends: {reason or error}")

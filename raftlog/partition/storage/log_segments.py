@@ -1,6 +1,6 @@
-"""Whole segments of a log: they begin, are replaced by compacted ones, and go.
+"""Operations on whole segments of a log: roll, delete, repair in place, replace by compacted ones.
 
-All of it excludes cutting (`TruncatableLog`) and checkpointing (`LogFiles`). A cut makes what was compacted before void.
+They exclude truncation (`TruncatableLog`) and checkpointing (`LogFiles`). A truncation discards compaction under way.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _log = logging.getLogger(__name__)
 
 
 class SegmentedLog(TruncatableLog):
-    """Rolling, retention, deletion by offset, and putting compacted segments in place."""
+    """Adds rolling, retention, deletion by offset, repair in place, and replacement by compacted segments."""
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """What the log is made of now, oldest first; the last one is the active segment."""
+        """The segments, oldest first; the last one is the active segment."""
         return tuple(self._segments)
 
     @property
     def cuts(self) -> int:
-        """How often the log was cut: who has read it meanwhile must begin again."""
+        """How often the log was truncated: a worker that read it before must start over."""
         return self._cuts
 
     @fails_on_sync_error
@@ -54,7 +54,9 @@ class SegmentedLog(TruncatableLog):
                 _log.warning("cannot remove the empty segment %s: %s; the next start does", path, second)
             raise storage_error(error, f"cannot add a segment to {self.folder}; nothing was appended") from error
         self._segments.append(segment)
-        if self._changing.acquire(blocking=False):  # Else a checkpoint is being written: the next one sees to it.
+        if self._changing.acquire(
+            blocking=False
+        ):  # Otherwise a checkpoint is being written; the next one saves the index.
             try:
                 full.save_index()
             except StorageError as error:
@@ -64,12 +66,12 @@ class SegmentedLog(TruncatableLog):
 
     @fails_on_sync_error
     def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
-        """Drop whole segments below the high watermark that are too old or too much; return how many.
+        """Delete whole segments below the high watermark that exceed retention; return how many.
 
-        Files disappear `file_delete_delay_ms` later, so that a reader in the middle of one is not disturbed.
+        Files are removed `file_delete_delay_ms` later, so that reads in progress finish.
 
         Raises:
-            StorageError: the disk refused; what was not removed goes at the next start.
+            StorageError: a disk operation failed; files left over are removed at the next start.
         """
         with self._changing:
             try:
@@ -87,7 +89,7 @@ class SegmentedLog(TruncatableLog):
             return 0
         start = max(start, self._segments[count].base_offset)
         with self._syncer.paused():
-            self._syncer.name()  # A log that starts here must not be found empty, and begin at 0 again.
+            self._syncer.name()  # After a power loss, this log must not be found empty and start at 0 again.
         self._save_checkpoint(
             log_start_offset=start,
             recovery_point=max(start, self.durable_end_offset),
@@ -109,14 +111,14 @@ class SegmentedLog(TruncatableLog):
         """Delete, durably, every record below `offset`, which is not above the high watermark.
 
         Raises:
-            StorageError: the disk refused; nothing was deleted, or only the table of epochs still begins before.
+            StorageError: a disk operation failed; nothing was deleted, or only the epoch table still has older entries.
         """
         assert offset <= high_watermark
         if offset <= self.log_start_offset:
             return
         self._require_sound()
         if offset > self.durable_end_offset:
-            # A log that starts where a power cut may leave nothing would look damaged after it.
+            # Otherwise a power loss could leave a log that ends below its start, which looks damaged.
             self.fsync()
         with self._changing:
             self._save_checkpoint(
@@ -126,14 +128,14 @@ class SegmentedLog(TruncatableLog):
 
     @fails_on_sync_error
     def rewrite(self, segment: Segment, position: int, batches: bytes, *, end_offset: Offset, cuts: int) -> bool:
-        """Put damaged batches back in place, durably; False if the segment is not as it was. For a worker thread.
+        """Overwrite damaged batches durably; return False if the log has changed. Blocks; for a worker thread.
 
         Args:
-            end_offset: where the batches end.
-            cuts: see `cuts`, from before the damage was found.
+            end_offset: the offset after the last batch.
+            cuts: value of `cuts` before the damage was found.
 
         Raises:
-            StorageError: the disk refused: the place is as damaged as before, or the log takes no more appends.
+            StorageError: a disk operation failed: the batches are as damaged as before, or the log has failed.
         """
         if end_offset > self.recovery_point:
             self.fsync()
@@ -143,7 +145,7 @@ class SegmentedLog(TruncatableLog):
             if self._cuts != cuts or segment not in self._segments or end > segment.size:
                 return False
             if end_offset > self.recovery_point or not self._checkpoint_lasts:
-                # What a power cut leaves of this write must not look like a torn tail.
+                # After a power loss, remains of this write must not look like a torn tail.
                 self._save_checkpoint(
                     recovery_point=self.durable_end_offset, high_watermark=self.high_watermark_checkpoint
                 )
@@ -160,13 +162,13 @@ class SegmentedLog(TruncatableLog):
 
     @fails_on_sync_error
     def swap(self, replaced: Sequence[Segment], fresh: Segment, *, cuts: int) -> bool:
-        """Put one compacted segment in the place of consecutive ones; False if they are not as they were.
+        """Replace consecutive segments by one compacted segment; return False if the log has changed.
 
         Args:
-            cuts: see `cuts`, from before they were read.
+            cuts: value of `cuts` before they were read.
 
         Raises:
-            StorageError: the disk failed; what the folder holds is sound, whichever step it was.
+            StorageError: a disk operation failed; the folder is consistent after every step.
         """
         with self._changing:
             at = bisect_left(self._segments, replaced[0].base_offset, key=lambda segment: segment.base_offset)
@@ -174,7 +176,7 @@ class SegmentedLog(TruncatableLog):
             if self._failure is not None or not as_they_were or replaced[0].next_offset <= self.log_start_offset:
                 return False
             if fresh.next_offset > self.recovery_point or not self._checkpoint_lasts:
-                # What opens the log must not take damage in a compacted file for a torn tail: it was synced.
+                # Recovery must not take damage in the synced compacted file for a torn tail.
                 self._save_checkpoint(
                     recovery_point=self.durable_end_offset, high_watermark=self.high_watermark_checkpoint
                 )

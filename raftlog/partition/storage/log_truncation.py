@@ -1,6 +1,6 @@
-"""Cutting a log's end, and starting over at another offset: durably, and so that a crash at any point leaves a log.
+"""Truncation of a log's end, and reset to another offset: durable, and safe against a crash at any step.
 
-What speaks of more than will be left goes first: the checkpoint, then the files, then the table of epochs.
+Order: first the checkpoint, which refers to the part to be removed, then the files, then the epoch table.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
 
 class TruncatableLog(LogFiles):
-    """Truncation, and starting over."""
+    """Adds truncation and reset."""
 
     def end_if_cut_at(self, offset: Offset) -> Offset:
-        """Return where the log ends once every batch that holds `offset` or more is gone: `offset`, or below it.
+        """Return the log end offset after `truncate_to(offset)`: `offset`, or less if it is inside a batch.
 
         Raises:
-            StorageError: the log is damaged there, or the disk refused.
+            StorageError: the log is damaged there, or a disk operation failed.
         """
         if not self.log_start_offset < offset < self.log_end_offset:
             return min(offset, self.log_end_offset)
@@ -31,15 +31,15 @@ class TruncatableLog(LogFiles):
             raise self._fail(error, "is damaged, and cannot be truncated") from error
         except OSError as error:
             raise self._fail(error, "cannot truncate") from error
-        # The log may start inside that batch: it is empty then, and still starts there.
+        # If the log starts inside that batch, it becomes empty and keeps its start.
         return max(end, self.log_start_offset)
 
     @fails_on_sync_error
     def truncate_to(self, offset: Offset) -> None:
-        """Remove, durably, every batch that holds `offset` or more: the log may end below `offset`.
+        """Remove, durably, every batch with records at or after `offset`; the log may end below `offset`.
 
         Raises:
-            DiskFullError: nothing was removed; it can be tried again.
+            DiskFullError: nothing was removed; it can be retried.
             StorageError: see `failure`.
         """
         self._require_sound()
@@ -52,16 +52,16 @@ class TruncatableLog(LogFiles):
                     self._truncate_inside(end)
 
     def _truncate_inside(self, offset: Offset) -> None:
-        """Cut where a batch begins."""
+        """Truncate at the start of a batch."""
         self._cuts += 1
         if self.recovery_point > offset or self.high_watermark_checkpoint > offset:
-            # Before the cut: a process that is killed after it must not look for what was cut.
+            # Before the truncation: after a crash, recovery must not expect the removed records.
             point, high_watermark = min(self.recovery_point, offset), min(self.high_watermark_checkpoint, offset)
             self._save_checkpoint(recovery_point=point, high_watermark=high_watermark)
         try:
             with self._syncer.paused():
                 while self._segments[-1].base_offset >= offset:
-                    # The last one first: a crash in between leaves no gap.
+                    # The last segment first: a crash in between leaves no gap.
                     self._remove(self._segments[-1])
                     self._segments.pop()
                 self._segments[-1].truncate_to(offset)
@@ -71,29 +71,29 @@ class TruncatableLog(LogFiles):
         except OSError as error:
             raise self._fail(error, "cannot truncate") from error
         except CorruptBatchError as error:
-            # It ends nobody knows where: nothing may be appended to it, or promised.
+            # Its end is unknown: nothing may be appended or acknowledged.
             raise self._fail(error, "is damaged, and cannot be truncated") from error
         try:
             self.epochs.truncate_from(self.log_end_offset)
         except StorageError as error:
-            # Epochs that the log does not have would mislead followers: not even a full disk is waited for.
+            # Epochs that the log does not have would mislead followers, so even a full disk fails the log.
             raise self._fail(error, "cannot cut the leader epochs") from error
         self.fsync()
 
     @fails_on_sync_error
     def reset_to(self, offset: Offset) -> None:
-        """Remove everything, durably; the log is empty and goes on at `offset`.
+        """Remove all records, durably; the empty log continues at `offset`.
 
         Raises:
-            DiskFullError: it can be tried again; with a `failure` nothing else can.
-            StorageError: the disk refused.
+            DiskFullError: it can be retried; with a `failure` no other change is possible.
+            StorageError: a disk operation failed.
         """
         with self._changing:
             if not self._starting_over:
                 self._require_sound()
                 self._cuts += 1
                 self._begin()
-                # First, what makes an empty folder right: a crash in between must not look like lost records.
+                # A checkpoint for which an empty folder is valid: a crash in between must not look like lost records.
                 self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
             self._reset_to(offset)
             self._failure, self._starting_over = None, False
@@ -103,14 +103,14 @@ class TruncatableLog(LogFiles):
             with self._syncer.paused():
                 for segment in reversed(self._segments):
                     self._remove(segment)
-                # They would look like the past once the log has grown that far again.
+                # Once the log has grown that far again, old snapshots would look valid.
                 self._remove_files(PRODUCERS_SUFFIX)
                 fsync_dir(self.folder)
                 self.epochs.clear()
                 self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)
                 self._segments = [Segment.create(segment_path(self.folder, offset), offset, self._pool)]
                 self._syncer.truncated(offset, self._segments[-1])
-                self._syncer.name()  # Others count on where it starts.
+                self._syncer.name()  # The leader relies on the new log start.
             fsync_dir(self.folder)
         except (OSError, StorageError) as error:
             self._failure = (

@@ -1,7 +1,7 @@
-"""What a log's producers had written up to some offset, on disk, so that a start reads only the headers after it.
+"""Snapshots of producer state at an offset, so that a start reads only the batch headers after it.
 
-`<offset, 20 digits>.producers`: written without a sync, checked by its checksum, and never needed: the log has
-everything but when a producer was seen. Two are kept, so that cutting a log's tail still finds one below the cut.
+`<offset, 20 digits>.producers`: written without a sync and protected by a checksum. The state can be rebuilt from the
+log, except for the time when a producer was last seen. Two are kept, so that after a truncation one is usually left.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 _KEPT = 2
 _MAGIC = b"RLPRD003"
 _READ = (b"RLPRD002", _MAGIC)
-"""Without and with checksums of payloads."""
+"""Format versions that can be read: without and with payload checksums."""
 _HEAD = struct.Struct("<8sI")
 
 
 def snapshot_path(folder: Path, offset: Offset) -> Path:
-    """Return the file of the snapshot that holds every batch below `offset`."""
+    """Return the path of the snapshot that covers every batch below `offset`."""
     return folder / f"{offset:020d}{SUFFIX}"
 
 
@@ -41,7 +41,7 @@ def encode_producers(offset: Offset, producers: dict[str, Any]) -> bytes:
 
 
 def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> bool:
-    """Load a snapshot file's content into empty `states`; False if it is damaged, and they are still empty."""
+    """Load a snapshot into empty `states`; return False, with `states` unchanged, if it is damaged."""
     if len(content) < _HEAD.size:
         return False
     magic, crc = _HEAD.unpack_from(content)
@@ -56,10 +56,10 @@ def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> 
 
 
 def save_producers(folder: Path, offset: Offset, producers: dict[str, Any]) -> None:
-    """Write a snapshot, and remove all but the newest.
+    """Write a snapshot, and remove all but the newest ones.
 
     Raises:
-        StorageError: the disk refused; what was there before is still there.
+        StorageError: a disk operation failed; earlier snapshots are unchanged.
     """
     atomic_write(snapshot_path(folder, offset), encode_producers(offset, producers), durable=False)
     try:
@@ -76,13 +76,13 @@ def snapshot_offsets(folder: Path) -> list[Offset]:
 
 
 def recover_producers(log: PartitionLog, *, limits: ProducerLimits, now_ms: int) -> ProducerStates:
-    """Return what a log's producers have written: the newest sound snapshot, and the headers after it.
+    """Return the state of a log's producers, from the newest valid snapshot and the headers after it.
 
     Snapshots that are damaged or beyond the log's end are removed.
 
     Raises:
-        StorageError: the disk refused.
-        DamagedDataError: the log's headers cannot be read.
+        StorageError: a disk operation failed.
+        DamagedDataError: the log is damaged.
     """
     states = ProducerStates(limits=limits, now_ms=now_ms)
     try:

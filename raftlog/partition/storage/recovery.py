@@ -1,10 +1,11 @@
-"""Opening a log after any kind of end: take over what indexes say, scan the rest, cut a torn tail, refuse damage.
+"""Recovery: opens a log after a clean or unclean shutdown, truncates a torn tail, and raises on damage.
 
-Everything below the recovery point was fsynced when the last checkpoint was written. Segments below it are taken as
-their index files describe them, if size and checksums fit; only the rest is scanned. Above it, a process that was
-killed may have left the beginning of a write: the log ends before the batch in which the file does. Anything else that
-is not sound was whole once and is damaged now; cutting it could lose acknowledged records. Only after a power cut may
-the last batch be wrong in any way, and a gap before sound ones be a write that never reached the disk, if it looks so.
+- Below the recovery point everything was synced. Its segments are loaded from their index files, if size and checksums
+  match; only the rest is scanned. Anything invalid there is damage.
+- Above it, a killed process may have left an incomplete write: the file ends inside a batch, and the log ends before
+  it. Any other invalid batch is damage: truncating it could lose acknowledged records.
+- Only after a power loss may the last batch be invalid in any way, and an invalid batch before intact ones be a write
+  that never reached the disk, if it looks like one (`write_was_lost`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The segments of a log; `new`: there was none, so one stands here that has no file yet."""
+    """The segments of a log. `new`: there was none, and the one here has no file yet."""
 
     segments: list[Segment]
     new: bool
@@ -43,8 +44,8 @@ def open_segments(
     """Open every segment of a log; the last one is the active one.
 
     Raises:
-        DamagedDataError: records that were on disk are gone; nothing was changed.
-        StorageError: the disk refused.
+        DamagedDataError: records that were on disk are missing or damaged; nothing was changed.
+        StorageError: a disk operation failed.
     """
     try:
         return _Recovery(folder, log_start_offset, recovery_point, pool, power_lost).run()
@@ -53,7 +54,7 @@ def open_segments(
 
 
 def segment_bases(names: Iterable[str]) -> list[Offset]:
-    """Return the base offsets of the segments among these file names, in order."""
+    """Return the base offsets of the segment files among these names, sorted."""
     stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
     return sorted(int(stem) for stem in stems if stem.isdecimal())
 
@@ -70,7 +71,7 @@ class _Recovery:
         self._changed = False
         self._opened: list[Segment] = []
         self._stale: list[Segment] = []
-        """Their indexes speak of more than there is: they could be believed once a segment has grown as far again."""
+        """Segments whose index covers more than the file; it would look valid once the segment has grown again."""
 
     def run(self) -> Recovered:
         try:
@@ -94,7 +95,7 @@ class _Recovery:
         merged = list[Offset]()
         for number, base in enumerate(bases):
             if segments and base < segments[-1].next_offset:
-                merged.append(base)  # Compaction had put its records into the one before it, and synced that.
+                merged.append(base)  # Compaction has merged its records into the previous segment, which was synced.
                 continue
             if segments and base != segments[-1].next_offset:
                 self._end_before(bases[number:], sizes, segments[-1])
@@ -115,7 +116,7 @@ class _Recovery:
         return segment_bases(list_names(self._folder))
 
     def _without_old(self, bases: list[Offset]) -> tuple[list[Offset], list[Offset]]:
-        """Leave out segments that retention let go, but had not removed yet."""
+        """Return the segments to open, and those that retention deleted without removing their files yet."""
         keep = sum(following <= self._log_start_offset for following in bases[1:])
         return bases[keep:], bases[:keep]
 
@@ -125,11 +126,11 @@ class _Recovery:
         return segment
 
     def _open(self, base: Offset, files: Sequence[tuple[Offset, int]]) -> Segment:
-        """Learn what a segment holds, the first of `files`: base offsets and sizes."""
+        """Open a segment, the first of `files` (base offsets and sizes)."""
         (_, size), *later = files
         segment = self._segment(base)
         closed = bool(later) and later[0][0] <= self._recovery_point
-        facts = told = read_facts(segment.index_path)
+        facts = indexed = read_facts(segment.index_path)
         if facts is not None and (facts.base_offset > base or facts.size > size):
             facts = None
         if closed and facts is not None and facts.size == size:
@@ -142,12 +143,12 @@ class _Recovery:
             segment.indexed_size = segment.size
         elif closed:
             _save_index(segment)
-        elif told is not None and told.size > segment.size:
+        elif indexed is not None and indexed.size > segment.size:
             self._stale.append(segment)
         return segment
 
     def _start_from_index(self, segment: Segment) -> None:
-        """Take over what the index file says of bytes that were synced, up to a batch that is where it says."""
+        """Load the index for the synced part of a segment, up to an entry that matches the file."""
         if (read := read_index(segment.index_path)) is None:
             return
         facts, index = read
@@ -189,7 +190,7 @@ class _Recovery:
     def _require_torn(
         self, segment: Segment, size: int, error: CorruptBatchError, later: Sequence[tuple[Offset, int]]
     ) -> None:
-        """Refuse to cut what may have been acknowledged."""
+        """Raise unless the invalid tail is a torn write: anything else may have been acknowledged."""
         end = segment.next_offset
         if end < self._recovery_point:
             raise DamagedDataError(
@@ -218,13 +219,13 @@ class _Recovery:
         for base, size in later:
             segment = self._segment(base)
             sound = base >= end and sound_batch_after(segment.file.pread, 0, size, min_offset=end)
-            segment.close()  # It may be removed: an open file would keep its room.
+            segment.close()  # It may be removed: an open file would keep its disk space.
             if sound:
                 return base
         return None
 
     def _end_before(self, bases: Sequence[Offset], sizes: dict[Offset, int], last: Segment) -> None:
-        """Segments follow that do not continue the log: it ends here, unless records are missing in between."""
+        """End the log before segments that do not continue it; raise if records are missing in between."""
         end = last.next_offset
         if end < self._recovery_point:
             raise DamagedDataError(

@@ -1,8 +1,9 @@
-"""Finding the damaged batches of a log, and putting the right bytes in their place (docs/adr/0017).
+"""Repair of a log's files: finds damaged batches, and overwrites them with the correct bytes (docs/adr/0017).
 
-Batches are put back where they were, so the file keeps its length and every index stays right. Before the first byte is
-written the recovery point lies above the place: whatever a power cut leaves there is damage that is known, never a torn
-write that may be cut. Nothing outside the damaged place is written.
+- Batches are written where they were, so the file keeps its length and every index stays valid.
+- Nothing outside the damage is written.
+- The recovery point is above the damage before the first write: after a power loss the place counts as damaged, never
+  as a torn write that recovery may truncate.
 """
 
 from __future__ import annotations
@@ -32,38 +33,38 @@ _MAX_UNSOUND_BYTES = 1 << 20
 
 
 class RepairTarget(Protocol):
-    """A log that may hold damaged batches. Every method may take long, and is for a worker thread."""
+    """A log with damaged batches. Every method blocks; for a worker thread."""
 
     def find(self) -> DamagedBatch | None:
-        """Return the next damaged batch; None if there is none any more."""
+        """Return the next damaged batch; None if there is none left."""
         ...
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
-        """Put bytes in the place of a damaged batch, durably; False if the log has changed meanwhile."""
+        """Overwrite a damaged batch, durably; return False if the log has changed meanwhile."""
         ...
 
     def skip(self, damaged: DamagedBatch) -> None:
-        """Go on after a damaged batch that cannot be repaired now."""
+        """Continue after a damaged batch that cannot be repaired now."""
         ...
 
 
 @dataclass(slots=True)
 class Walk:
-    """How far the batches of one segment file were checked."""
+    """Position up to which the batches of one segment file were verified."""
 
     position: int
     offset: Offset
     epoch: LeaderEpoch = NO_LEADER_EPOCH
-    """Of the batch before."""
+    """Leader epoch of the batch before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """One segment file, as far as it has to be sound."""
+    """One segment file, and the part of it that must be intact."""
 
     path: Path
     until: Offset
-    """Every batch that begins below it has to be sound."""
+    """Every batch that begins below it must be intact."""
     end_position: int | None
     """Where the file ends, if it is known to be long enough."""
     end_offset: Offset | None
@@ -75,7 +76,7 @@ class Extent:
 
 
 def find_damaged(read: Read, size: int, walk: Walk, extent: Extent) -> DamagedBatch | None:
-    """Step over sound batches; return the first one that is not, with `walk` standing before it."""
+    """Step over intact batches; return the first damaged one, with `walk` at its position."""
     while walk.offset < extent.until:
         header = _header(read, walk, size)
         if header is None or not _is_whole(read, walk, header, size):
@@ -86,7 +87,7 @@ def find_damaged(read: Read, size: int, walk: Walk, extent: Extent) -> DamagedBa
 
 
 def _header(read: Read, walk: Walk, size: int) -> BatchHeader | None:
-    """Return the header at which a walk stands, if it is the one that belongs there."""
+    """Return the header at the walk's position, if it is valid and has the expected offset and epoch."""
     if walk.position + HEADER_BYTES > size:
         return None
     try:
@@ -127,10 +128,10 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
 
 
 def _epoch_of(walk: Walk, extent: Extent, following: BatchHeader | None) -> LeaderEpoch:
-    """Return of which epoch the batch is at which a walk stands; NO_LEADER_EPOCH if nobody can say.
+    """Return the epoch of the batch at the walk's position; NO_LEADER_EPOCH if unknown.
 
-    Epochs never fall, so the batches around are certain where they agree. A loss of power may have brought an earlier
-    table of epochs back: it is believed only if it knows of what follows.
+    Epochs never decrease, so it is certain if the batches before and after have the same. A power loss may have
+    restored an earlier epoch table, so the table counts only if it has the epoch of the next batch.
     """
     after = extent.epoch_after if following is None else following.leader_epoch
     after_offset = extent.end_offset if following is None else following.base_offset
@@ -142,7 +143,7 @@ def _epoch_of(walk: Walk, extent: Extent, following: BatchHeader | None) -> Lead
 
 
 def _unsound_bytes(read: Read, size: int, walk: Walk) -> int:
-    """Return how many bytes from here on are not sound, as far as `_MAX_UNSOUND_BYTES`."""
+    """Return how many bytes from the walk's position on are damaged, at most `_MAX_UNSOUND_BYTES`."""
     if walk.position >= size:
         return _MAX_UNSOUND_BYTES
     end = min(size, walk.position + _MAX_UNSOUND_BYTES)
@@ -151,12 +152,12 @@ def _unsound_bytes(read: Read, size: int, walk: Walk) -> int:
 
 
 def _following(read: Read, size: int, walk: Walk) -> tuple[int, BatchHeader] | None:
-    """Return where the next sound batch lies whose offsets come later."""
+    """Return position and header of the next intact batch with later offsets."""
     return find_sound_header(read, walk.position + ALIGNMENT, size, min_offset=walk.offset + 1)
 
 
 def _step_over(read: Read, size: int, walk: Walk, damaged: DamagedBatch) -> bool:
-    """Move a walk past a damaged batch; False if nothing sound follows."""
+    """Move a walk past a damaged batch; return False if no intact batch follows."""
     if damaged.header is not None:
         walk.position += damaged.header.batch_length
         walk.offset, walk.epoch = damaged.header.next_offset, damaged.header.leader_epoch
@@ -168,13 +169,13 @@ def _step_over(read: Read, size: int, walk: Walk, damaged: DamagedBatch) -> bool
 
 
 class OpenLog:
-    """A log that is in use: appends, reads, cuts and retention go on beside."""
+    """Repair target for an open log, while appends, reads, truncation and retention go on."""
 
     def __init__(self, log: PartitionLog, suspects: Iterable[Offset], *, compacts: bool) -> None:
         """Begin.
 
         Args:
-            suspects: at each of them, or later, something is damaged.
+            suspects: offsets at or after which something is damaged.
         """
         self._log = log
         self._exact_fit = compacts or (log.folder / STATE_FILE).exists()
@@ -188,7 +189,7 @@ class OpenLog:
         ]
         self._walk: Walk | None = None
         self._is_damaged = False
-        """Something was found in the present segment."""
+        """Whether damage was found in the present segment."""
 
     def find(self) -> DamagedBatch | None:
         """See `RepairTarget`."""
@@ -199,7 +200,7 @@ class OpenLog:
             with segment.reading() as read:
                 found = find_damaged(zeros_if_unreadable(read), segment.file_size(), walk, extent)
             if self._log.cuts != self._cuts or segment not in self._log.segments:
-                return None  # It was cut, compacted or dropped meanwhile: what is damaged now will be found again.
+                return None  # Truncated, compacted or deleted meanwhile: remaining damage will be found again.
             if found is not None:
                 self._is_damaged = True
                 return found
@@ -207,7 +208,7 @@ class OpenLog:
         return None
 
     def _next(self) -> None:
-        """Go on with the next segment that is suspect: the one after this, if nothing was found here."""
+        """Continue with the next suspect segment; if no damage was found here, with the following segment."""
         done = self._segments.pop(0)
         if not self._is_damaged:
             following = [segment for segment in self._log.segments if segment.base_offset >= done.next_offset][:1]
@@ -235,17 +236,17 @@ class OpenLog:
 
 
 class ClosedLog:
-    """A log that could not be opened."""
+    """Repair target for a log that could not be opened."""
 
     def __init__(self, folder: Path, damaged_at: Offset | None, *, compacts: bool) -> None:
         """Begin.
 
         Args:
-            damaged_at: where it is known to be damaged; None if it is not known: then all that was synced is checked.
+            damaged_at: the offset of the damage; None if unknown: then everything synced is verified.
 
         Raises:
-            DamagedDataError: its checkpoint is damaged, too: where it starts and how far it was synced is not known.
-            StorageError: the disk refused.
+            DamagedDataError: its checkpoint is damaged, too, so log start and recovery point are unknown.
+            StorageError: a disk operation failed.
         """
         self._folder = folder
         self._checkpoint = Checkpoint.load(folder)
@@ -254,7 +255,7 @@ class ClosedLog:
         self._exact_fit = compacts or (folder / STATE_FILE).exists()
         bases = [base for base in segment_bases(list_names(folder)) if _holds_something(folder, base)]
         start = max(self._checkpoint.log_start_offset, damaged_at or 0)
-        # One file before the damage, if its records are still wanted: its last batch says which epoch came before.
+        # Start one file before the damage, if it is above the log start: its last batch has the epoch before.
         first = sum(base <= self._checkpoint.log_start_offset for base in bases) - 1
         self._bases = bases[max(0, first, sum(base <= start for base in bases) - 2) :]
         if not self._bases or self._bases[0] > start:
@@ -273,7 +274,7 @@ class ClosedLog:
         return None
 
     def _next(self) -> None:
-        """Go on with the next file. The records of one that is missing were put at the end of the one before it."""
+        """Continue with the next file. Records of a missing file were written at the end of the one before it."""
         self._bases = [base for base in self._bases[1:] if base >= self._walk.offset]
         self._walk = Walk(0, self._bases[0] if self._bases else self._walk.offset, self._walk.epoch)
 
@@ -303,7 +304,7 @@ class ClosedLog:
         return True
 
     def _cover(self, end: Offset) -> None:
-        """Have damage below `end` taken for damage from now on, whatever it looks like."""
+        """Move the recovery point to `end` or above, so that recovery takes anything invalid below it for damage."""
         if end <= self._checkpoint.recovery_point:
             return
         for base in self._bases_on_disk():

@@ -1,7 +1,7 @@
-"""Finding whole batches in a log's files for another replica's repair, whatever state the rest of the log is in.
+"""Finds intact batches in a log's files for the repair of another replica, whatever the state of the log.
 
-The log may be open, damaged elsewhere, or put aside. Nothing but the segment files has to be sound: an index only saves
-reading, and each batch is checked before it is given away.
+The log may be open, damaged elsewhere, or quarantined. Only the segment files are needed: an index just saves reads,
+and each batch is verified before it is sent.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from raftlog.wire.repair import Holding
 
 Found = tuple[Holding, bytes]
 _SEARCH_BYTES = 64 << 20
-"""A batch whose predecessors are damaged is looked for so far."""
+"""How far to search for a batch whose predecessors are damaged."""
 _UNREADABLE_BYTES = 4 << 10
 
 
 def find_batches(folders: Sequence[Path], offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
-    """Return whole batches from the one that begins at `offset` in `epoch`: from the first folder that has it whole.
+    """Return batches from the one at `offset` of `epoch` on, from the first folder that has it intact.
 
     Raises:
         OSError: a folder cannot be read.
@@ -38,7 +38,7 @@ def find_batches(folders: Sequence[Path], offset: Offset, epoch: LeaderEpoch, ma
         holding, data = _find_in(folder, offset, epoch, max_bytes)
         if holding is Holding.WHOLE:
             return holding, data
-        # A sound batch that is another one says most: the log goes on without the one that is wanted.
+        # Another intact batch is the strongest answer: that log continues without the requested one.
         best = holding if best is Holding.ABSENT or holding is Holding.OTHER else best
     return best, b""
 
@@ -65,7 +65,7 @@ def _find_in(folder: Path, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -
 
 
 def _start(path: Path, offset: Offset) -> int:
-    """Return where the index says that a batch at or before `offset` begins; it may be wrong."""
+    """Return the position of a batch at or before `offset` from the index, unverified."""
     read = read_index(path.with_suffix(".index"))
     entry = read[1].entry_for(offset) if read is not None else None
     return entry[1] if entry else 0
@@ -96,7 +96,7 @@ def _find_from(
 
 
 def _position_of(read: Read, size: int, start: int, offset: Offset) -> int | None:
-    """Return where the batch lies whose header covers `offset`: step by step, then by looking for it."""
+    """Return the position of the batch whose header covers `offset`: by stepping, then by searching."""
     for position in dict.fromkeys((start, 0)):
         at = position
         while at + HEADER_BYTES <= size and (header := _header(read, at)) is not None:
@@ -113,7 +113,7 @@ def _position_of(read: Read, size: int, start: int, offset: Offset) -> int | Non
 
 
 def _ends_before(read: Read, size: int, start: int, offset: Offset) -> bool:
-    """Tell whether every batch from `start` to the file's end is sound and lies before `offset`."""
+    """Return whether every header from `start` to the file's end is valid and before `offset`."""
     at = start
     while at + HEADER_BYTES <= size and (header := _header(read, at)) is not None and header.last_offset < offset:
         at += header.batch_length
@@ -139,7 +139,7 @@ def _whole(read: Read, position: int, header: BatchHeader, size: int) -> bytes |
 
 
 def zeros_if_unreadable(read: Read) -> Read:
-    """Return a read that gives zeros for what the disk cannot read: no checksum fits those."""
+    """Wrap a read so that unreadable blocks are returned as zeros, which no checksum matches."""
 
     def piecewise(length: int, position: int) -> bytes:
         pieces = []

@@ -1,4 +1,4 @@
-"""Which segments have had their time. Whole segments only, never the active one, never above the high watermark."""
+"""Retention: which segments are deleted. Whole segments only, never the active one, never above the high watermark."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def expired_segments(
     high_watermark: Offset,
     log_start_offset: Offset,
 ) -> int:
-    """Return how many segments, from the oldest on, can go.
+    """Return how many of the oldest segments to delete.
 
-    Those below the log start offset always; by `retention_ms` and `retention_bytes` only where the topic deletes.
+    Segments below the log start offset always; by `retention_ms` and `retention_bytes` only if the topic's policy
+    deletes.
     """
     total, count = sum(segment.size for segment in segments), 0
     for segment in segments[:-1]:
@@ -41,26 +42,26 @@ def expired_segments(
 def active_has_expired(
     active: Segment, config: TopicConfig, now_us: int, high_watermark: Offset, log_start_offset: Offset
 ) -> bool:
-    """Tell whether the active segment must be closed so that retention can drop it: nothing newer may ever come."""
+    """Return whether to roll the active segment so that retention can delete it, as no later append may do so."""
     if active.size == 0 or active.next_offset > high_watermark:
         return False
     return active.next_offset <= log_start_offset or too_old(active.max_timestamp, active, now_us, config)
 
 
 class DelayedDeletes:
-    """Files that were dropped: renamed at once, removed later, so that nobody is disturbed in the middle of one."""
+    """Deleted segment files: renamed at once, removed later, so that reads in progress finish."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, Path]] = []
 
     def add(self, path: Path, due_us: int) -> None:
-        """Rename a file now; it is removed once `due_us` has come."""
+        """Rename a file now, to be removed at `due_us`."""
         doomed = path.with_name(path.name + DELETED_SUFFIX)
         os.rename(path, doomed)
         self._due.append((due_us, doomed))
 
     def remove_due(self, now_us: int) -> None:
-        """Remove every file whose time has come."""
+        """Remove every file that is due."""
         due = [path for due_us, path in self._due if due_us <= now_us]
         self._due = [entry for entry in self._due if entry[0] > now_us]
         for path in due:
@@ -68,7 +69,7 @@ class DelayedDeletes:
 
     @staticmethod
     def remove_all(folder: Path) -> None:
-        """Remove what an earlier process left."""
+        """Remove the files that an earlier process left."""
         for name in list_names(folder):
             if name.endswith(DELETED_SUFFIX):
                 unlink_quietly(folder / name)

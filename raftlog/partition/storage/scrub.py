@@ -1,4 +1,4 @@
-"""Reading one segment from the disk, piece by piece, to see whether it still holds what was written."""
+"""Verification of one segment on disk, in slices, and the state of a log's scrub."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _log = logging.getLogger(__name__)
 STATE_FILE = "scrub.json"
 STEP_BYTES = 1 << 20
 LEAST_BATCH_BYTES = 4 << 10
-"""What a batch counts for at least: small ones cost more processor than disk."""
+"""Smallest size that a batch counts for: small batches cost CPU rather than disk reads."""
 
 
 class ScrubState:
-    """When a log was checked last, and how far the present pass is: `scrub.json` beside its segments."""
+    """When a log was checked last, and the progress of the present pass: `scrub.json` in its folder."""
 
     def __init__(self, folder: Path, *, now_ms: int) -> None:
         """Read it. Blocks; for a worker thread.
 
-        A log without one is new, or was never checked: its first check is due one interval from now.
+        A log without the file was never checked: its first check is due one interval from now.
         """
         self._path = folder / STATE_FILE
         try:
@@ -40,7 +40,7 @@ class ScrubState:
             self.save()
 
     def save(self) -> None:
-        """Write it, in a worker thread. What a crash or a full disk takes of it is checked again."""
+        """Write it; for a worker thread. If it is lost, the log is checked again."""
         plain = {"version": 1, "checked_below": self.checked_below, "finished_ms": self.finished_ms}
         try:
             write_json(self._path, plain, durable=False)
@@ -49,20 +49,20 @@ class ScrubState:
 
 
 class SegmentScrub:
-    """Checks one segment, as far as it was written when this began."""
+    """Verifies one segment, up to its size at the start."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.offset: Offset = segment.base_offset
-        """Every batch below it is sound."""
+        """Every batch below it is intact."""
         self.epoch: LeaderEpoch = NO_LEADER_EPOCH
         self.problem = ""
-        """What is wrong at `offset`, if anything is; then this ends."""
+        """The damage at `offset`, which ends the check; empty if there is none."""
         self.done = segment.size == 0
         self._batches = scan_batches(self._read, 0, segment.size, verify=True, name=segment.path.name)
 
     def step(self) -> int:
-        """Check about `STEP_BYTES`, in a worker thread; return what that counts for.
+        """Verify about `STEP_BYTES`; return the bytes that count for the rate limit. For a worker thread.
 
         Raises:
             OSError: the file cannot be read, for a reason other than the disk's state.
@@ -92,7 +92,7 @@ class SegmentScrub:
         return max(header.batch_length, LEAST_BATCH_BYTES)
 
     def _read(self, length: int, position: int) -> bytes:
-        """Read from the disk, not from the system's memory of it, and leave that memory as it was."""
+        """Read from the disk, bypassing the page cache, and leave the page cache as it was."""
         with self.segment.file.use() as descriptor:
             cached = _is_cached(descriptor, position)
             if cached:
@@ -104,10 +104,10 @@ class SegmentScrub:
 
 
 def _is_cached(descriptor: int, position: int) -> bool:
-    """Tell whether the system has a place of a file in memory."""
+    """Return whether a position of a file is in the page cache."""
     try:
         return os.preadv(descriptor, [bytearray(1)], position, os.RWF_NOWAIT) == 1
-    except OSError:  # It has not, or the file system cannot tell.
+    except OSError:  # Not cached, or the file system does not support RWF_NOWAIT.
         return False
 
 

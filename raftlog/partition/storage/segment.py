@@ -1,6 +1,6 @@
 """One segment: a file of concatenated batches, and its sparse index.
 
-Files are open only while they are used (`FilePool`), and indexes in memory only then: an idle partition costs neither.
+Files are open, and indexes in memory, only while they are used (`FilePool`): an idle partition needs neither.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def unlink_indexes(path: Path) -> None:
 
 
 class Segment:
-    """A segment file. `next_offset` and `size` are what is known to be sound."""
+    """A segment file. `next_offset` and `size` cover the part that is known to be intact."""
 
     __slots__ = (
         "_aborted",
@@ -71,12 +71,12 @@ class Segment:
         self.first_timestamp: int | None = None
         self.file = PooledFile(pool or FilePool(), path)
         self.cuts = 0
-        """How often it was cut or closed: who was to send a part of it must not, after that."""
+        """How often it was truncated or closed: a `FileRange` from before is invalid."""
         self.indexed_size = -1
         """The index file covers this many bytes; -1: there is none."""
         self._index: SparseIndex | None = SparseIndex()
         self.aborted_count = 0
-        """How many aborted transactions have their marker here."""
+        """How many aborted transactions have their marker in this segment."""
         self._aborted: list[AbortedEntry] | None = []
         self._used = True
 
@@ -92,7 +92,7 @@ class Segment:
         return cls(path, base_offset, pool)
 
     def moved_to(self, path: Path) -> None:
-        """Learn that the file was renamed; one that is open stays open."""
+        """Record that the file was renamed; an open descriptor stays valid."""
         self.path = self.file.path = path
 
     @property
@@ -101,7 +101,7 @@ class Segment:
 
     @property
     def facts(self) -> SegmentFacts:
-        """What an index file says of the segment as it is now."""
+        """The facts that an index file of the present segment contains."""
         first = NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
         return SegmentFacts(
             self.base_offset, self.size, self.next_offset, self.max_timestamp, first, self.aborted_count
@@ -126,14 +126,14 @@ class Segment:
     def load_facts(
         self, facts: SegmentFacts, index: SparseIndex | None = None, aborted: list[AbortedEntry] | None = None
     ) -> None:
-        """Take over what the index files say, which was checked; what is not given is read when it is needed."""
+        """Load verified facts of an index file; an index that is not given is read on use."""
         self.size, self.next_offset, self.max_timestamp = facts.size, facts.next_offset, facts.max_timestamp
         self.first_timestamp = None if facts.size == 0 else facts.first_timestamp
         self.indexed_size, self._index = facts.size, index
         self.aborted_count, self._aborted = facts.aborted, aborted
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
-        """Write batches at `size`; then `learn` each of them.
+        """Write batches at `size`; the caller then calls `learn` for each.
 
         Raises:
             OSError: the file may hold part of them; call `cut(self.size)` to remove it.
@@ -142,10 +142,10 @@ class Segment:
             write_fully(descriptor, content, self.size)
 
     def write_again(self, offset: Offset) -> None:
-        """Write what lies from the batch that holds `offset` on once more, the same bytes at the same place.
+        """Rewrite the same bytes in place, from the batch that has `offset` on.
 
         Raises:
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: a batch is damaged.
             OSError: from the system.
         """
         position = self.position_before(max(offset, self.base_offset))
@@ -156,10 +156,10 @@ class Segment:
                 position += len(content)
 
     def learn(self, header: BatchHeader, marker: Marker | None = None) -> None:
-        """Take note of the batch that lies at `size`.
+        """Add the batch at `size` to the segment's state and index.
 
         Args:
-            marker: what a control batch says; read from the file if it is not given.
+            marker: the payload of a control batch; read from the file if not given.
         """
         if header.is_control:
             self._learn_marker(header, marker or self.marker_at(self.size, header))
@@ -176,16 +176,16 @@ class Segment:
             self.aborted_count += 1
 
     def cut(self, size: int) -> None:
-        """Remove bytes from `size` on. Bookkeeping is unchanged: see `truncate_to` for that."""
+        """Truncate the file to `size` bytes. The segment's state is unchanged: see `truncate_to`."""
         self.cuts += 1
         with self.file.use() as descriptor:
             os.ftruncate(descriptor, size)
 
     def truncate_to(self, offset: Offset) -> None:
-        """Remove every batch that holds `offset` or more.
+        """Remove every batch with records at or after `offset`.
 
         Raises:
-            OSError: from the system; the file may be as it was.
+            OSError: a system call failed; the file may be unchanged.
         """
         self.forget_index()
         cut_at = next((at for at, header in self.headers(offset) if header.last_offset >= offset), self.size)
@@ -202,36 +202,36 @@ class Segment:
         self.cut(cut_at)
 
     def save_index(self) -> None:
-        """Write the index file, if it does not say all there is to say.
+        """Write the index file, unless it is up to date.
 
         Raises:
-            StorageError: the disk refused; an earlier file is still there.
+            StorageError: a disk operation failed; the earlier file is unchanged.
         """
         if self.indexed_size != self.size:
             self.write_index(self.facts, self.load_index(), self.load_aborted())
 
     def write_index(self, facts: SegmentFacts, index: SparseIndex, aborted: Sequence[AbortedEntry]) -> None:
-        """Write the index files of what `copy_index` returned."""
+        """Write the index files from what `copy_index` returned."""
         write_aborted(self.path, facts.base_offset, facts.size, aborted)
         write_index(self.index_path, facts, index)
         self.indexed_size = facts.size
 
     def copy_index(self) -> tuple[SegmentFacts, SparseIndex, Sequence[AbortedEntry]]:
-        """Return what `write_index` needs, as of now: for a worker thread, while appends go on."""
+        """Return a copy of the arguments of `write_index`, for a worker thread while appends go on."""
         copy = SparseIndex()
         for mine, its in zip(self.load_index().columns, copy.columns, strict=True):
             its.extend(mine)
         return self.facts, copy, tuple(self.load_aborted())
 
     def forget_index(self) -> None:
-        """Remove the index files: what they say is about to be wrong."""
+        """Remove the index files, before a change that makes them wrong."""
         self.load_index()
         self.load_aborted()
         unlink_indexes(self.path)
         self.indexed_size = -1
 
     def release_if_idle(self) -> None:
-        """Give back file and memory, if nobody has used the segment since the last call and its index is on disk."""
+        """Release descriptor and index, if the segment was not used since the last call and its index is on disk."""
         if not self._used:
             self.file.release_if_idle()
             if self.indexed_size == self.size and self.size:
@@ -239,18 +239,18 @@ class Segment:
         self._used = False
 
     def headers(self, offset: Offset = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Walk over (position, header) of sound batches, from the one that holds `offset`, or one shortly before.
+        """Iterate over (position, header), starting at or shortly before the batch that has `offset`.
 
         Raises:
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: a batch is damaged.
         """
         yield from self.scan(self.position_before(offset), self.size, verify=False)
 
     def position_before(self, offset: Offset) -> int:
-        """Return where the batch that holds `offset` begins, or one shortly before it.
+        """Return the position of a batch at or shortly before the one that has `offset`, verified.
 
         Raises:
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: the index had to be rebuilt, and a batch is damaged.
         """
         self._used = True
         entry = self.load_index().entry_for(offset)
@@ -259,14 +259,14 @@ class Segment:
         return entry[1] if self.lands_on(entry) else self._rebuilt().entry_for(offset)[1]  # type: ignore[index]
 
     def position_near(self, offset: Offset) -> int:
-        """Return where the index says that the batch that holds `offset` begins, or one shortly before: unchecked."""
+        """Like `position_before`, as the index has it, without verification."""
         self._used = True
         entry = self.load_index().entry_for(offset)
         return 0 if entry is None else entry[1]
 
     @contextmanager
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:
-        """Hold the file open for several reads, each of (length, position).
+        """Keep the file open for several reads, each of (length, position).
 
         Raises:
             OSError: the file cannot be opened.
@@ -275,37 +275,37 @@ class Segment:
             yield lambda length, position: os.pread(descriptor, length, position)
 
     def headers_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Walk over (position, header) of batches; all before the first are older than `timestamp`."""
+        """Iterate over (position, header), starting after batches that are older than `timestamp`."""
         yield from self.headers(self.load_index().offset_before_time(timestamp) or self.base_offset)
 
     def scan(self, position: int, end: int, *, verify: bool) -> Iterator[tuple[int, BatchHeader]]:
-        """Walk over (position, header) of the batches in [position, end); `verify` checks payloads too.
+        """Iterate over (position, header) of the batches in [position, end); `verify` checks payloads, too.
 
         Raises:
-            CorruptBatchError: at the first batch that is not sound or not whole; what came before is.
+            CorruptBatchError: at the first batch that is damaged or incomplete.
         """
         self._used = True
         return scan_batches(self.file.pread, position, end, verify=verify, name=self.path.name)
 
     def read_at(self, position: int, length: int) -> bytes:
-        """Return up to `length` bytes of sound batches from `position`."""
+        """Return up to `length` bytes from `position`, within `size`."""
         self._used = True
         return self.file.pread(min(length, self.size - position), position)
 
     def lands_on(self, entry: tuple[Offset, int]) -> bool:
-        """Tell whether an index entry is right about where a batch lies."""
+        """Return whether a batch with the offset of an index entry is at its position."""
         offset, position = entry
         try:
             return parse_header(self.file.pread(HEADER_BYTES, position)).base_offset == offset
         except CorruptBatchError:
-            return False  # Either the index or the log is wrong; building the index again tells which.
+            return False  # Either the index or the log is wrong; rebuilding the index shows which.
 
     def load_index(self) -> SparseIndex:
-        """Return the index, read from its file or built again.
+        """Return the index, read from its file or rebuilt.
 
         Raises:
             OSError: the log cannot be read.
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: a batch is damaged.
         """
         self._used = True
         if self._index is None:
@@ -314,11 +314,11 @@ class Segment:
         return self._index
 
     def load_aborted(self) -> list[AbortedEntry]:
-        """Return the aborted transactions whose marker is here, read from their file or collected again.
+        """Return the aborted transactions whose marker is in this segment, read from their file or rebuilt.
 
         Raises:
             OSError: the log cannot be read.
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: a batch is damaged.
         """
         self._used = True
         if self._aborted is None:
@@ -329,10 +329,10 @@ class Segment:
         return self._aborted
 
     def marker_at(self, position: int, header: BatchHeader) -> Marker:
-        """Read the marker of the control batch that lies at `position`.
+        """Read the marker of the control batch at `position`.
 
         Raises:
-            CorruptBatchError: the disk no longer holds what was written.
+            CorruptBatchError: the batch is damaged.
         """
         return parse_marker(header, self.file.pread(header.batch_length, position))
 
@@ -345,7 +345,7 @@ class Segment:
         return [entry for entry in markers if entry is not None]
 
     def _rebuilt(self) -> SparseIndex:
-        """Build the index again from the log, which is known to be sound up to `size`."""
+        """Rebuild the index from the log, which is intact up to `size`."""
         index, newest = SparseIndex(), NO_TIMESTAMP
         for position, header in self.scan(0, self.size, verify=False):
             index.add(header.base_offset, position, newest)

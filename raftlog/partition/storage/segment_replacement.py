@@ -1,8 +1,8 @@
-"""Replacing segments by a compacted one, so that a crash at any point leaves the old ones or the new one.
+"""Replacement of segments by a compacted one, atomic across crashes: the old segments or the new one are found.
 
-The new file is complete and synced before it is renamed onto the first segment that it replaces. That rename is the
-only step that counts: after it, the other replaced segments lie inside the new one, and opening the log drops them.
-Indexes of the old files go before it, durably: one that was found beside the new file could be believed.
+The new file is complete and synced before it is renamed onto the first segment that it replaces. The rename is the
+commit: after it, the other replaced segments lie inside the new one, and recovery removes them. Indexes of the old
+files are removed durably before it, so that none is taken for an index of the new file.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ CLEANED_SUFFIX = ".cleaned"
 
 
 def cleaned_path(folder: Path, base_offset: Offset) -> Path:
-    """Return where the compacted form of a segment is written before it replaces it."""
+    """Return the path of a compacted segment before it replaces the original."""
     path = segment_path(folder, base_offset)
     return path.with_name(path.name + CLEANED_SUFFIX)
 
 
 def open_cleaned(path: Path, base_offset: Offset, pool: FilePool) -> Segment:
-    """Open what a cleaner has written and synced. Reads every header: for a worker thread.
+    """Open a compacted file that was synced. Reads every header; blocks, for a worker thread.
 
     Raises:
-        CorruptBatchError: it is not what was written.
+        CorruptBatchError: it is damaged.
     """
     segment = Segment(path, base_offset, pool)
     try:
@@ -50,10 +50,10 @@ def remove_indexes(segments: Sequence[Segment]) -> None:
 
 
 def put_in_place(fresh: Segment, replaced: Sequence[Segment]) -> None:
-    """Rename a cleaned file onto the first of the segments that it replaces.
+    """Rename a compacted file onto the first of the segments that it replaces.
 
     Raises:
-        OSError: from the system; the old one is there.
+        OSError: the rename failed; the old segment is unchanged.
     """
     assert (fresh.base_offset, fresh.next_offset) == (replaced[0].base_offset, replaced[-1].next_offset)
     os.rename(fresh.path, replaced[0].path)
@@ -61,10 +61,10 @@ def put_in_place(fresh: Segment, replaced: Sequence[Segment]) -> None:
 
 
 def remove_replaced(replaced: Sequence[Segment]) -> None:
-    """Make the rename durable, and only then remove the other segments that it replaced.
+    """Make the rename durable, then remove the other replaced segments.
 
     Raises:
-        OSError: from the system; the next start removes what is left.
+        OSError: a system call failed; the next start removes the files left.
     """
     folder = replaced[0].path.parent
     fsync_dir(folder)
@@ -74,7 +74,7 @@ def remove_replaced(replaced: Sequence[Segment]) -> None:
 
 
 def remove_unfinished(folder: Path) -> bool:
-    """Remove what a cleaner left that did not come to its end; return whether there was something."""
+    """Remove files of an unfinished compaction; return whether there were any."""
     left = [name for name in list_names(folder) if name.endswith(CLEANED_SUFFIX)]
     for name in left:
         unlink_quietly(folder / name)

@@ -1,7 +1,7 @@
-"""Which segments hold unsynced bytes, and how far the log is durable: the one thing that two threads share.
+"""The segments with unsynced bytes, and the durable end of the log: the state shared with the sync thread.
 
-What is synced inside a folder whose name is lost is lost with it, so the first sync of a log names its folder and files
-too; until then nothing in them was promised to anybody.
+The first sync of a log also syncs its folder and the parent folder: synced files are lost if their names are. Until
+then no record was acknowledged.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class Syncer:
         """Begin.
 
         Args:
-            named: the folder and its files are known to be found again after a loss of power.
+            named: the names of the folder and its files are known to be durable.
         """
         self.durable_end_offset = durable_end_offset
         self._folder = folder
         self._named = named
         self._busy = threading.Lock()
-        """Held while files are synced, or removed."""
+        """Locked while files are synced or removed."""
         self._unsynced: list[Segment] = []
 
     def wrote(self, segment: Segment) -> None:
-        """Note that `segment` has bytes that are not on disk."""
+        """Record that `segment` has unsynced bytes."""
         if segment not in self._unsynced:
             self._unsynced.append(segment)
         segment.file.unsynced = True
@@ -41,8 +41,8 @@ class Syncer:
     def sync(self, log_end_offset: Callable[[], Offset]) -> Offset:
         """Make everything written before the call durable; return the durable end.
 
-        A writer first writes, then calls `wrote`, then moves its log end: so whatever lies below the log end that is
-        read here is in the list taken next, or was in an earlier one.
+        A writer first writes, then calls `wrote`, then advances its log end. So every record below the log end read
+        here is in a segment of the list taken next, or of an earlier one.
 
         Raises:
             SyncError: from fdatasync or fsync.
@@ -55,13 +55,13 @@ class Syncer:
             segments, self._unsynced = self._unsynced, []
             for segment in segments:
                 with segment.file.use() as descriptor:
-                    segment.file.unsynced = False  # Before: what is written meanwhile sets it again.
+                    segment.file.unsynced = False  # Before the sync: a write during it sets it again.
                     sync_data(descriptor)
             self.durable_end_offset = max(self.durable_end_offset, end)
             return self.durable_end_offset
 
     def name(self) -> None:
-        """Have the folder and its files be found again after a loss of power; the caller keeps syncs out.
+        """Make the names of the folder and its files durable; the caller excludes syncs.
 
         Raises:
             OSError: from fsync.
@@ -73,16 +73,16 @@ class Syncer:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Wait for a sync under way and keep the next one out, while files are cut or removed."""
+        """Wait for a running sync and exclude the next one, while files are truncated or removed."""
         with self._busy:
             yield
 
     def truncated(self, log_end_offset: Offset, active: Segment) -> None:
-        """The log now ends earlier, and its new end must reach the disk."""
+        """Record that the log ends earlier, and that its new end is unsynced."""
         self.durable_end_offset = min(self.durable_end_offset, log_end_offset)
         self.wrote(active)
 
     def forget(self, segment: Segment) -> None:
-        """Note that `segment` is going away."""
+        """Drop `segment`, which is being removed."""
         if segment in self._unsynced:
             self._unsynced.remove(segment)

@@ -1,4 +1,4 @@
-"""What a failed sync does to a log: it takes no more changes, whichever of its files could not be synced."""
+"""After a failed sync of any of its files, a log accepts no more changes (docs/adr/0005)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Failing(Protocol):
     """A log that can fail."""
 
     def fail(self, failure: StorageError) -> None:
-        """Take no more changes."""
+        """Refuse all further changes."""
         ...
 
 
 def fails_on_sync_error(change: Change) -> Change:
-    """Have a log fail when `change`, one of its methods, raises `FailedSyncError` (docs/adr/0005)."""
+    """Decorate a method of a log: when it raises `FailedSyncError`, the log is marked as failed."""
 
     @wraps(change)
     def changed(log: Failing, *arguments: Any, **named: Any) -> Any:

@@ -1,8 +1,8 @@
 """A segment's index of aborted transactions: those whose marker lies in the segment. In memory, and as a file.
 
-The file beside the segment is written with the sparse index, whose head says how many entries it has: a segment without
-an aborted transaction has no such file, and one that is missing, damaged or of another time is built again from the
-segment's own markers. Layout: docs/reference/storage-format.md.
+The file is written with the sparse index, whose head has the number of entries. A segment without an aborted
+transaction has no such file. A missing, damaged or outdated file is rebuilt from the segment's markers. Layout:
+docs/protocol/storage.md.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class AbortedEntry(NamedTuple):
     producer_id: ProducerId
     first_offset: Offset
     last_offset: Offset
-    """Its marker's."""
+    """Offset of its marker."""
     stable_offset: Offset
     """Every transaction whose marker comes later began at or after it."""
 
 
 def entry_of(header: BatchHeader, marker: Marker) -> AbortedEntry | None:
-    """Return what to index of a marker; None if nothing was aborted."""
+    """Return the index entry of a marker; None if it commits, or if the transaction wrote nothing here."""
     if marker.committed or marker.first_offset < 0:
         return None
     return AbortedEntry(header.producer_id, marker.first_offset, header.base_offset, marker.stable_offset)
@@ -51,7 +51,7 @@ def encode_aborted(base_offset: Offset, size: int, entries: Sequence[AbortedEntr
 
 
 def decode_aborted(content: bytes, base_offset: Offset, size: int) -> list[AbortedEntry] | None:
-    """Return the entries; None if they are damaged, or of another segment or time."""
+    """Return the entries; None if they are damaged, or of another segment or size."""
     if len(content) < _HEAD.size or (len(content) - _HEAD.size) % _ENTRY.size:
         return None
     magic, crc, _, base, covered = _HEAD.unpack_from(content)
@@ -61,11 +61,11 @@ def decode_aborted(content: bytes, base_offset: Offset, size: int) -> list[Abort
 
 
 def read_aborted(path: Path, base_offset: Offset, size: int, count: int) -> list[AbortedEntry] | None:
-    """Read a segment's index file; None if it is missing, damaged, of another time, or cannot be read.
+    """Read a segment's index file; None if it is missing, damaged, outdated or unreadable.
 
     Args:
-        path: the segment's.
-        count: how many entries there are.
+        path: of the segment.
+        count: the expected number of entries.
     """
     if not count:
         return []
@@ -77,7 +77,7 @@ def read_aborted(path: Path, base_offset: Offset, size: int, count: int) -> list
 
 
 def write_aborted(path: Path, base_offset: Offset, size: int, entries: Sequence[AbortedEntry]) -> None:
-    """Replace a segment's index file; without entries there is none.
+    """Replace a segment's index file; without entries, none is written.
 
     Raises:
         StorageError: the file still has its old content.

@@ -1,8 +1,8 @@
-"""Reading batches whose checksums are right: found, checked and cut at whole batches in one pass over the file.
+"""Reads of whole batches with verified checksums, in one pass over the segment file.
 
-Small answers come as bytes, which that pass has in its hands anyway. Of large ones it keeps nothing: they stay in the
-file as a `FileRange`, which goes to a socket without passing through this process. For readers that check payloads
-themselves (ADR 0016) only the headers of large batches are looked at.
+Small results are returned as bytes. Large results stay in the file as a `FileRange`, which sendfile(2) writes to a
+socket without copying it through this process. For readers that verify payloads themselves (ADR 0016), only the headers
+of large batches are verified.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import HEADER_BYTES, MAGIC
 
 WINDOW_BYTES = 256 << 10
-"""Read at once: what a processor's cache holds, and what the C library allocates without asking the kernel."""
+"""Bytes of one read: fits into the CPU cache, and malloc needs no system call for it."""
 SENDFILE_BYTES = 64 << 10
-"""From here on it is cheaper to have the kernel send a range than to read and write it."""
+"""From this size on, sendfile is cheaper than read and write."""
 HEADER_READ_BYTES = 4 << 10
 LARGE_BYTES = 32 << 10
-"""After such a batch only so much is read as its successor's header needs, where payloads are not checked."""
+"""After a batch of this size, and without payload verification, only `HEADER_READ_BYTES` are read."""
 _HEADER = struct.Struct("<qI4xIBxxxI28xI4x")
 assert _HEADER.size == HEADER_BYTES
 _CRC_AT, _AFTER_CRC = 16, 20
 
 
 class FileRange:
-    """Whole batches that lie in a segment's file, and were found sound there, or are checked by who asked for them.
+    """Whole batches in a segment's file, verified here or by the reader.
 
-    `on_damage` is called with what is wrong, when the file turns out not to hold them.
+    `on_damage` is called with a description when the file turns out to be unreadable or too short.
     """
 
     __slots__ = ("_cuts", "_length", "_position", "_segment", "on_damage")
@@ -70,11 +70,11 @@ class FileRange:
         return data
 
     def send(self, descriptor: int, start: int) -> int:
-        """Write what comes after the first `start` bytes to a socket; return how many bytes it took.
+        """Write the bytes from `start` on to a socket with sendfile; return how many were written.
 
         Raises:
-            BlockingIOError: it takes none now.
-            OSError: from the system, or the log was cut meanwhile.
+            BlockingIOError: the socket's buffer is full.
+            OSError: a system call failed, or the log was truncated meanwhile.
         """
         self._require_there()
         try:
@@ -92,7 +92,7 @@ class FileRange:
             raise ConnectionAbortedError(f"{self._segment.path} was cut or closed while it was being read")
 
     def _note(self, error: OSError) -> None:
-        """Tell of a disk that cannot read the range; a socket that fails is no damage."""
+        """Report an unreadable disk; errors of the socket are no damage."""
         if self.on_damage is not None and is_unreadable(error):
             self.on_damage(f"the disk cannot read byte {self._position} and what follows: {error.strerror}")
 
@@ -105,7 +105,7 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class SoundBatches:
-    """What a read found: whole batches with right checksums, and what is wrong with the next one, if anything is."""
+    """The result of a read: whole batches with valid checksums, and the problem of the next batch, if it has one."""
 
     data: bytes | FileRange = b""
     end_offset: Offset = -1
@@ -121,16 +121,16 @@ def find_sound(
     The first one is returned even if it alone exceeds `max_bytes`.
 
     Args:
-        check_crcs: every payload's, too; else only of those that have been read anyway, because they are small.
+        check_crcs: verify every payload; otherwise only those of small batches, which are read anyway.
 
     Raises:
         OSError: the file cannot be read.
-        CorruptBatchError: its index had to be built again, and the log is damaged before `offset`.
+        CorruptBatchError: its index had to be rebuilt, and the log is damaged before `offset`.
     """
     with segment.reading() as read:
         walk = _Walk(read, segment.position_near(offset), segment.size, check_crcs=check_crcs)
         if not walk.stands_at_or_before(offset):
-            # Either the index or the log is wrong: what both say together tells which.
+            # Either the index or the log is wrong; `position_before` verifies the index.
             walk = _Walk(read, segment.position_before(offset), segment.size, check_crcs=check_crcs)
         return _find(segment, walk, offset, max_bytes, limit_offset)
 
@@ -164,9 +164,9 @@ class _Header(NamedTuple):
 
 
 class _Walk:
-    """Steps over the batches of a file, a window at a time. `problem` says why it can go no further, if not at the end.
+    """Steps over the batches of a file, one window at a time. `problem` is set when it stops before the end.
 
-    It decodes nothing that it does not need: it is in the way of every record that leaves a broker.
+    It decodes only what it needs: every record that a broker sends passes through it.
     """
 
     def __init__(self, read: Read, position: int, end: int, *, check_crcs: bool) -> None:
@@ -180,7 +180,7 @@ class _Walk:
         self._window_bytes = WINDOW_BYTES if check_crcs else SENDFILE_BYTES + INTERVAL_BYTES
 
     def header(self) -> _Header | None:
-        """Return the header of the batch at `position`, if there is one and it is sound."""
+        """Return the header of the batch at `position`; None at the end, or if the header is damaged."""
         if self.position >= self._end or self.problem:
             return None
         if self.position + HEADER_BYTES > self._window_at + len(self._window):
@@ -200,7 +200,7 @@ class _Walk:
         return _Header(base_offset, base_offset + last_delta, length, payload_crc)
 
     def stands_at_or_before(self, offset: Offset) -> bool:
-        """Tell whether there is a sound batch at `position`, and not beyond `offset`."""
+        """Return whether a valid batch header is at `position`, with a base offset at or before `offset`."""
         header = self.header()
         return header is not None and header.base_offset <= offset
 
@@ -209,7 +209,7 @@ class _Walk:
         self.position += header.length
 
     def check(self, header: _Header) -> bool:
-        """Step over the batch at `position`, if its payload is sound, or large and checked by its reader."""
+        """Step over the batch at `position` if its payload is valid, or large and verified by the reader."""
         if not self._check_crcs and self.position + header.length > self._window_at + len(self._window):
             self._window_bytes = HEADER_READ_BYTES if header.length >= LARGE_BYTES else WINDOW_BYTES
             self.position += header.length
@@ -224,7 +224,7 @@ class _Walk:
         return True
 
     def held(self, start: int, stop: int) -> bytes | None:
-        """Return bytes that are still in memory."""
+        """Return bytes [start, stop) if they are in the window, else None."""
         if start < self._window_at or stop > self._window_at + len(self._window):
             return None
         return self._window[start - self._window_at : stop - self._window_at]

@@ -1,8 +1,8 @@
-"""Rows of `READ_SCHEMA` rendered as one stream of bytes, in the form that a reader asks for. No IO.
+"""Output formats of a topic read: rows of `READ_SCHEMA` rendered as one stream of bytes. No IO.
 
-An encoder makes one stream: what `begin` returns, then what each `write` returns, then what `end` returns. Whoever
-sends it decides how many rows are rendered at once, and so how much is in memory: a few megabytes serve all forms.
-Nothing here needs pyarrow until an encoder is made, and a form's own module is loaded when it is first asked for.
+The stream of an encoder is the result of `begin`, then of each `write`, then of `end`. The caller decides how many rows
+are rendered at once, and so the memory used: a few megabytes suit every format. pyarrow and the module of a format are
+loaded when the first encoder is created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMATS: tuple[str, ...] = ("arrow", "ndjson", "json", "csv", "parquet")
 COLUMNS: tuple[str, ...] = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-"""Every column that can be asked for, in the order in which they come if nobody asks."""
+"""Every column, in the default order."""
 
 _MODULE_OF = {
     "arrow": "arrow_stream",
@@ -33,28 +33,28 @@ _MODULE_OF = {
 
 
 class Encoder(Protocol):
-    """Renders one stream, for one reader. Not for use by two threads at once."""
+    """Renders one stream. Not thread-safe."""
 
     media_type: str
 
     def begin(self) -> bytes:
-        """Return what stands before all rows."""
+        """Return the bytes before all rows."""
 
     def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> Buffer:
-        """Return rows of `READ_SCHEMA`, all of one partition, as they stand in the stream.
+        """Return rows of `READ_SCHEMA`, all of one partition, as bytes of the stream.
 
-        Parquet: the rows of one call are one row group, and the same rows are the same bytes wherever they stand.
+        Parquet: the rows of one call are one row group, whose bytes do not depend on its position.
         """
 
     def end(self) -> bytes:
-        """Return what stands after all rows."""
+        """Return the bytes after all rows."""
 
 
 def encoder(form: str, columns: Sequence[str] = COLUMNS) -> Encoder:
     """Return a new encoder.
 
     Raises:
-        InvalidRequestError: there is no such form or column, or a column is named twice, or none is.
+        InvalidRequestError: the format or a column does not exist, a column is named twice, or none is named.
     """
     if form not in FORMATS:
         raise InvalidRequestError(f"format: {_expected(form, FORMATS)}")

@@ -1,8 +1,8 @@
 """The Arrow IPC stream: a schema, record batches, an end.
 
-The topic is plain text and not a dictionary. That costs its length and four bytes for each record, but small readers of
-streams know no dictionaries, others stumble when a dictionary grows or is replaced within a stream, and so every
-reader gets the schema that raftlog's own client hands out. Who wants neither asks for the other columns.
+The topic is a plain string, not dictionary-encoded. That costs its length and four bytes for each record. But some
+readers of streams do not support dictionaries, and others fail when a dictionary changes within a stream. The schema is
+that of raftlog's own client. To avoid the cost, request other columns only.
 """
 
 from __future__ import annotations

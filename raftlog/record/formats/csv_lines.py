@@ -1,8 +1,8 @@
-"""CSV as RFC 4180 has it: a line of names, lines that end in CR LF, quotes doubled within quotes.
+"""CSV (RFC 4180): a header line, lines that end in CR LF, quotes doubled within quotes.
 
-Behind `key` stands `key_encoding`, behind `value` stands `value_encoding`: `base64` where the bytes are not UTF-8 or
-have a NUL, behind which some readers take nothing; or else empty. A null is an empty field without quotes, an empty
-string one with them (`""`). Headers are their JSON text, `[]` if there are none. Times are in milliseconds since 1970.
+`key` is followed by `key_encoding`, `value` by `value_encoding`: `base64` where the bytes are not UTF-8 or contain NUL,
+after which some readers drop the rest; otherwise empty. A null is an empty field without quotes, an empty string one
+with quotes (`""`). Headers are their JSON text, `[]` if there are none. Times are in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _column(name: str, topic: str, partition: int, rows: pa.RecordBatch) -> list
 
 
 def _bytes(column: pa.Array) -> list[Text]:
-    """Return a column of bytes and the one that says how they are encoded."""
+    """Return a column of bytes and its encoding column."""
     strings, is_bytes = strings_of(column, takes_nul=False)
     return [*_quoted(strings), "," if is_bytes is None else pc.if_else(is_bytes, ",base64", ",")]
 

@@ -1,4 +1,4 @@
-"""Rows as JSON objects, equal to what `record_to_json` of the broker makes of each record."""
+"""Rows as JSON objects, equal to those of the broker's `record_to_json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raftlog.record.formats.text import Text, joined, milliseconds
 
 
 class JsonRows:
-    """Renders rows, each with something before and behind it."""
+    """Renders rows, each between a prefix and a suffix."""
 
     def __init__(self, columns: tuple[str, ...], *, before: str, behind: str) -> None:
         self._columns = columns

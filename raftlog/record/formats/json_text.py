@@ -1,8 +1,8 @@
 """Columns as JSON text, whole columns at a time.
 
-What costs is the making of Python objects, so most columns become none: numbers and times are cast, and strings in
-which nothing has to be escaped are taken as they are. Strings with quotes, backslashes or control characters go through
-orjson, all in one call. Only bytes that are not UTF-8 are looked at one by one.
+Creating Python objects is the main cost, so most columns are converted without: numbers and times are cast, and strings
+without characters to escape are copied. Strings with quotes, backslashes or control characters go through orjson in one
+call. Only bytes that are not UTF-8 are handled one by one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from raftlog.record.formats.pieces import data_of
 from raftlog.record.formats.text import Text, joined, strings_of
 
 _BETWEEN = ",\n  "
-"""What orjson puts between the items of an indented list. No encoded string has a line break in it."""
+"""The separator between items of orjson's indented lists. No encoded string contains a line break."""
 _FIRST, _LAST = len("[\n  "), -len("\n]")
 
 
 def bytes_json(name: str, column: pa.Array) -> list[Text]:
-    """Return texts that joined are a column of bytes as JSON, with `"<name>_encoding": "base64"` after some rows."""
+    """Return texts that join to a column of bytes as JSON, with `"<name>_encoding": "base64"` after some rows."""
     strings, is_bytes = strings_of(column)
     texts = strings_json(strings)
     if is_bytes is None:
@@ -30,7 +30,7 @@ def bytes_json(name: str, column: pa.Array) -> list[Text]:
 
 
 def strings_json(strings: pa.Array) -> list[Text]:
-    """Return texts that joined are a column of strings as JSON."""
+    """Return texts that join to a column of strings as JSON."""
     if strings.null_count == len(strings):
         return ["null"]
     if strings.null_count or not _is_clean(strings):
@@ -39,7 +39,7 @@ def strings_json(strings: pa.Array) -> list[Text]:
 
 
 def _is_clean(strings: pa.Array) -> bool:
-    """Whether nothing in strings without nulls has to be escaped."""
+    """Return whether strings (without nulls) need no escaping."""
     data = data_of(strings)
     text = str(data, "utf-8")
     return '"' not in text and len(orjson.dumps(text)) == len(data) + 2
@@ -51,7 +51,7 @@ def _escaped(strings: pa.Array) -> pa.Array:
 
 
 def headers_json(column: pa.Array) -> list[Text]:
-    """Return texts that joined are a column of headers as JSON: a list, which may be empty, for each row."""
+    """Return texts that join to a column of headers as JSON: a list, which may be empty, for each row."""
     entries = column.flatten()
     if not len(entries):
         return ["[]"]

@@ -1,4 +1,4 @@
-"""Rows that say where they are from: the columns that someone asked for, for formats that keep Arrow's types."""
+"""Rows with topic and partition columns, for formats that keep Arrow's types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from raftlog.record.tables import TABLE_SCHEMA
 
 
 class NamedColumns:
-    """Puts a topic and a partition beside rows, which are not copied, and takes the columns that are asked for."""
+    """Adds topic and partition to rows, without copying them, and selects the requested columns."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.schema = pa.schema([TABLE_SCHEMA.field(name) for name in columns])
@@ -16,7 +16,7 @@ class NamedColumns:
         self._made_of: tuple[str, int] = ("", -1)
 
     def of(self, topic: str, partition: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows of `READ_SCHEMA` by `schema`."""
+        """Return rows of `READ_SCHEMA` with the columns of `schema`."""
         if self._made_of != (topic, partition):
             self._made, self._made_of = {}, (topic, partition)
         value: str | int
@@ -30,7 +30,7 @@ class NamedColumns:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _repeated(self, field: pa.Field, value: str | int, count: int) -> pa.Array:
-        """Return one value many times: made once, and cut."""
+        """Return a constant column, sliced from a cached one."""
         found = self._made.get(field.name)
         if found is None or len(found) < count:
             found = self._made[field.name] = pa.repeat(pa.scalar(value, field.type), count)

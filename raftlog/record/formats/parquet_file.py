@@ -1,13 +1,15 @@
-"""Parquet: row groups as they are written, then the footer. In memory is no more than one row group, and the footer.
+"""Parquet: row groups as they are written, then the footer. At most one row group and the footer are in memory.
 
-What is set here was measured with records of 100 bytes. zstd at its first level is nearly as fast as lz4 and makes half
-the size of what has any pattern. Offsets and times are stored as differences, and have statistics, which let readers
-skip row groups; statistics of keys and values would hold values and help nobody. Values are stored plain: with their
-lengths in front of them (DELTA_LENGTH_BYTE_ARRAY) they take a fifth longer to write and as long to read. A dictionary
-serves what is the same in every row; one of keys and values costs more than it saves. Pages are gathered before Python
-sees them: a callback for each page waits for Python's global lock.
+The settings were measured with records of 100 bytes:
 
-A row group's bytes depend on its rows and on pyarrow's version, and not on where they stand: `row_group_bytes` makes
+- zstd at level 1 is nearly as fast as lz4, and halves the size of data with patterns.
+- Offsets and times are delta-encoded, with statistics, so that readers can skip row groups. Keys and values have no
+  statistics: they would copy values and are of no use.
+- Values are plain: DELTA_LENGTH_BYTE_ARRAY takes a fifth longer to write and as long to read.
+- Constant columns have a dictionary; for keys and values it costs more than it saves.
+- Pages are buffered before Python receives them: a callback for each page would wait for the GIL.
+
+The bytes of a row group depend on its rows and on pyarrow's version, not on its position: `row_group_bytes` renders
 them again. The footer grows by about a kilobyte for each row group, so row groups should hold megabytes.
 """
 
@@ -23,7 +25,7 @@ from raftlog.record.formats.named import NamedColumns
 from raftlog.record.formats.pieces import whole
 
 RENDERING = f"2-{pa.__version__}"
-"""Same rendering, same bytes. Who continues an answer that another process began compares this first."""
+"""Equal values produce equal bytes: compared before a response of another process is continued."""
 
 _ALIKE = ("topic", "partition")
 _GROWING = ("offset", "timestamp")
@@ -59,7 +61,7 @@ class Encoder:
     def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
         if not rows.num_rows:
             return b""
-        # In one piece, because pages end where arrays do.
+        # As one array, because pages end where arrays do.
         named = pa.Table.from_batches([self._named.of(topic, partition, whole(rows))])
         self._writer.write_table(named, row_group_size=named.num_rows)
         return self._taken()
@@ -76,14 +78,14 @@ class Encoder:
 def row_group_bytes(
     topic: str, partition: int, rows: pa.RecordBatch | pa.Table, columns: Sequence[str] = COLUMNS
 ) -> bytes:
-    """Return the bytes of a row group as they stand in a file in which an encoder with these columns wrote the rows."""
+    """Return the bytes of a row group, as an encoder with these columns writes the rows into a file."""
     encoder = Encoder(tuple(columns))
     encoder.begin()
     return encoder.write(topic, partition, rows)
 
 
 class _Sink:
-    """A file that is read as it is written."""
+    """A file object that collects what is written."""
 
     closed = False
 
@@ -100,12 +102,12 @@ class _Sink:
         return self._position
 
     def flush(self) -> None:
-        """Do nothing: it is all here."""
+        """Do nothing: everything is in memory."""
 
     def close(self) -> None:
-        """Do nothing: what was written is still to be taken."""
+        """Do nothing: `taken` may still be called."""
 
     def taken(self) -> bytes:
-        """Return what was written since the last call."""
+        """Return the bytes written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)

@@ -1,4 +1,4 @@
-"""Rows cut into pieces, so that what is made of one piece is forgotten before the next one is looked at."""
+"""Rows cut into small batches, so that the memory for rendering one is released before the next."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def data_of(strings: pa.Array) -> memoryview:
 
 
 def put_together(parts: Iterable[memoryview]) -> bytes:
-    """Return the parts as one. Each is let go before the next is made, and what they grow into is not copied."""
+    """Join the parts. Each is released before the next is created, and the growing result is not copied."""
     grown = BytesIO()
     for part in parts:
         grown.write(part)

@@ -1,4 +1,4 @@
-"""Columns as text, whole columns at a time: what JSON and CSV have in common."""
+"""Columns as text, whole columns at a time; shared by JSON and CSV."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LONGER = (
     r"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|"
     r"\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}"
 )
-"""Characters of several bytes (RFC 3629): neither surrogates nor forms that are longer than need be."""
+"""Characters of several bytes (RFC 3629), without surrogates and overlong forms."""
 _UTF8 = rf"\A(?:[\x00-\x7f]|{_LONGER})*\z"
 _UTF8_WITHOUT_NUL = rf"\A(?:[\x01-\x7f]|{_LONGER})*\z"
 
 Text: TypeAlias = pa.Array | str
-"""A column's text: of each row, or one for all rows."""
+"""A column's text: one for each row, or one for all rows."""
 
 
 def strings_of(column: pa.Array, *, takes_nul: bool = True) -> tuple[pa.Array, pa.Array | None]:
-    """Return a column of bytes as text, and as base64 what is none; of the second, which rows (None: no row).
+    """Return a column of bytes as text, with base64 where it is not text, and a mask of the base64 rows (None: no row).
 
-    Text is UTF-8; with NULs in it, only if `takes_nul`.
+    Text is UTF-8; with NUL only if `takes_nul`.
     """
     try:
         strings = column.cast(pa.string())

@@ -112,7 +112,7 @@ async def test_limits_hold_and_progress_is_always_made(shelf: Shelf):
     assert [len(d) for _, d in await shelf.fetch((0, 2), (1, 0), max_bytes=1)] == [0, one]
 
 
-async def test_an_error_of_one_partition_is_said_at_once_and_leaves_the_others_whole(shelf: Shelf):
+async def test_an_error_of_one_partition_is_returned_at_once_with_the_results_of_the_others(shelf: Shelf):
     async with asyncio.timeout(5):
         pairs = await shelf.fetch((0, 0), (7, 0), (1, 9), max_wait_ms=60_000, min_bytes=1 << 20)
 
@@ -137,7 +137,7 @@ async def test_min_bytes_parks_a_fetch_until_enough_is_there_or_time_is_up(shelf
     assert [len(d) for _, d in await shelf.fetch((0, 2), max_wait_ms=1, min_bytes=1 << 20)] == [one]
 
 
-async def test_a_parked_consumer_learns_at_once_that_the_leader_has_gone(shelf: Shelf):
+async def test_a_parked_consumer_is_answered_at_once_when_the_leader_resigns(shelf: Shelf):
     parked = asyncio.ensure_future(shelf.fetch((0, 2), max_wait_ms=60_000))
     await asyncio.sleep(0)
     shelf.solos[0].change(leader=2, leader_epoch=1)
@@ -186,14 +186,14 @@ async def test_both_epochs_of_a_follower_are_checked(shelf: Shelf):
     with pytest.raises(FencedError) as stale:
         await shelf.replica_fetch((0, 1), epoch=3, broker_epoch=EPOCHS[2] - 1)
     assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
-    with pytest.raises(RetriableError, match="the newest metadata here knows epoch 12, received broker 2 in epoch 13"):
+    with pytest.raises(RetriableError, match="the newest metadata here has epoch 12, received broker 2 in epoch 13"):
         await shelf.replica_fetch((0, 1), epoch=3, broker_epoch=EPOCHS[2] + 1)
-    with pytest.raises(RetriableError, match="knows no such broker, received broker 9"):
+    with pytest.raises(RetriableError, match="has no such broker, received broker 9"):
         await shelf.replica_fetch((0, 1), epoch=3, replica_id=9)
     assert core.followers[2].end_offset == 2
 
 
-async def test_a_follower_that_hears_of_its_assignment_before_the_leader_names_its_position_again(shelf: Shelf):
+async def test_a_follower_with_newer_metadata_than_the_leader_sends_its_position_again(shelf: Shelf):
     solo = shelf.solos[0]
     solo.change(replicas=(1, 3))
     early = await shelf.replica_fetch((0, 2), session_epoch=0, max_wait_ms=60_000)
@@ -219,7 +219,7 @@ async def test_a_follower_that_only_the_leader_saw_removed_and_added_again_count
     parked.cancel()
 
 
-async def test_a_diverging_follower_is_told_where_and_counts_for_nothing(shelf: Shelf):
+async def test_a_diverging_follower_gets_the_diverging_epoch_and_its_position_is_not_counted(shelf: Shelf):
     shelf.solos[0].change(leader_epoch=3)
     await shelf.solos[0].append("in epoch 3")
     response, parts = await shelf.replica_fetch((0, 5), epoch=3, last=1, max_wait_ms=60_000)
@@ -230,7 +230,7 @@ async def test_a_diverging_follower_is_told_where_and_counts_for_nothing(shelf: 
     assert shelf.solos[0].replica.require_leader().followers[2].end_offset == -1
 
 
-async def test_a_follower_beyond_the_log_is_told_the_range(shelf: Shelf):
+async def test_a_follower_beyond_the_log_gets_the_offset_range(shelf: Shelf):
     response, _ = await shelf.replica_fetch((0, 9), last=-1)
     error = response.partitions[0].error
 
@@ -241,7 +241,7 @@ async def test_a_follower_beyond_the_log_is_told_the_range(shelf: Shelf):
     )
 
 
-async def test_a_follower_is_told_each_high_watermark_once(shelf: Shelf):
+async def test_a_follower_gets_each_high_watermark_once(shelf: Shelf):
     response, _ = await shelf.replica_fetch((0, 2), session_epoch=0, max_wait_ms=60_000)
     assert response.partitions[0].high_watermark == 2
     session = response.session_id
@@ -288,7 +288,7 @@ async def test_a_high_watermark_without_records_waits_a_moment(shelf: Shelf):
 
 
 @pytest.mark.parametrize("waits_for", ["news", "records to go with a high watermark"])
-async def test_what_comes_just_when_time_is_up_does_not_pass_for_told(shelf: Shelf, waits_for: str):
+async def test_a_change_at_the_deadline_does_not_count_as_sent(shelf: Shelf, waits_for: str):
     solo, parked = await parked_at_the_end(shelf, max_wait_ms=10 if waits_for == "news" else 60_000)
     if waits_for != "news":
         solo.follow(3)
@@ -304,7 +304,7 @@ async def test_what_comes_just_when_time_is_up_does_not_pass_for_told(shelf: She
     assert answer.response.partitions[0].length == len(answer.parts[0]) > 0
 
 
-async def test_a_log_start_is_told_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+async def test_a_new_log_start_offset_is_sent_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(replica_fetch_server, "MARKS_WAIT_S", 60)
     solo, parked = await parked_at_the_end(shelf)
     solo.replica.log.advance_log_start(2, 2)
@@ -376,7 +376,7 @@ async def test_a_newer_request_ends_the_one_that_is_parked(shelf: Shelf):
     assert closed.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_a_session_that_ends_listens_to_nothing_and_speaks_for_nobody(shelf: Shelf):
+async def test_a_closed_session_has_no_subscriptions_and_covers_no_follower(shelf: Shelf):
     session = (await shelf.replica_fetch((0, 2), (1, 2), session_epoch=0)).session
     followers = [solo.replica.require_leader().followers[2] for solo in shelf.solos]
     assert [follower.session is not None for follower in followers] == [True, True, False]
@@ -394,7 +394,7 @@ async def told(shelf: Shelf, offset: int, last_epoch: int, **asked: bool):
     return result.diverging or (result.error and result.error.code) or len(data)
 
 
-async def test_a_consumer_is_told_that_the_log_has_not_what_it_has_read(shelf: Shelf):
+async def test_a_consumer_gets_the_diverging_epoch_if_its_records_were_truncated(shelf: Shelf):
     solo = shelf.solos[0]
     solo.change(leader_epoch=3)
     await solo.append("2".ljust(100))
@@ -409,7 +409,7 @@ async def test_a_consumer_is_told_that_the_log_has_not_what_it_has_read(shelf: S
     assert await told(shelf, 2, 2) == DivergingEpoch(epoch=0, end_offset=2)
 
 
-async def test_who_cannot_know_tells_nobody_that_the_log_was_cut(shelf: Shelf):
+async def test_a_replica_that_cannot_know_reports_no_divergence(shelf: Shelf):
     solo = shelf.solos[0]
     assert await told(shelf, 2, 1) == ErrorCode.UNKNOWN_LEADER_EPOCH  # Of a leader after this one.
     assert await told(shelf, 1, 1, any_replica=True) not in (None, 0)

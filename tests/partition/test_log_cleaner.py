@@ -65,7 +65,7 @@ async def clean(world: World, broker: int) -> None:
     assert await manager.cleaner.clean_dirtiest()
 
 
-async def test_a_follower_whose_disk_was_lost_gets_a_cleaned_log(tmp_path: Path):
+async def test_a_follower_that_lost_its_disk_gets_a_cleaned_log(tmp_path: Path):
     async with World(tmp_path, configs=COMPACT) as world:
         await churn(world, 40)
         await world.elect(1, (1, 2, 3))
@@ -144,7 +144,7 @@ async def test_no_tombstone_goes_while_a_replica_lacks_it(tmp_path: Path):
         assert (0, b"a", b"1") not in view(world.brokers[3].replica)
 
 
-async def test_followers_hear_what_all_replicas_hold_though_nothing_else_is_new(tmp_path: Path):
+async def test_followers_get_the_replicated_offset_without_other_changes(tmp_path: Path):
     async with World(tmp_path, configs=COMPACT) as world:
         await world.stop(3)
         await world.until(lambda: world.state.isr == (1, 2))
@@ -206,7 +206,7 @@ async def test_a_deletion_that_a_replica_in_sync_did_not_confirm_is_of_unknown_o
         assert await delete_records(world.brokers[1].replica, 1, timeout_ms=10_000) == 1  # 3 leaves the ISR.
 
 
-async def test_a_leader_that_started_over_knows_that_only_what_was_committed_is_gone(tmp_path: Path):
+async def test_the_high_watermark_of_a_reset_leader_starts_at_its_log_start(tmp_path: Path):
     solo = Solo(tmp_path, leader=2, isr=(2,))
     solo.replica.start_over_at(7)  # Where its leader's log starts; whose marks it does not know yet.
 

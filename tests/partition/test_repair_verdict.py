@@ -1,4 +1,4 @@
-"""What becomes of a replica whose damaged batch nobody has sent: short stories for the pure core (docs/adr/0017)."""
+"""The verdict on a batch that no replica could repair: short stories for the pure core (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = {"other": Holding.OTHER, "absent": Holding.ABSENT, "damaged": Holding.DA
         ("isr 1, elr 2", "2 damaged, 3 absent", True, RepairVerdict.LOST),
     ],
 )
-def test_fate(who: str, answers: str, patience_over: bool, expected: RepairVerdict):
+def test_repair_verdict(who: str, answers: str, patience_over: bool, expected: RepairVerdict):
     sets: dict[str, tuple[int, ...]] = {"isr": (), "elr": ()}
     for part in who.split(", "):
         name, *members = part.split()

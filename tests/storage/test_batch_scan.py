@@ -1,4 +1,4 @@
-"""Finding batches in bytes that are not sound: none may be overlooked, whatever stands before it."""
+"""Finding intact batches in damaged bytes: none is missed, whatever precedes it."""
 
 from __future__ import annotations
 
