@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftlog.client.core.epochs_read import KEPT, EpochsRead
+from raftlog.client.core.epochs_read import MAX_EPOCHS, EpochsRead
 from raftlog.model import TopicPartition
 
 P = TopicPartition("t", 0)
@@ -30,9 +30,9 @@ def test_the_record_before_an_offset_is_of_the_epoch_that_was_read():
 def test_partitions_whose_leaders_change_often_are_bounded():
     read = EpochsRead()
     read.begin(P, 0, -1)
-    for epoch in range(3 * KEPT):
+    for epoch in range(3 * MAX_EPOCHS):
         read.read(P, epoch + 1, epoch)
 
-    assert read.before(P, 3 * KEPT) == 3 * KEPT - 1
+    assert read.before(P, 3 * MAX_EPOCHS) == 3 * MAX_EPOCHS - 1
     assert read.before(P, 5) == -1
-    assert len(read.copy()._starts[P]) == KEPT
+    assert len(read.copy()._starts[P]) == MAX_EPOCHS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pyspark_raftlog.names import KNOWN_OPTIONS, SINK_OPTIONS
+from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS
 from raftlog.error_codes import HTTP_STATUS, ErrorCode
 from raftlog.errors import RaftlogError
 

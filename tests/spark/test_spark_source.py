@@ -164,7 +164,9 @@ def test_a_mistake_is_an_analysis_error_that_says_what_to_do(spark, flights, opt
 
 def test_a_cluster_that_nobody_hears_is_named(spark, log, free_ports):
     (port,) = free_ports(1)
-    with pytest.raises(AnalysisException, match=f"no success within 300 ms; the last error: cannot connect to 127.0.0.1:{port}"):
+    with pytest.raises(
+        AnalysisException, match=f"no success within 300 ms; the last error: cannot connect to 127.0.0.1:{port}"
+    ):
         read(spark, log, bootstrap=f"http://127.0.0.1:{port}", timeoutMs="300").count()
 
 
