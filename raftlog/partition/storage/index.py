@@ -2,7 +2,7 @@
 
 The file describes the segment at one size. It is written without a sync and verified on use: checksums, sizes and order
 when it is read, and the header at a position that it returns. It can be rebuilt from the log. Layout:
-docs/protocol/storage.md.
+docs/reference/storage-format.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The file is written with the sparse index, whose head has the number of entries. A segment without an aborted
 transaction has no such file. A missing, damaged or outdated file is rebuilt from the segment's markers. Layout:
-docs/protocol/storage.md.
+docs/reference/storage-format.md.
 """
 
 from __future__ import annotations
