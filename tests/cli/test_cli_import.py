@@ -119,7 +119,7 @@ def test_an_import_that_ends_early_says_how_to_go_on(topic: str, tmp_path: Path)
     file.write_text(good + "{broken\n")
     result = invoke("import", file, "--topic", topic)
     assert result.exit_code == 1
-    assert "line 25001: no JSON" in result.stderr
+    assert "line 25001: not JSON" in result.stderr
     assert f"continue with --skip-rows 20000 {file}" in result.stderr
     file.write_text(good)
     assert invoke("import", file, "--topic", topic, "--skip-rows", 20_000).exit_code == 0
@@ -142,7 +142,7 @@ def test_with_a_transactional_id_each_row_is_there_once(topic: str, tmp_path: Pa
     monkeypatch.setattr(transactions.Transaction, "send_offsets", failing)
     first = invoke(*arguments)
     assert first.exit_code == 1
-    assert "the same command goes on" in first.stderr
+    assert "run the same command again to continue" in first.stderr
     assert numbers_of(topic, 10_000) == [*range(10_000)]
     for told in (15_000, 0):
         again = invoke(*arguments, "--json")
