@@ -127,7 +127,7 @@ async def test_a_log_of_another_cluster_or_of_a_newer_version_is_not_acted_on(be
     assert bench.controller.image.cluster_id == "c"
     assert bench.controller.image.feature_level == FEATURE_LEVEL
     other = Bench("another")
-    with pytest.raises(RaftlogError, match="is of cluster c, this is another"):
+    with pytest.raises(RaftlogError, match="belongs to cluster c, this node to cluster another"):
         other.controller.load_snapshot(99, bench.controller.take_snapshot())
     newer = encode_command(
         Command(controller_epoch=-1, sequence=-1, records=(BeginEpoch(controller_id=101), SetFeatureLevel(level=99)))

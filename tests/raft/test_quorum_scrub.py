@@ -53,8 +53,8 @@ async def test_a_journal_and_a_snapshot_that_rot_are_whole_when_the_voter_starts
         await write(cluster, ENTRIES, 10)
         for name in names:
             flip(tmp_path / "1" / name, at)
-        rot = find_corruption(tmp_path / "1")
-        assert (bool(rot.journal), bool(rot.snapshot)) == (JOURNAL in names, SNAPSHOT in names)
+        corruption = find_corruption(tmp_path / "1")
+        assert (bool(corruption.journal), bool(corruption.snapshot)) == (JOURNAL in names, SNAPSHOT in names)
         with caplog.at_level(logging.ERROR):
             await until_sound(cluster, 1)
         assert "was damaged on disk, and was rewritten from memory" in caplog.text
@@ -95,6 +95,6 @@ def test_files_that_are_not_there_yet_have_not_rotted_and_unreadable_ones_have(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(Path, "read_bytes", unreadable)
-    rot = find_corruption(tmp_path)
-    assert "cannot be read" in rot.journal
-    assert "Input/output error" in rot.snapshot
+    corruption = find_corruption(tmp_path)
+    assert "cannot read" in corruption.journal
+    assert "Input/output error" in corruption.snapshot
