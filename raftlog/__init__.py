@@ -99,10 +99,10 @@ __all__ = [
     "scan_polars",
 ]
 
-if not TYPE_CHECKING:  # Type checkers know the names, and find those that do not exist.
+if not TYPE_CHECKING:  # Hidden from type checkers, so that they report names that do not exist.
 
     def __getattr__(name: str) -> Any:
-        """Load a public name when it is first used, so that `import raftlog` costs nothing."""
+        """Load a public name at its first use, so that `import raftlog` is fast."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'raftlog' has no attribute {name!r}")
         return getattr(import_module(_MODULE_OF[name]), name)

@@ -1,4 +1,4 @@
-"""The `raftlog` command: explains what to install when the command line's own packages are missing."""
+"""The entry point of the `raftlog` command. It reports missing packages of the `cli` extra."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or say how to install it."""
+    """Run the command line, or print how to install it."""
     missing = [name for name in ("click", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(
             f"raftlog: the command line needs {' and '.join(missing)}; install it with: pip install 'raftlog[cli]'\n"
         )
         sys.exit(1)
-    from raftlog.cli.main import cli  # noqa: PLC0415  (only now is it known that click is there)
+    from raftlog.cli.main import cli  # noqa: PLC0415  (only after the check that click is installed)
 
     cli(prog_name="raftlog")

@@ -127,23 +127,23 @@ class OverloadedError(RetriableError):
 
 
 class FencedError(RaftlogError):
-    """A newer epoch has replaced the caller, who must stop."""
+    """A newer epoch has replaced the caller's, so the caller must stop."""
 
     default_code = ErrorCode.FENCED_LEADER_EPOCH
 
 
 class TransactionAbortedError(RaftlogError):
-    """The transaction was aborted: nothing of it counts. Run it again from its beginning."""
+    """The transaction was aborted: none of its records count. Run it again from its beginning."""
 
     default_code = ErrorCode.TRANSACTION_ABORTABLE
 
 
 class TransactionInDoubtError(UnknownOutcomeError):
-    """A transaction was cancelled while it committed: all of it may count, or nothing. The producer can go on."""
+    """A transaction was cancelled while it committed: it may be committed or aborted. The producer can continue."""
 
 
 class StorageError(RaftlogError):
-    """A disk refused: the process goes on, but this replica may not."""
+    """A disk operation failed: the process continues, but this replica may not."""
 
     default_code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -155,7 +155,7 @@ class DiskFullError(StorageError):
 
 
 class DamagedDataError(StorageError):
-    """Records that were on disk are gone or unreadable; `details` names the offset at which they begin, if known."""
+    """Records on disk are lost or unreadable; `details` has the offset of the first one, if known."""
 
 
 _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
@@ -222,5 +222,5 @@ def from_wire(body: Any) -> RaftlogError:
     family = _FAMILY.get(code, InvalidRequestError)
     details = details if isinstance(details, Mapping) else {}
     if details.get("appended") and issubclass(family, RetriableError):
-        family = UnknownOutcomeError  # Such as NOT_COORDINATOR from one that was it until it had written.
+        family = UnknownOutcomeError  # Such as NOT_COORDINATOR from a coordinator replaced after its append.
     return family(message, code=code, details=details)

@@ -1,6 +1,6 @@
-"""The vocabulary that every layer shares: identifiers, addresses, and what a partition is.
+"""Types that every layer shares: identifiers, addresses, partition states. No IO, no protocol.
 
-Nothing here does IO or knows a protocol. Names are the field's (see the glossary in CONTRIBUTING.md).
+The names are those of the glossary in CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_SEQUENCE = -1
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE))
-"""Where coordinators keep their state: nobody else writes there."""
+"""The topics with coordinators' state; only coordinators write to them."""
 MAX_SEQUENCE = 2**31 - 1
 """The base sequence after this one is 0 (Kafka's wrap)."""
 MAX_PRODUCER_EPOCH = 2**15 - 1
@@ -37,13 +37,13 @@ MAX_PRODUCER_EPOCH = 2**15 - 1
 Acks: TypeAlias = Literal[-1, 0, 1]
 ACKS_ALL: Acks = -1
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
-"""`read_committed`: nothing of a transaction before it is decided, and nothing of one that was aborted."""
+"""`read_committed`: records of open and of aborted transactions are not returned."""
 Flush: TypeAlias = Literal["batch", "os"]
-"""`batch`: fsync (group commit) before a replica counts a record as held; `os`: the page cache decides."""
+"""`batch`: a record counts as replicated only after fsync (group commit); `os`: the page cache is flushed by the OS."""
 
 
 class Address(NamedTuple):
-    """Where a listener can be reached."""
+    """A listener's address."""
 
     host: str
     port: int
@@ -65,7 +65,7 @@ class Address(NamedTuple):
 
 
 class TopicPartition(NamedTuple):
-    """A partition as users name it."""
+    """A partition, by its topic's name."""
 
     topic: str
     """The topic's name."""
@@ -77,7 +77,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition as replicas name it: the topic's id fences a topic that was deleted and recreated."""
+    """A partition, by its topic's id, which fences a topic that was deleted and recreated."""
 
     topic_id: TopicId
     partition: int
@@ -98,19 +98,19 @@ class PartitionState:
     leader_epoch: LeaderEpoch
     """Grows by one with each change of leader."""
     partition_epoch: PartitionEpoch
-    """Grows by one with each change of anything here."""
+    """Grows by one with each change of this state."""
     elr: tuple[BrokerId, ...] = ()
-    """Eligible leader replicas (KIP-966): out of the ISR while that is below min ISR, yet holding every record below
-    the high watermark, which has stood still since they left."""
+    """Eligible leader replicas (KIP-966): replicas that left an ISR below min ISR, and have every record below the high
+    watermark, which has not moved since."""
     adding: tuple[BrokerId, ...] = ()
-    """Replicas that a reassignment under way adds; they are among `replicas`."""
+    """Replicas that a reassignment is adding; they are among `replicas`."""
     removing: tuple[BrokerId, ...] = ()
-    """Replicas that it removes, once those it keeps and adds are all in sync."""
+    """Replicas that the reassignment removes when all others are in sync."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:
-    """Transactional batches of this producer from `first_offset` to `last_offset`, its marker's, do not count."""
+    """A producer's aborted transaction: its transactional batches from `first_offset` to the marker's `last_offset`."""
 
     producer_id: ProducerId
     first_offset: Offset
@@ -119,18 +119,18 @@ class AbortedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """One broker as the metadata quorum knows it."""
+    """One broker's registration in the metadata log."""
 
     broker_id: BrokerId
     incarnation_id: str
-    """Drawn anew by each process start, so that a restart is told from a retry."""
+    """A new UUID for each process start, which distinguishes a restart from a retry."""
     broker_epoch: BrokerEpoch
     public: Address
     internal: Address
     rack: str = ""
     version: str = ""
     storage_id: str = ""
-    """Names the broker's data folder: another one holds none of the records that this one held."""
+    """Identifies the broker's data folder: a broker with another one has lost its records."""
     min_feature_level: int = 1
     max_feature_level: int = 1
     fenced: bool = True
@@ -139,12 +139,12 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCredential:
-    """What verifies one user's password (SCRAM-SHA-256, RFC 5802 and 7677); the password itself is kept nowhere."""
+    """A user's SCRAM-SHA-256 credential (RFC 5802 and 7677); the password itself is not stored."""
 
     user: str
     iterations: int
     salt: str
-    """Hex digits, as both keys."""
+    """Hex digits, like both keys."""
     stored_key: str
     server_key: str
     mechanism: Literal["SCRAM-SHA-256"] = "SCRAM-SHA-256"
@@ -188,7 +188,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAssignment:
-    """All that a broker must know to host one replica. Built from the metadata image."""
+    """The information that a broker needs to host one replica, built from the metadata image."""
 
     topic: str
     topic_id: TopicId

@@ -1,6 +1,6 @@
-"""Time, randomness and tasks, injected: what the deterministic simulator replaces, and nothing else.
+"""Clocks, random ids and background tasks: the parts that the deterministic simulation replaces.
 
-Cores never import this module; their shells read the clock and pass the value in.
+Cores never import this module; their shells read the clock and pass the time in.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Where shells read time from."""
+    """The clock that shells read."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back; only differences mean anything."""
+        """Milliseconds that never decrease; only differences are meaningful."""
         ...
 
     def wall_us(self) -> int:
@@ -50,17 +50,17 @@ def new_uuid_hex() -> str:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's maker of event loops, if it is installed; None stands for asyncio's own, which do as well."""
+    """Return uvloop's factory of event loops, if it is installed; None: asyncio's own."""
     if importlib.util.find_spec("uvloop") is None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
     return factory
 
 
-async def in_turns(items: Iterable[T], each: int = 64) -> AsyncIterator[T]:
-    """Yield items, and let the event loop turn after so many: those are to take a few milliseconds.
+async def in_slices(items: Iterable[T], each: int = 64) -> AsyncIterator[T]:
+    """Yield items, and yield to the event loop after each slice of `each` items, which should take a few milliseconds.
 
-    The items are taken at the beginning: what comes later is not among them, and what goes is.
+    The items are copied at the beginning: later changes of `items` have no effect.
     """
     for number, item in enumerate(list(items), 1):
         yield item
@@ -69,11 +69,11 @@ async def in_turns(items: Iterable[T], each: int = 64) -> AsyncIterator[T]:
 
 
 @contextmanager
-def keeping() -> Iterator[None]:
-    """Make what lives long: the garbage collector does not look at it while it is made, nor ever after.
+def freezing_objects() -> Iterator[None]:
+    """Exclude the objects made in this context from garbage collection, because they live long (`gc.freeze`).
 
-    A full collection looks at every object: with those of 10,000 partitions it takes 300 ms. Where the collector is
-    off already (in simulated worlds, whose schedule it would change), nothing happens.
+    A full collection visits every object: with 10,000 partitions it takes 300 ms. If the collector is off already (in
+    the simulation, whose schedule it would change), this does nothing.
     """
     if not gc.isenabled():
         yield
@@ -87,14 +87,14 @@ def keeping() -> Iterator[None]:
 
 
 async def close_all(*closes: Callable[[], Awaitable[None]]) -> None:
-    """Close one after another, whichever of them fails or is cancelled; what they raised is raised at the end."""
+    """Close all, one after another, even if one fails or is cancelled; raise its exception at the end."""
     async with AsyncExitStack() as stack:
         for close in reversed(closes):
             stack.push_async_callback(close)
 
 
 class Tasks:
-    """Owns background tasks: none is garbage-collected, none fails in silence, all end with their owner."""
+    """Owns background tasks: none is garbage-collected, failures are logged, and all end with their owner."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -104,8 +104,8 @@ class Tasks:
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str, awaited: bool = False) -> asyncio.Task[Any]:
         """Run `work` until it ends or the owner closes.
 
-        An escaped exception is logged with its traceback. One of raftlog's own is not if the task is `awaited`: who
-        awaits it sees it, and when nobody does any more, it was said to a caller who has hung up.
+        An exception is logged with its traceback. A `RaftlogError` of an `awaited` task is not: the awaiting caller
+        gets it, or has disconnected.
         """
         if self._closed:
             work.close()
@@ -131,11 +131,11 @@ class Tasks:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be started any more."""
+        """Whether no more tasks can be started."""
         return self._closed
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel running tasks and wait until they have ended."""
         self._closed = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:

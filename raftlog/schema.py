@@ -19,7 +19,7 @@ from raftlog.model import Address
 
 T = TypeVar("T")
 _Reader: TypeAlias = Callable[[Any], Any]
-"""Checks and converts one value; made once for each hint, because hints are slow to look at."""
+"""Checks and converts one value; built once per hint, because inspecting hints is slow."""
 
 
 def from_plain(
@@ -30,7 +30,7 @@ def from_plain(
     Args:
         cls: a dataclass whose hints use str, int, float, bool, None, Any, Literal, Enum, Address (`"host:port"`),
             nested dataclasses, NamedTuples (as lists), tuple[X, ...], Sequence[X], Mapping[str, X] and unions of these.
-        ignore_unknown: skip unknown names instead of refusing them. For answers and records of newer peers.
+        ignore_unknown: skip unknown names instead of refusing them. For responses and records of newer peers.
 
     Raises:
         error: names the field, what was expected and what was received.
@@ -43,7 +43,7 @@ def from_plain(
 
 
 def to_plain(value: object) -> object:
-    """Turn what orjson does not know into what it knows: the `default` hook of every encoder."""
+    """Convert a value that orjson does not support: the `default` hook of every encoder."""
     if isinstance(value, Address):
         return str(value)
     if isinstance(value, tuple):
@@ -54,7 +54,7 @@ def to_plain(value: object) -> object:
 
 
 class _MismatchError(Exception):
-    """A value does not fit its hint. Where it is, is added name by name on the way out."""
+    """A value does not match its hint. Each level adds its name to the path in `where`."""
 
     def __init__(self, reason: str, where: str = "") -> None:
         self.reason, self.where = reason, where
@@ -64,7 +64,7 @@ class _MismatchError(Exception):
         return f"{self.where}: {self.reason}" if self.where else self.reason
 
     def below(self, name: str) -> _MismatchError:
-        """Return it as seen from one level up; `name` is a field's, a key, or `[index]`."""
+        """Return the error with `name` (a field, a key, or `[index]`) in front of its path."""
         inner = self.where if not self.where or self.where.startswith("[") else f".{self.where}"
         return _MismatchError(self.reason, name + inner)
 
@@ -173,7 +173,7 @@ def _sequence_reader(read_item: _Reader) -> _Reader:
 
 
 def _named_tuple_reader(cls: Any, ignore_unknown: bool) -> _Reader:
-    """Read it as it is written: a list of all its fields."""
+    """Return the reader of a named tuple, which is written as a list of all its fields."""
     hints = get_type_hints(cls)
     names: tuple[str, ...] = cls._fields
     readers = [_reader(hints[name], ignore_unknown) for name in names]
@@ -239,7 +239,7 @@ def _dataclass_reader(cls: Any, ignore_unknown: bool) -> _Reader:
     ]
 
     def read(data: Any) -> Any:
-        if type(data) is not dict and not isinstance(data, Mapping):  # The former is looked at in no time.
+        if type(data) is not dict and not isinstance(data, Mapping):  # The first check is faster.
             raise _mismatch("an object", data)
         values, name = {}, ""
         try:

@@ -54,7 +54,7 @@ from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.turnstile import Turnstile
-from raftlog.serving.workers import INLINE_BYTES, aside
+from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
@@ -321,7 +321,7 @@ class BrokerNode:
         """Serve a follower's fetch."""
         response, parts = await self.replicas.replica_fetch(await decode_body(ReplicaFetchRequest, request.body))
         is_long = len(response.partitions) > _LONG_ANSWER
-        frame = await aside(encode_frame, response) if is_long else encode_frame(response)
+        frame = await in_worker(encode_frame, response) if is_long else encode_frame(response)
         return RawReply(parts=[*frame, *(part for part in parts if part)], content_type=media.FRAME)
 
     async def _repair(self, request: RawRequest) -> RawReply:

@@ -14,7 +14,7 @@ from aiohttp.typedefs import Middleware
 
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, OverloadedError, RaftlogError
 from raftlog.serving.admission import Handler, read_received
-from raftlog.serving.workers import INLINE_BYTES, aside
+from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media
 from raftlog.wire.codec import Buffer, decode_json, encode_json
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS
@@ -97,7 +97,7 @@ async def decode_body(cls: type[T], body: Buffer) -> T:
     """
     if len(body) <= INLINE_BYTES:
         return decode_json(cls, body)
-    return await aside(decode_json, cls, body)
+    return await in_worker(decode_json, cls, body)
 
 
 async def read_body(request: web.Request, form: str) -> bytearray:

@@ -21,7 +21,7 @@ from raftlog.runtime import Clock
 from raftlog.serving.admission import UNLIMITED
 from raftlog.serving.connections import ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
-from raftlog.transport.writing import Outlet
+from raftlog.transport.socket_writer import SocketWriter
 from raftlog.wire import http1
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class LeanConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is not a subclass.
-        self._out = Outlet(self._transport, timeout_s=self._limits.write_s)
+        self._out = SocketWriter(self._transport, timeout_s=self._limits.write_s)
         address = str((transport.get_extra_info("peername") or ("unknown",))[0])
         try:
             self._connections.enter(address)

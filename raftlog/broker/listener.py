@@ -53,7 +53,7 @@ class Listener:
         """
         await self._aiohttp.start()
         self._server = await listen(self._accept, address)
-        pacing.stop_at(self._server)
+        pacing.disable_for_server(self._server)
 
     async def close(self) -> None:
         """Stop accepting, let requests in progress finish within `drain_s`, close every connection."""

@@ -14,7 +14,7 @@ from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.records import FEATURE_LEVEL, record_from_plain
 from raftlog.metadata_quorum.replay import Delta
 from raftlog.model import BrokerId, Offset
-from raftlog.runtime import in_turns, keeping
+from raftlog.runtime import freezing_objects, in_slices
 from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class MetadataListener:
                 await asyncio.sleep(RETRY_S)
                 continue
             self._reachable = True
-            with keeping() if _is_large(update) else nullcontext():
+            with freezing_objects() if _is_large(update) else nullcontext():
                 await self._take(update)
 
     async def until(self, offset: Offset, *, timeout_ms: int) -> bool:
@@ -122,7 +122,7 @@ def _is_large(update: MetadataUpdate) -> bool:
 async def _replayed(image: MetadataImage, entry: MetadataEntry) -> MetadataImage:
     """Return the next image; yield to the event loop within an entry of thousands of records."""
     delta = Delta(image, entry.offset)
-    async for plain in in_turns(entry.records, 256):
+    async for plain in in_slices(entry.records, 256):
         if (record := record_from_plain(plain)) is not None:
             delta.apply(record)
     return delta.image()

@@ -16,7 +16,7 @@ from raftlog.errors import RaftlogError
 from raftlog.serving.admission import Handler
 from raftlog.serving.answers import PartsResponse
 from raftlog.serving.limits import WRITE_S
-from raftlog.transport.writing import Part
+from raftlog.transport.socket_writer import Part
 from raftlog.wire import media
 from raftlog.wire.codec import encode_json
 

@@ -1,4 +1,4 @@
-"""Settings of brokers that change while they run: defaults for topics, and what a broker itself goes by."""
+"""Dynamic settings of brokers: defaults for topics, and the broker's own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from raftlog.config.topic import typed_if_text, validate_topic_configs
 from raftlog.errors import ConfigError
 
 REASSIGNMENT_THROTTLE = "reassignment_throttle_bytes_per_second"
-"""How fast a broker fetches the replicas that a reassignment adds; -1 or unset: as fast as it can."""
+"""The most bytes per second at which a broker fetches replicas that a reassignment adds; -1 or unset: no limit."""
 
 
 def validate_broker_configs(overrides: Mapping[str, object]) -> dict[str, str | int | float | bool]:
     """Return a broker's dynamic settings, typed.
 
     Raises:
-        ConfigError: a name is unknown or a value does not fit; the message names both.
+        ConfigError: a name is unknown or a value is not allowed; the message names both.
     """
     own = {name: typed_if_text(value) for name, value in overrides.items() if name == REASSIGNMENT_THROTTLE}
     for name, value in own.items():

@@ -1,4 +1,4 @@
-"""How consumer groups are coordinated."""
+"""Settings of the group coordinator."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class GroupConfig:
     """How consumer groups are coordinated (Kafka's `group.consumer.*` and `offsets.*`)."""
 
     session_timeout_ms: int = 45_000
-    """A member silent for this long is expelled, unless it asks for another time."""
+    """A member without a heartbeat for this long is expelled, unless it requests another time-out."""
     min_session_timeout_ms: int = 1_000
     max_session_timeout_ms: int = 1_800_000
     heartbeat_interval_ms: int = 5_000
-    """How often members are heard of at least; news reach them at once."""
+    """How often members send heartbeats at least; changes of assignments reach them at once."""
     max_size: int = 1_000
-    """Most members of one group."""
+    """The most members of one group."""
     offset_metadata_max_bytes: int = 4_096
-    """Largest text that is kept with a committed offset."""
+    """The longest text stored with a committed offset."""
     offsets_retention_ms: int = 7 * 86_400_000
-    """How long offsets are kept that nobody reads on from."""
+    """How long committed offsets are kept while no member of the group subscribes to their topic."""
     offsets_retention_check_interval_ms: int = 600_000
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ class VoterConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """Who votes, and the key that they prove to each other."""
+    """The voters, and the key that authenticates them."""
 
     voters: tuple[VoterConfig, ...]
     key_file: str = ""
@@ -79,16 +79,16 @@ class QuorumConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """How controllers judge brokers."""
+    """Settings of controllers."""
 
     broker_session_timeout_ms: int = 3_000
-    """A broker silent for this long is fenced."""
+    """A broker without a heartbeat for this long is fenced."""
     session_check_interval_ms: int = 100
     proposal_timeout_ms: int = 5_000
     """After this long a proposal's outcome is unknown."""
     snapshot_min_entries: int = 20_000
     leader_imbalance_check_interval_ms: int = 30_000
-    """How often brokers get leaderships back that they are preferred for, where they lack more than a tenth of them."""
+    """How often preferred leaders are elected, where a broker lacks more than a tenth of its preferred leaderships."""
     log_scrub_interval_ms: int = 3_600_000
     """How often the quorum's journal and snapshot are read and checked; -1: never."""
 
@@ -107,13 +107,13 @@ class ControllerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """How a broker serves."""
+    """Settings of brokers."""
 
     broker_heartbeat_interval_ms: int = 500
     num_partitions: int = 1
-    """Partitions of a topic created without a number."""
+    """Partitions of a topic created without a number of partitions."""
     default_replication_factor: int = 3
-    """The replicas of a topic created without a number; fewer brokers means fewer replicas."""
+    """Replicas of a topic created without a replication factor; at most the number of live brokers."""
     max_request_bytes: int = 64 << 20
     max_connections: int = 10_000
     """Connections of each listener; fewer if the process may not open so many files."""
@@ -123,7 +123,7 @@ class BrokerConfig:
     max_inflight_bytes: int = 256 << 20
     """Produce bytes in memory at once; more are answered 429."""
     max_streams: int = 64
-    """Topics that are read by URL at once (`GET /v1/topics/{topic}/records`); each holds up to 16 MB."""
+    """Topics that are read by URL at once (`GET /v1/topics/{topic}/records`); each takes up to 16 MB."""
     request_timeout_ms: int = 30_000
     """The longest wait of a produce for its acknowledgement."""
     fetch_max_wait_ms: int = 30_000
@@ -131,37 +131,37 @@ class BrokerConfig:
     retention_check_interval_ms: int = 30_000
     checkpoint_interval_ms: int = 5_000
     producer_id_expiration_ms: int = 86_400_000
-    """An idempotent producer that has not written to a partition for this long is forgotten there."""
+    """An idempotent producer that has not written to a partition for this long expires there."""
     producer_id_min_idle_ms: int = 180_000
-    """No producer is forgotten for want of room before it has not written for this long: new ones are refused."""
+    """When a partition has `max_producer_ids`, producers idle for less than this stay, and new ones are refused."""
     max_producer_ids: int = 10_000
-    """Producers that one partition remembers; the one that wrote longest ago is forgotten first."""
+    """The most producers whose state a partition keeps; the one that wrote longest ago is dropped first."""
     max_open_segments: int = 1_000
-    """Segment files that are open at once; those not used for longest are closed first."""
+    """The most open segment files; the least recently used are closed first."""
     log_cleaner_enable: bool = True
-    """Whether this broker compacts logs of topics that ask for it."""
+    """Whether this broker compacts the logs of compacted topics."""
     log_cleaner_backoff_ms: int = 15_000
-    """How long the cleaner waits when no log is worth compacting."""
+    """How long the cleaner waits when no log needs compaction."""
     log_cleaner_io_max_bytes_per_second: int = -1
-    """Most bytes that the cleaner reads and writes in a second."""
+    """The most bytes that the cleaner reads and writes per second; -1: no limit."""
     log_cleaner_dedupe_buffer_bytes: int = 128 << 20
-    """Memory for the keys of one log while it is compacted; a log with more takes several passes."""
+    """Memory for the keys of one log during compaction; a log with more keys takes several passes."""
     log_scrub_interval_ms: int = 7 * 86_400_000
-    """How often every log is read and checked; -1: only when somebody asks."""
+    """How often every log is read and checked; -1: only on request."""
     log_scrub_bytes_per_second: int = 16 << 20
-    """Most bytes that the scrubber reads in a second."""
+    """The most bytes that the scrubber reads per second."""
     offsets_topic_num_partitions: int = 50
-    """Over how many partitions, and so brokers, the groups are spread; counts when their topic is created."""
+    """Partitions of `__consumer_offsets`, which spread groups over brokers; used when the topic is created."""
     offsets_topic_replication_factor: int = 3
-    """Fewer only where fewer brokers are registered."""
+    """Replicas of `__consumer_offsets`; fewer only if fewer brokers are registered."""
     offsets_topic_segment_bytes: int = 32 << 20
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_segment_bytes: int = 32 << 20
     transaction_max_timeout_ms: int = 900_000
-    """The longest time that a producer may ask for, before its transaction is aborted."""
+    """The longest transaction time-out that a producer may request."""
     transactional_id_expiration_ms: int = 7 * 86_400_000
-    """How long a transactional id that nobody uses is remembered."""
+    """How long an unused transactional id is kept."""
 
     def __post_init__(self) -> None:
         self._require_internal_topics()
@@ -257,27 +257,27 @@ class NodeConfig:
 
     @property
     def public(self) -> Address:
-        """The address clients are told to dial."""
+        """The address advertised to clients."""
         address = self.advertised.public or self.listeners.public
         assert address is not None
         return address
 
     @property
     def internal(self) -> Address:
-        """The address other nodes are told to dial."""
+        """The address advertised to other nodes."""
         address = self.advertised.internal or self.listeners.internal
         assert address is not None
         return address
 
     @property
     def own_hosts(self) -> tuple[str, ...]:
-        """The names of this node, for requests of browsers."""
+        """The host names of this node that requests from browsers may use."""
         here = (self.listeners.public, self.listeners.internal, self.advertised.public, self.advertised.internal)
         return (*self.listeners.allowed_hosts, *(address.host for address in here if address is not None))
 
     @classmethod
     def load(cls, path: Path) -> NodeConfig:
-        """Read a `node.toml`; relative folders and `key_file` count from the file's own folder.
+        """Read a `node.toml`; relative folders and `key_file` are relative to the file's folder.
 
         Raises:
             ConfigError: the file cannot be read, is not TOML, or a setting is unknown or does not fit.

@@ -1,4 +1,4 @@
-"""How followers keep up with leaders."""
+"""Settings of replication."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReplicationConfig:
     replica_fetch_backoff_ms: int = 100
     """How long a follower waits after a failed fetch."""
     replica_silence_max_ms: int = 2_000
-    """A follower that stops fetching altogether for this long leaves the ISR at once (gray failure)."""
+    """A follower that sends no fetch for this long leaves the ISR at once (gray failure)."""
 
     def __post_init__(self) -> None:
         if self.replica_lag_time_max_ms <= 2 * self.replica_fetch_wait_max_ms:

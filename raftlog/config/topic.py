@@ -1,4 +1,4 @@
-"""Topic settings: what a topic may override, its defaults and its limits."""
+"""Topic settings, with defaults and limits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TopicConfig:
     """How long tombstones stay after compaction has removed what was before them."""
     flush: Flush = "batch"
     unclean_leader_election_enable: bool = False
-    """Lead with any replica that is alive rather than wait for one that holds every acknowledged record: loses some."""
+    """Elect any live replica if no replica with every acknowledged record is alive. Records may be lost."""
 
     def __post_init__(self) -> None:
         _require(self.min_insync_replicas >= 1, "min_insync_replicas", "at least 1", self.min_insync_replicas)
@@ -97,21 +97,21 @@ class TopicConfig:
 
 
 def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | int | float | bool]:
-    """Return a topic's own settings, typed; numbers and truths may come as text (from a command line).
+    """Return a topic's own settings, typed; numbers and booleans may be text (from a command line).
 
     Raises:
-        ConfigError: a name is unknown or a value does not fit; the message names both.
+        ConfigError: a name is unknown or a value is not allowed; the message names both.
     """
     typed = {name: typed_if_text(value) for name, value in overrides.items()}
     for name in typed:
         if name not in TopicConfig.__slots__ and (ours := name.replace(".", "_")) in TopicConfig.__slots__:
-            raise ConfigError(f"{name}: there is no such setting; did you mean {ours}?")
+            raise ConfigError(f"{name}: unknown setting; did you mean {ours}?")
     config = asdict(from_plain(TopicConfig, typed, error=ConfigError))
     return {name: config[name] for name in typed}
 
 
 def typed_if_text(value: object) -> object:
-    """Return the number or truth that a text stands for, as command lines give them; all else as it is."""
+    """Convert text (from a command line) to the number or boolean that it represents; other values stay."""
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
     if isinstance(value, str) and _DECIMAL.fullmatch(value):

@@ -17,7 +17,7 @@ from typing import Protocol
 from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPartition
 from raftlog.partition.replica import Replica
-from raftlog.runtime import Clock, in_turns
+from raftlog.runtime import Clock, in_slices
 from raftlog.wire.controller import (
     AlterPartition,
     AlterPartitionResult,
@@ -103,7 +103,7 @@ class IsrKeeper:
             for broker in self._brokers().values()
             if not broker.fenced and not broker.in_controlled_shutdown
         }
-        async for key, replica in in_turns(leaders.items(), 256):
+        async for key, replica in in_slices(leaders.items(), 256):
             self._propose(key, replica, eligible)
         in_flight = list(self._in_flight.items())
         for start in range(0, len(in_flight), MOST_AT_ONCE):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from raftlog.errors import RaftlogError, StorageError
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
-from raftlog.runtime import Clock, in_turns
+from raftlog.runtime import Clock, in_slices
 
 _log = logging.getLogger(__name__)
 
@@ -34,12 +34,12 @@ class LogMaintenance:
         """Write checkpoints until cancelled, in a worker thread, so that requests never wait for these syncs."""
         while True:
             await asyncio.sleep(self._checkpoint_interval_s)
-            planned = [(replica, _plan_checkpoint(replica)) async for replica in in_turns(self._replicas(), 256)]
+            planned = [(replica, _plan_checkpoint(replica)) async for replica in in_slices(self._replicas(), 256)]
             due = [(replica, write) for replica, write in planned if write is not None]
             if due:
                 for replica, failed in await asyncio.to_thread(_write_checkpoints, due):
                     replica.on_storage_failure(failed)
-            async for replica in in_turns(self._replicas(), 256):
+            async for replica in in_slices(self._replicas(), 256):
                 replica.sync_soon()
 
     async def retain_regularly(self) -> None:

@@ -42,7 +42,7 @@ from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.stray_partitions import StrayPartitions
 from raftlog.record.batch import Buffer
-from raftlog.runtime import Clock, Tasks, in_turns
+from raftlog.runtime import Clock, Tasks, in_slices
 from raftlog.transport import HttpSession
 from raftlog.wire.data import FetchRequest
 from raftlog.wire.repair import RepairRequest, RepairResponse
@@ -214,7 +214,7 @@ class ReplicaManager:
             self._brokers = brokers
             wanted = {assignment.key: assignment for assignment in assignments}
             self._strays.note_assigned(wanted.keys())
-            async for key in in_turns(key for key in self._replicas if key not in wanted):
+            async for key in in_slices(key for key in self._replicas if key not in wanted):
                 self._drop(key)
             self._forget_offline(wanted)
             damaged = self._close_damaged(wanted)
@@ -435,7 +435,7 @@ class ReplicaManager:
             for key, assignment in wanted.items()
             if (replica := self._replicas.get(key)) is not None and not replica.has_applied(assignment)
         ]
-        async for replica, assignment in in_turns(changed, 32):
+        async for replica, assignment in in_slices(changed, 32):
             replica.apply(assignment)
         self._direct_fetchers()
 

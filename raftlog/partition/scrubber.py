@@ -16,7 +16,7 @@ from raftlog.model import TopicIdPartition
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.scrub import ScrubState, SegmentScrub
 from raftlog.partition.storage.segment import Segment
-from raftlog.runtime import Clock, in_turns
+from raftlog.runtime import Clock, in_slices
 
 _log = logging.getLogger(__name__)
 LONGEST_LOOK_S = 60.0
@@ -110,7 +110,7 @@ class Scrubber:
         now_ms = self._now_ms()
         found = list[tuple[int, Replica]]()
         present = set[TopicIdPartition]()
-        async for replica in in_turns(self._replicas()):
+        async for replica in in_slices(self._replicas()):
             key = replica.assignment.key
             present.add(key)
             if not _can_check(replica) or (self._settings.interval_ms == NEVER and key not in self._requested):

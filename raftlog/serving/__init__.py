@@ -1,1 +1,1 @@
-"""What every HTTP listener of a node shares: limits of connections, requests, bodies and answers."""
+"""Shared parts of a node's HTTP listeners: limits of connections, requests, bodies and responses."""

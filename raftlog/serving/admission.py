@@ -1,6 +1,6 @@
-"""How aiohttp's path receives requests and answers them: in bounded time, holding bounded memory.
+"""Admission of requests on aiohttp's path: receives bodies and sends responses in bounded time and memory.
 
-aiohttp itself waits for ever for a body that does not come, and for a peer that reads nothing.
+aiohttp itself waits without end for a body that does not arrive, and for a peer that does not read.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from raftlog.wire.codec import encode_json
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
-"""Answered under any load: a supervisor must not end a broker because it is busy."""
+"""Served under any load: a supervisor must not stop a broker because it is busy."""
 _BODY = web.RequestKey("raftlog_body", bytearray)
 
 
 class Admission:
-    """Receives each body, counts the request while it is handled, and sends its answer.
+    """Receives each body, counts the request while it is handled, and sends its response.
 
     Args:
-        turnstile: lets requests begin, and learns what each took.
+        turnstile: decides when each request begins, and is charged its computing time.
         batches: the paths (as registered) whose bodies are batches; all other bodies are JSON.
     """
 
@@ -87,7 +87,7 @@ class Admission:
         return resource is None or resource.canonical not in self._batches
 
     def _bounded(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-        """Have a large answer sent in pieces, and count it until then."""
+        """Send a large response in pieces, and count it until it is sent."""
         if isinstance(response, web.Response):
             content = response.body
             if not isinstance(content, bytes) or len(content) <= PIECE_BYTES:
@@ -97,7 +97,7 @@ class Admission:
             )
         if isinstance(response, PartsResponse) and (size := response.memory_bytes) > PIECE_BYTES:
             self._inflight.hold_answer(size)
-            # One that aiohttp never comes to send, because its peer has gone, is not counted for ever.
+            # aiohttp does not send a response whose peer has disconnected; the finalizer stops counting it.
             ended = weakref.finalize(response, self._inflight.release_answer, size)
             ended.atexit = False
             response.when_ended(lambda: ended() and None)
@@ -105,11 +105,11 @@ class Admission:
 
 
 class _TooSlowError(InvalidRequestError):
-    """A body has not come to its end in time."""
+    """A body did not arrive before the deadline."""
 
 
 class _Body:
-    """One request's body, while it arrives and until it is released."""
+    """One request's body, from its arrival until it is released."""
 
     def __init__(self, request: web.Request, inflight: InflightLimits, limits: RequestLimits, *, json: bool) -> None:
         self._request = request
@@ -119,16 +119,16 @@ class _Body:
         self._held = 0
 
     async def receive(self) -> bytearray:
-        """Return all of it, in memory of its own.
+        """Return the whole body, in memory of its own.
 
         Raises:
-            InvalidRequestError: MESSAGE_TOO_LARGE; or it takes too long.
-            OverloadedError: bodies of other requests hold too much memory.
+            InvalidRequestError: MESSAGE_TOO_LARGE, or the body took too long to arrive.
+            OverloadedError: bodies of other requests take too much memory.
         """
         announced = self._request.content_length or 0
         self._limits.require_size(announced, json=self._json)
         content, body = self._request.content, bytearray()
-        if content.is_eof():  # It came with its head.
+        if content.is_eof():  # The body arrived together with the head.
             self._take(content.read_nowait(), body)
             return body
         began, allowed_s = asyncio.get_running_loop().time(), self._limits.body_time_s(announced)
@@ -136,12 +136,12 @@ class _Body:
             async with asyncio.timeout_at(began + allowed_s) as limit:
                 while not content.at_eof():
                     self._take(await content.readany(), body)
-                    if self._held > announced:  # It announces nothing: what has come already gives it time.
+                    if self._held > announced:  # Chunked: extend the deadline by the bytes received so far.
                         allowed_s = self._limits.body_time_s(self._held)
                         limit.reschedule(began + allowed_s)
         except TimeoutError:
             raise _TooSlowError(
-                f"the request took too long to arrive: {self._held} bytes of its body are here after "
+                f"the request took too long to arrive: {self._held} bytes of its body were received within "
                 f"{allowed_s:.0f} s; nothing was done"
             ) from None
         return body
@@ -158,7 +158,7 @@ class _Body:
 
 
 async def read_received(request: web.Request) -> bytearray:
-    """Return a request's body, whoever has received it. It is given out once, so that nobody keeps it in vain."""
+    """Return a request's body. It can be read once, so that its memory is freed early."""
     if _BODY in request:
         body = request[_BODY]
         del request[_BODY]

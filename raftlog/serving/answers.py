@@ -1,4 +1,4 @@
-"""Answers through aiohttp that may be large: sent piece by piece, and never to a peer that takes nothing."""
+"""Large responses through aiohttp: sent in pieces, with a time-out for peers that do not read."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
 
-from raftlog.transport.writing import Part, pieces_of
+from raftlog.transport.socket_writer import Part, pieces_of
 from raftlog.wire.codec import Buffer
 
 PIECE_BYTES = 64 << 10
-"""What a connection holds of an answer besides the answer itself."""
+"""The most bytes of a response that aiohttp buffers per connection."""
 
 
 class PartsResponse(web.StreamResponse):
-    """An answer whose parts are written one after another, as the peer takes them.
+    """A response whose parts are written one after another, as fast as the peer reads.
 
     Args:
-        write_s: how long the peer may take no byte of it; then the connection is closed.
-        on_end: called once, when it was sent or never will be.
+        write_s: how long the peer may accept no byte; then the connection is closed.
+        on_end: called once, when the response was sent or abandoned.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class PartsResponse(web.StreamResponse):
 
     @property
     def memory_bytes(self) -> int:
-        """How many bytes it keeps in memory; parts that lie in files need none."""
+        """The bytes that it keeps in memory; parts in files need none."""
         return sum(len(part) for part in self._parts if isinstance(part, bytes | bytearray | memoryview))
 
     def when_ended(self, on_end: Callable[[], None]) -> None:
         self._on_end = on_end
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Send what was not sent yet, and end.
+        """Send the remaining parts, and end the response.
 
         Raises:
-            ConnectionError: the connection is lost, or the peer takes nothing any more.
+            ConnectionError: the connection is lost, or the peer does not read.
         """
         parts, self._parts = self._parts, ()
         try:
@@ -64,7 +64,7 @@ class PartsResponse(web.StreamResponse):
             self.abandon()
 
     def abandon(self) -> None:
-        """Forget what was not sent."""
+        """Drop the parts that were not sent."""
         self._parts = ()
         ended, self._on_end = self._on_end, None
         if ended is not None:
@@ -77,4 +77,4 @@ class PartsResponse(web.StreamResponse):
         except TimeoutError:
             if self._request.transport is not None:
                 self._request.transport.abort()
-            raise ConnectionAbortedError(f"the peer has taken nothing for {self._write_s} s") from None
+            raise ConnectionAbortedError(f"the peer has not read anything for {self._write_s} s") from None

@@ -1,7 +1,6 @@
-"""How many connections a listener keeps, in all and for each address: one more is answered 503 and closed at once.
+"""Limits of a listener's connections, in all and per address. A connection above them gets 503 and is closed.
 
-Without limits one client that opens connections and never closes them takes every file descriptor of the process, and
-with them the log's own.
+Without limits a client that leaks connections would use up the process' file descriptors, which the log needs, too.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.serving.turnstile import Turnstile
-from raftlog.transport.writing import Outlet
+from raftlog.transport.socket_writer import SocketWriter
 from raftlog.wire import http1, media
 from raftlog.wire.codec import encode_json
 
 _log = logging.getLogger(__name__)
-TELL_EVERY_S = 10.0
-"""Between two lines of the log about refused connections."""
+LOG_INTERVAL_S = 10.0
+"""The least time between two log lines about refused connections."""
 
 
 class ConnectionLimits:
     """Counts the connections of one listener.
 
     Args:
-        name: of the listener, for the log.
-        total, per_address: the most connections, of all clients and from one IP address.
+        name: the listener's name, for the log.
+        total, per_address: the most connections, of all clients and of one IP address.
     """
 
     def __init__(self, name: str, *, total: int, per_address: int) -> None:
@@ -39,50 +38,52 @@ class ConnectionLimits:
         self._total, self._per_address = total, per_address
         self._from: Counter[str] = Counter()
         self._size = 0
-        self._told_at = float("-inf")
-        self._untold = 0
+        self._logged_at = float("-inf")
+        self._unlogged = 0
 
     @property
     def size(self) -> int:
-        """How many connections there are."""
+        """The number of open connections."""
         return self._size
 
     def enter(self, address: str) -> None:
         """Count a new connection.
 
         Raises:
-            OverloadedError: there are too many; it does not count.
+            OverloadedError: there are too many; this one was not counted.
         """
         if self._size >= self._total:
-            raise self._refusal(f"this node has {self._size} connections, at most {self._total} are kept")
+            raise self._refusal(f"this node has {self._size} connections, the most allowed is {self._total}")
         if self._from[address] >= self._per_address:
             raise self._refusal(
-                f"{address} has {self._from[address]} connections here, at most {self._per_address} are kept for each "
-                "address"
+                f"{address} has {self._from[address]} connections to this node, the most allowed is "
+                f"{self._per_address} per address"
             )
         self._size += 1
         self._from[address] += 1
 
     def leave(self, address: str) -> None:
-        """Count a connection no longer that has entered."""
+        """Stop counting a connection."""
         self._size -= 1
         self._from[address] -= 1
         if not self._from[address]:
             del self._from[address]
 
     def _refusal(self, why: str) -> OverloadedError:
-        """Return the error; one line of the log in ten seconds says how many there were."""
+        """Return the error; log the number of refusals once in `LOG_INTERVAL_S`."""
         self.refused += 1
-        self._untold += 1
+        self._unlogged += 1
         now = asyncio.get_running_loop().time()
-        if now - self._told_at >= TELL_EVERY_S:
-            _log.warning("%s listener: %d connections refused, the last one because %s", self._name, self._untold, why)
-            self._told_at, self._untold = now, 0
+        if now - self._logged_at >= LOG_INTERVAL_S:
+            _log.warning(
+                "%s listener: %d connections refused, the last one because %s", self._name, self._unlogged, why
+            )
+            self._logged_at, self._unlogged = now, 0
         return OverloadedError(f"{why}: close some, or raise broker.max_connections or max_connections_per_address")
 
 
 def refusal_bytes(error: RaftlogError, status: int = 503) -> bytes:
-    """Return a whole HTTP answer to a connection that is not kept."""
+    """Return a complete HTTP response for a refused connection."""
     body = encode_json({"error": error.to_wire()})
     fields: list[tuple[str, str | int]] = [
         ("Content-Type", media.JSON),
@@ -94,12 +95,12 @@ def refusal_bytes(error: RaftlogError, status: int = 503) -> bytes:
 
 
 class AiohttpConnection(asyncio.Protocol):
-    """A connection that aiohttp serves: counted, and closed if the head of a request does not come to its end.
+    """A connection that aiohttp serves: counted, and closed if the head of a request does not arrive in time.
 
     Args:
-        address: of the peer, under which `limits` counts it already.
-        turnstile: learns what reading requests takes.
-        head_s: from a request's first byte to the end of its head.
+        address: the peer's address, under which `limits` counts it already.
+        turnstile: is charged the time of parsing requests.
+        head_s: the longest time from a request's first byte to the end of its head.
     """
 
     def __init__(
@@ -109,16 +110,16 @@ class AiohttpConnection(asyncio.Protocol):
         self._head_s = head_s
         self._transport: asyncio.Transport | None = None
         self._under_way = 0
-        self._outlet: Outlet | None = None
+        self._socket_writer: SocketWriter | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def began(self) -> None:
-        """Learn that the head of a request is whole, and that the request is being handled."""
+        """Mark a request as being handled: its head is complete."""
         self._under_way += 1
         self._stop_timer()
 
     def ended(self) -> None:
-        """Learn that a request is handled; its answer may still be under way."""
+        """Mark a request as handled; its response may still be being sent."""
         self._under_way -= 1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -127,7 +128,7 @@ class AiohttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._under_way and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._head_s, self._give_up)
+            self._timer = asyncio.get_running_loop().call_later(self._head_s, self._time_out)
         began = time.perf_counter()
         self._inner.data_received(data)
         self._turnstile.took(self._address, time.perf_counter() - began)
@@ -141,25 +142,25 @@ class AiohttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._inner.resume_writing()
 
-    def outlet(self, timeout_s: float) -> Outlet:
-        """Return what writes large pieces to the socket. The transport must hold nothing, and TLS must be off.
+    def socket_writer(self, timeout_s: float) -> SocketWriter:
+        """Return the writer for large pieces. The transport's buffer must be empty, and TLS off.
 
         Args:
-            timeout_s: how long the peer may take no byte; the first call decides.
+            timeout_s: how long the peer may accept no byte; the first call decides.
         """
-        if self._outlet is None:
+        if self._socket_writer is None:
             assert self._transport is not None
-            self._outlet = Outlet(self._transport, timeout_s=timeout_s)
-        return self._outlet
+            self._socket_writer = SocketWriter(self._transport, timeout_s=timeout_s)
+        return self._socket_writer
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        if self._outlet is not None:
-            self._outlet.lost()
+        if self._socket_writer is not None:
+            self._socket_writer.lost()
         self._limits.leave(self._address)
         self._inner.connection_lost(exc)
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         self._timer = None
         assert self._transport is not None
         late = InvalidRequestError(f"the head of the request has not arrived within {self._head_s:g} s")
@@ -173,7 +174,7 @@ class AiohttpConnection(asyncio.Protocol):
 
 
 class AiohttpHandler(web.RequestHandler):
-    """aiohttp's handler of one connection, whose own refusals have raftlog's error form."""
+    """aiohttp's handler of one connection; its own error responses have raftlog's format."""
 
     def handle_error(
         self,
@@ -182,12 +183,12 @@ class AiohttpHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer a request that aiohttp cannot read."""
+        """Respond to a request that aiohttp cannot parse."""
         if status >= 500:
             return super().handle_error(request, status, exc, message)
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer is under way already")
-        text = str(message or exc or "it is no HTTP request").strip().partition("\n")[0]
+            raise ConnectionError("a response is being sent already")
+        text = str(message or exc or "it is not an HTTP request").strip().partition("\n")[0]
         error = InvalidRequestError(f"the request cannot be read as HTTP: {text[:200]}")
         body = encode_json({"error": error.to_wire()})
         response = web.Response(body=body, status=status, content_type=media.JSON)

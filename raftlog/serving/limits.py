@@ -1,4 +1,4 @@
-"""What a listener's requests may take: time, and memory."""
+"""Limits of time and memory for a listener's requests."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError
 
 MAX_JSON_BYTES = 2 << 20
-"""Decoding more takes longer than a request may keep the event loop: 1 MiB of empty lists takes 20 ms."""
+"""Decoding more would block the event loop for too long: 1 MiB of empty lists takes 20 ms."""
 MAX_INTERNAL_JSON_BYTES = 8 << 20
-"""Between nodes: one request may name every partition that a broker follows."""
+"""Between nodes: one request may list every partition that a broker follows."""
 WRITE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """How large a request may be, and how long its connection may take for what."""
+    """Limits of size and time for one connection's requests."""
 
     max_body_bytes: int
-    """Of batches."""
+    """The largest body of batches."""
     max_json_bytes: int = MAX_JSON_BYTES
-    """Of everything else."""
+    """The largest body of any other kind."""
     idle_s: float = 75.0
-    """Between requests."""
+    """The longest pause between requests."""
     head_s: float = 10.0
-    """From a request's first byte to the end of its head."""
+    """The longest time from a request's first byte to the end of its head."""
     body_s: float = 30.0
-    """For a body of any size, and one second more for each `body_bytes_per_s` of it."""
+    """The longest time for a body, plus one second for each `body_bytes_per_s` of it."""
     body_bytes_per_s: int = 1 << 20
     linger_s: float = 2.0
-    """For what a peer still sends that was refused: a connection that is closed at once loses the answer."""
+    """How long the rest of a refused request is read: closing at once would lose the response."""
     write_s: float = WRITE_S
-    """How long a peer may take no byte of an answer."""
+    """How long a peer may accept no byte of a response."""
 
     def require_size(self, length: int, *, json: bool) -> None:
-        """Check the length that a request announces, or has reached.
+        """Raise if a body's announced or received length is above the limit.
 
         Raises:
             InvalidRequestError: MESSAGE_TOO_LARGE.
@@ -42,24 +42,24 @@ class RequestLimits:
         most = min(self.max_json_bytes, self.max_body_bytes) if json else self.max_body_bytes
         if length > most:
             raise InvalidRequestError(
-                f"the body has {length} bytes, at most {most} are taken here: send smaller requests",
+                f"body: expected at most {most} bytes, received {length}: send smaller requests",
                 code=ErrorCode.MESSAGE_TOO_LARGE,
                 details={"max_request_bytes": most, "received": length},
             )
 
     def body_time_s(self, length: int) -> float:
-        """Return how long a body of `length` bytes may take to arrive."""
+        """Return the longest time in seconds for a body of `length` bytes."""
         return self.body_s + length / self.body_bytes_per_s
 
 
 class InflightLimits:
-    """Bounds what a listener's requests hold in memory at once; beyond, they are answered 429.
+    """Bounds the memory of a listener's requests; requests above the limits get 429.
 
-    A body counts as it arrives, not by what its request announces. A request counts once its body is there.
+    A body counts as it arrives, not by its announced length. A request counts once its body is complete.
 
     Args:
-        max_requests: that are handled at once.
-        max_bytes: of bodies that have arrived and are not answered yet; and of answers that are not sent yet.
+        max_requests: the most requests handled at once.
+        max_bytes: the most bytes of unanswered bodies, and separately of unsent responses.
     """
 
     def __init__(self, *, max_requests: int, max_bytes: int) -> None:
@@ -70,51 +70,51 @@ class InflightLimits:
         self.answer_bytes = 0
 
     def enter(self) -> None:
-        """Count a request that is handled from now on; `leave` when it is done.
+        """Count a request that is being handled; call `leave` when it is done.
 
         Raises:
-            OverloadedError: too many are being handled; it was not counted.
+            OverloadedError: too many requests are being handled; this one was not counted.
         """
         if self.requests >= self._max_requests:
             raise self._overloaded()
         self.requests += 1
 
     def leave(self) -> None:
-        """Count a request no longer."""
+        """Stop counting a request."""
         self.requests -= 1
 
     def hold(self, size: int) -> None:
-        """Count `size` more bytes of a body; `release` when nobody needs them any more.
+        """Count `size` more bytes of a body; call `release` when they are no longer needed.
 
         Raises:
-            OverloadedError: too much is held; they were not counted.
+            OverloadedError: too many bytes are held; these were not counted.
         """
         if self.bytes + size > self._max_bytes:
             raise self._overloaded()
         self.bytes += size
 
     def release(self, size: int) -> None:
-        """Count bytes of a body no longer."""
+        """Stop counting bytes of a body."""
         self.bytes -= size
 
     def hold_answer(self, size: int) -> None:
-        """Count an answer of `size` bytes until it is sent; `release_answer` then.
+        """Count a response of `size` bytes; call `release_answer` when it is sent.
 
         Raises:
-            OverloadedError: too many bytes wait for slow readers; it was not counted.
+            OverloadedError: too many bytes wait for slow readers; this response was not counted.
         """
         if self.answer_bytes + size > self._max_bytes:
             raise OverloadedError(
-                f"answers of {self.answer_bytes} bytes wait until their readers take them; ask for less, or later"
+                f"responses of {self.answer_bytes} bytes wait for slow readers; request less, or send it again later"
             )
         self.answer_bytes += size
 
     def release_answer(self, size: int) -> None:
-        """Count an answer no longer: it is sent, or its reader is gone."""
+        """Stop counting a response: it is sent, or its reader has disconnected."""
         self.answer_bytes -= size
 
     def _overloaded(self) -> OverloadedError:
         return OverloadedError(
-            f"{self.requests} requests are being handled, and bodies of {self.bytes} bytes are here; slow down and "
-            "send it again"
+            f"{self.requests} requests with bodies of {self.bytes} bytes are being handled; slow down, and send the "
+            "request again"
         )

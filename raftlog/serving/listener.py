@@ -18,14 +18,14 @@ from raftlog.serving.turnstile import Turnstile
 BACKLOG = 1_024
 """Connections that wait to be accepted."""
 _AT_ONCE = 4
-"""Connections that are accepted in one turn of the loop: asyncio takes as many as its backlog."""
+"""Connections accepted in one iteration of the loop: asyncio accepts up to its backlog argument."""
 
 
 async def listen(make: Callable[[], asyncio.BaseProtocol], address: Address) -> asyncio.Server:
-    """Accept connections at `address`, a few in each turn of the loop.
+    """Accept connections at `address`, a few in each iteration of the loop.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port cannot be bound.
     """
     loop = asyncio.get_running_loop()
     server = await loop.create_server(make, address.host, address.port, reuse_address=True, backlog=_AT_ONCE)
@@ -36,11 +36,11 @@ async def listen(make: Callable[[], asyncio.BaseProtocol], address: Address) -> 
 
 
 class AiohttpServer:
-    """Serves an application on connections that somebody else accepts.
+    """Serves an application on connections that its caller accepts.
 
     Args:
-        app: cancels a handler whose caller has hung up.
-        drain_s: how long requests under way may take when it closes.
+        app: the application; a handler is cancelled when its client disconnects.
+        drain_s: how long pending requests may take when the server closes.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class AiohttpServer:
         await self._runner.setup()
 
     async def close(self) -> None:
-        """Let requests under way come to their end for a moment, and close every connection."""
+        """Wait up to `drain_s` for pending requests, and close every connection."""
         await self._runner.cleanup()
 
     def protocol(self, address: str) -> AiohttpConnection:
-        """Return what goes on with a connection of `address`, which counts already."""
+        """Return the protocol for a connection of `address` that is counted already."""
         assert self._runner.server is not None
         handler = AiohttpHandler(
             self._runner.server,
@@ -79,7 +79,7 @@ class AiohttpServer:
 
 
 class AiohttpListener:
-    """Accepts connections, and serves them all by aiohttp."""
+    """Accepts connections, and serves all of them with aiohttp."""
 
     def __init__(
         self,
@@ -98,20 +98,20 @@ class AiohttpListener:
         """Listen.
 
         Raises:
-            OSError: the port cannot be had.
+            OSError: the port cannot be bound.
         """
         await self._server.start()
-        self._listening = await listen(lambda: _Entrance(self._server, self._connections), address)
+        self._listening = await listen(lambda: _NewConnection(self._server, self._connections), address)
 
     async def close(self) -> None:
-        """Accept nothing more, and close every connection."""
+        """Stop accepting, and close every connection."""
         if self._listening is not None:
             self._listening.close()
         await self._server.close()
 
 
-class _Entrance(asyncio.Protocol):
-    """A connection that has just been accepted: refused, or handed to aiohttp."""
+class _NewConnection(asyncio.Protocol):
+    """A newly accepted connection: refused, or passed to aiohttp."""
 
     def __init__(self, server: AiohttpServer, connections: ConnectionLimits) -> None:
         self._server = server

@@ -1,7 +1,7 @@
-"""How long a node's event loop stands still: heartbeats, fetches and acknowledgements all wait for it.
+"""Measures event loop lag: heartbeats, fetches and acknowledgements all wait while a callback blocks the loop.
 
-A stall counts if the loop's own thread was computing all the while: on a machine that is busy with something else,
-every loop is late, and no request is to blame.
+A stall counts only as far as the loop's own thread used the CPU: on a busy machine every loop is late, without any
+request being the cause.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from pathlib import Path
 _log = logging.getLogger(__name__)
 BEAT_S = 0.02
 STALL_S = 0.05
-TELL_EVERY_S = 10.0
-"""Between two lines of the log about stalls."""
+LOG_INTERVAL_S = 10.0
+"""The least time between two log lines about stalls."""
 WINDOW_S = 60.0
 STALL_FILE = "RAFTLOG_STALL_FILE"
-"""Environment variable: a file to which each stall is appended, with what the loop was doing. For tests."""
+"""Environment variable: a file to which each stall is appended, with stack traces. For tests."""
 
 
 class LoopWatch:
-    """Looks at the running loop's clock every `BEAT_S`."""
+    """Measures the running loop's lag every `BEAT_S`."""
 
     def __init__(self) -> None:
         self.stalls = 0
-        """How many there were of more than `STALL_S`."""
+        """The number of stalls longer than `STALL_S`."""
         self._loop = asyncio.get_running_loop()
         self._lags: deque[tuple[float, float]] = deque()
-        """When, and how long: the latest ones, of which none is followed by a longer one."""
+        """(time, lag) within the window, with decreasing lags: the first one is the maximum."""
         self._expected = self._cpu = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._told_at, self._untold, self._worst_s = float("-inf"), 0, 0.0
+        self._logged_at, self._unlogged, self._worst_s = float("-inf"), 0, 0.0
         file = os.environ.get(STALL_FILE)
         self._stacks = _Stacks(Path(file)) if file else None
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start measuring."""
         self._schedule()
         if self._stacks is not None:
             self._stacks.start()
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -57,7 +57,7 @@ class LoopWatch:
 
     @property
     def lag_s(self) -> float:
-        """The longest time within the last minute that the loop kept others waiting."""
+        """The longest lag within the last minute, in seconds."""
         self._forget(self._loop.time())
         return self._lags[0][1] if self._lags else 0.0
 
@@ -67,7 +67,7 @@ class LoopWatch:
 
     def _beat(self) -> None:
         now = self._loop.time()
-        # Of the beat itself too: what kept the loop may have begun before this beat was due.
+        # CPU time since the last beat, because the blocking callback may have begun before this beat was due.
         lag = max(0.0, min(now - self._expected, time.thread_time() - self._cpu))
         self._forget(now)
         while self._lags and self._lags[-1][1] <= lag:
@@ -85,19 +85,19 @@ class LoopWatch:
 
     def _note(self, now: float, lag: float) -> None:
         self.stalls += 1
-        self._untold += 1
+        self._unlogged += 1
         self._worst_s = max(self._worst_s, lag)
-        if now - self._told_at >= TELL_EVERY_S:
+        if now - self._logged_at >= LOG_INTERVAL_S:
             _log.warning(
-                "the event loop stood still %d times, for up to %.0f ms: meanwhile nobody was answered",
-                self._untold,
+                "the event loop was blocked %d times, for up to %.0f ms; requests waited for that long",
+                self._unlogged,
                 1000 * self._worst_s,
             )
-            self._told_at, self._untold, self._worst_s = now, 0, 0.0
+            self._logged_at, self._unlogged, self._worst_s = now, 0, 0.0
 
 
 class _Stacks:
-    """Notes what the loop's thread does while it is late, from a thread of its own."""
+    """Samples the stack of the loop's thread while it is late, from a thread of its own."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""How long a request computes: on the event loop, step by step, and in threads that work for it."""
+"""Measures the time that a request computes, on the event loop and in worker threads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Metered(Generic[T]):
-    """Awaits `work`, and adds up in `seconds` what it has taken.
+    """Awaits `work`, and adds up its computing time in `seconds`.
 
-    Time on the loop goes by the wall clock, as those see it who wait for the loop.
+    Time on the loop is wall-clock time, because other requests wait for that long.
     """
 
     def __init__(self, work: Awaitable[T]) -> None:
@@ -43,7 +43,7 @@ class Metered(Generic[T]):
             except GeneratorExit:
                 steps.close()
                 raise
-            except BaseException as error:  # noqa: BLE001  (whatever it is, it is for the work)
+            except BaseException as error:  # noqa: BLE001  (any error is thrown into `work`)
                 thrown = error
 
 
@@ -51,5 +51,5 @@ _current: ContextVar[Metered[Any] | None] = ContextVar("raftlog_metered", defaul
 
 
 def current() -> Metered[Any] | None:
-    """Return what meters the request on whose behalf this runs."""
+    """Return the meter of the current request, or None."""
     return _current.get()

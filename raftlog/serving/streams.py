@@ -1,4 +1,4 @@
-"""Answers of any length: made while they are sent, as fast as their reader takes them."""
+"""Streamed responses of any length, produced as fast as the client reads."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from aiohttp import web
 
 from raftlog.errors import OverloadedError, RaftlogError
 from raftlog.serving.connections import AiohttpConnection
-from raftlog.transport.writing import Outlet, pieces_of
+from raftlog.transport.socket_writer import SocketWriter, pieces_of
 from raftlog.wire.codec import Buffer
 
 _log = logging.getLogger(__name__)
 PIECE_BYTES = 256 << 10
-"""Written at once through a transport, which copies what the peer does not take."""
+"""Bytes per write through a transport, which copies what the socket does not accept."""
 
 
 class StreamLimits:
-    """Bounds how many long answers are under way, in all and for each address: each holds some memory.
+    """Bounds the number of streamed responses, in all and per address: each takes memory.
 
     Args:
-        total: the most of them; one address has at most half.
+        total: the most streams; one address has at most half of them.
     """
 
     def __init__(self, total: int) -> None:
@@ -34,49 +34,52 @@ class StreamLimits:
 
     @property
     def size(self) -> int:
-        """How many are under way."""
+        """The number of open streams."""
         return self._from.total()
 
     def enter(self, address: str) -> None:
-        """Count one more; `leave` when it has ended.
+        """Count a stream; call `leave` when it has ended.
 
         Raises:
-            OverloadedError: there are too many; it does not count.
+            OverloadedError: there are too many; this one was not counted.
         """
         if self.size >= self._total:
             raise OverloadedError(
-                f"{self.size} topics are being read by URL here, at most {self._total} at once; later"
+                f"{self.size} topics are being read by URL, the most allowed is {self._total}; send the request later"
             )
         if self._from[address] >= max(1, self._total // 2):
-            raise OverloadedError(f"{address} reads {self._from[address]} topics by URL here already; later")
+            raise OverloadedError(
+                f"{address} reads {self._from[address]} topics by URL already; close one, or send the request later"
+            )
         self._from[address] += 1
 
     def leave(self, address: str) -> None:
-        """Count one no longer."""
+        """Stop counting a stream."""
         self._from[address] -= 1
         if not self._from[address]:
             del self._from[address]
 
     def remember_tail(self, response: StreamedResponse) -> None:
-        """Remember an answer that does not end by itself."""
+        """Register a response that does not end by itself (`tail`)."""
         self._tails.add(response)
 
     async def end_tails(self, _: web.Application) -> None:
-        """End those that do not end by themselves: the listener closes."""
+        """Abort the registered responses, because the listener closes."""
         for response in list(self._tails):
             response.abort()
 
 
 class StreamedResponse(web.StreamResponse):
-    """An answer whose pieces come from a generator.
+    """A response whose pieces come from a generator.
 
-    If they end with an error, the connection is closed before the answer's end, so that no reader takes it for whole.
+    If the generator raises, the connection is closed before the end of the response, so that the client sees that it is
+    incomplete.
 
     Args:
-        first: pieces that were made already, while an error could still be answered as one.
-        rest: what follows.
-        write_s: how long the peer may take no byte; then the connection is closed.
-        endless: the rest has no end.
+        first: pieces made before the response begins, while an error could still set the status.
+        rest: yields the other pieces.
+        write_s: how long the peer may accept no byte; then the connection is closed.
+        endless: `rest` does not end by itself.
     """
 
     def __init__(
@@ -98,36 +101,36 @@ class StreamedResponse(web.StreamResponse):
         self._write_s = write_s
         self._begun = False
         """Whether aiohttp has sent the headers, as it does with the first bytes."""
-        # One that aiohttp never comes to send, because its peer has gone, does not count for ever.
+        # aiohttp does not send a response whose peer has disconnected; the finalizer stops counting it.
         self._left = weakref.finalize(self, limits.leave, request.remote or "")
         self._left.atexit = False
         if endless:
             limits.remember_tail(self)
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Make and send everything.
+        """Produce and send all pieces.
 
         Raises:
-            ConnectionError: the connection is lost, the peer takes nothing any more, or there is no rest to send.
+            ConnectionError: the connection is lost, the peer does not read, or the generator failed.
         """
         transport = self._request.transport
         connection = transport.get_protocol() if transport is not None else None
         if isinstance(connection, AiohttpConnection):
-            connection.began()  # What comes meanwhile is the beginning of a request that has to wait.
+            connection.began()  # Bytes received during the response belong to the next request, which waits.
         try:
             if self._request.method != "HEAD":
                 await self._send_all()
             await super().write_eof(data)
         except RaftlogError as error:
-            _log.warning("%s %s ends before its end: %s", self._request.method, self._request.path, error.message)
+            _log.warning("%s %s was cut short: %s", self._request.method, self._request.path, error.message)
             self.abort()
             raise ConnectionAbortedError(error.message) from None
         except ConnectionError:
             raise
-        except Exception:  # noqa: BLE001  (the log gets the traceback, the reader no end)
-            _log.exception("%s %s ends before its end", self._request.method, self._request.path)
+        except Exception:  # noqa: BLE001  (the log gets the traceback, the client a closed connection)
+            _log.exception("%s %s was cut short", self._request.method, self._request.path)
             self.abort()
-            raise ConnectionAbortedError("the answer cannot be made") from None
+            raise ConnectionAbortedError("the response cannot be produced") from None
         finally:
             if isinstance(connection, AiohttpConnection):
                 connection.ended()
@@ -135,42 +138,42 @@ class StreamedResponse(web.StreamResponse):
             self._left()
 
     async def _send_all(self) -> None:
-        """Send each piece while the next one is made."""
-        for made in self._first:
-            await self._send(made)
+        """Send each piece while the next one is produced."""
+        for piece in self._first:
+            await self._send(piece)
         self._first = ()
         piece: Buffer | None = await anext(self._rest, None)
         while piece is not None:
-            following = asyncio.ensure_future(anext(self._rest, None))
+            next_piece = asyncio.ensure_future(anext(self._rest, None))
             try:
                 await self._send(piece)
-                piece = await following
+                piece = await next_piece
             finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
+                next_piece.cancel()
+                await asyncio.gather(next_piece, return_exceptions=True)
 
     async def _send(self, data: Buffer) -> None:
         if not data:
-            return  # An empty chunk would be the answer's end.
+            return  # An empty chunk would end the response.
         try:
-            if not self._begun or (outlet := self._outlet()) is None:
+            if not self._begun or (socket_writer := self._socket_writer()) is None:
                 self._begun = True
                 await self._send_through_transport(data)
             elif self.headers.get("Transfer-Encoding") == "chunked":
-                await outlet.send([b"%x\r\n" % len(data), data, b"\r\n"])
+                await socket_writer.send([b"%x\r\n" % len(data), data, b"\r\n"])
             else:
-                await outlet.send([data])
+                await socket_writer.send([data])
         except ConnectionAbortedError:
             self.abort()
             raise
 
-    def _outlet(self) -> Outlet | None:
-        """Return what writes to the socket; None: aiohttp's transport still holds bytes that come first."""
+    def _socket_writer(self) -> SocketWriter | None:
+        """Return the writer of the connection's socket; None: aiohttp's transport still buffers earlier bytes."""
         transport = self._request.transport
         if transport is None or transport.get_write_buffer_size() or transport.get_extra_info("sslcontext"):
             return None
         connection = transport.get_protocol()
-        return connection.outlet(self._write_s) if isinstance(connection, AiohttpConnection) else None
+        return connection.socket_writer(self._write_s) if isinstance(connection, AiohttpConnection) else None
 
     async def _send_through_transport(self, data: Buffer) -> None:
         for piece in pieces_of(data, PIECE_BYTES):
@@ -178,9 +181,9 @@ class StreamedResponse(web.StreamResponse):
                 async with asyncio.timeout(self._write_s):
                     await self.write(piece)
             except TimeoutError:
-                raise ConnectionAbortedError(f"the peer has taken nothing for {self._write_s} s") from None
+                raise ConnectionAbortedError(f"the peer has not read anything for {self._write_s} s") from None
 
     def abort(self) -> None:
-        """Close the connection: the answer is not all."""
+        """Close the connection before the end of the response."""
         if self._request.transport is not None:
             self._request.transport.abort()

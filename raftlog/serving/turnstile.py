@@ -1,7 +1,8 @@
-"""Whose request begins next, when more come at once than the event loop should begin in one turn.
+"""Fair queueing of requests by client address, called a turnstile: decides which request begins next.
 
-Nobody's requests take all of the loop while others are served: an address whose requests have kept it for some time
-waits for as long again before its next one begins.
+- A few requests begin in each iteration of the event loop. Addresses take turns, whatever their number of requests.
+- While others are served, an address gets at most its share of the loop's time: after its requests have computed for
+  some time, its next one waits.
 """
 
 from __future__ import annotations
@@ -10,57 +11,56 @@ import asyncio
 from collections import deque
 
 PER_TURN = 4
-"""Requests that begin in one turn of the loop: each computes for up to a millisecond before it first waits."""
+"""Requests that begin in one iteration of the loop: each computes for up to a millisecond before it first awaits."""
 SHARE = 0.25
-"""Of the loop's time, for one address while others are served: several brokers may share a machine's cores."""
+"""The share of the loop's time of one address while others are served. Several brokers may share a machine's cores."""
 UNPACED = float("inf")
-"""The share of peers that are trusted: they only take turns."""
+"""The share of trusted peers: they only take turns."""
 BURST_S = 0.1
-"""What an address may take at once, after a pause."""
+"""The computing time that an address may use at once after a pause."""
 MAX_DEBT_S = 1.0
-"""No request waits longer than this for what others of its address have taken."""
+"""The longest wait of a request because of computing time that its address has used."""
 ACTIVE_S = 1.0
-"""An address is being served if it asked within so long."""
+"""An address is being served if it sent a request within this time."""
 _MAX_DEBTS = 1_024
-"""Addresses that are remembered, before those are forgotten that owe nothing."""
+"""The most addresses with recorded computing time, before those are dropped that need not wait."""
 
 
 class Turnstile:
-    """Lets a few requests begin in each turn of the loop; addresses take turns, whatever the number of their requests.
-
-    Connections of raw batches do not pass it: they are not kept waiting by those that do.
+    """Queues requests by address; see the module's docstring. Requests of raw batches do not wait here.
 
     Args:
-        share: of the loop's time that one address may take while others are served.
+        per_turn: the requests that begin in one iteration of the loop.
+        share: the share of the loop's time that one address may use while others are served.
     """
 
     def __init__(self, per_turn: int = PER_TURN, *, share: float = SHARE) -> None:
         self._per_turn = per_turn
         self._share = share
         self._begun = 0
-        """How many have begun in this turn."""
+        """The requests that have begun in this iteration."""
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By address; the one whose turn it is comes first."""
+        """By address; the next address comes first."""
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
-        """Waits until an address may begin again, when nobody else wants to."""
+        """Set while all waiting addresses have used up their share."""
         self._free_at: dict[str, float] = {}
-        """By address: when what it has taken is paid for, by the loop's clock."""
+        """By address: when its used computing time is within its share again, by the loop's clock."""
         self._newest, self._newest_at = "", float("-inf")
         self._second_at = float("-inf")
-        """When the newest address but one has asked."""
+        """The time of the last request of any address other than the newest."""
 
     async def enter(self, address: str) -> None:
-        """Begin a request: at once, or in one of the next turns."""
+        """Wait until a request of `address` may begin."""
         if self.enter_now(address):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(address, deque()).append(turn)
         self._schedule()
-        await turn  # One that is cancelled stays in its queue, and is passed over.
+        await turn  # A cancelled one stays in its queue, and is skipped.
 
     def enter_now(self, address: str) -> bool:
-        """Begin a request if it need not wait."""
+        """Begin a request if it need not wait; return whether it began."""
         self.saw(address)
         if self._waiting or self._begun >= self._per_turn or self._owes(address):
             return False
@@ -69,14 +69,14 @@ class Turnstile:
         return True
 
     def saw(self, address: str) -> None:
-        """Learn that `address` is being served, here or without passing the turnstile."""
+        """Record that `address` is being served, here or on a path without a turnstile."""
         now = asyncio.get_running_loop().time()
         if address != self._newest:
             self._newest, self._second_at = address, self._newest_at
         self._newest_at = now
 
     def took(self, address: str, seconds: float) -> None:
-        """Learn how long a request of `address` has kept the loop, or a thread."""
+        """Charge `address` for the computing time of a request, on the loop or in a thread."""
         now = asyncio.get_running_loop().time()
         if len(self._free_at) >= _MAX_DEBTS:
             self._free_at = {debtor: free_at for debtor, free_at in self._free_at.items() if free_at > now}
@@ -84,7 +84,7 @@ class Turnstile:
         self._free_at[address] = min(free_at, now + MAX_DEBT_S)
 
     def _owes(self, address: str) -> float:
-        """Return for how long requests of `address` wait, in seconds."""
+        """Return how long the next request of `address` must wait, in seconds."""
         free_at = self._free_at.get(address)
         if free_at is None:
             return 0.0
@@ -115,7 +115,7 @@ class Turnstile:
             self._wake_in(pause)
 
     def _begin_one(self, address: str) -> None:
-        """Let the oldest request of `address` begin; its others come behind those of all others."""
+        """Begin the oldest request of `address`, and move the address to the end of the queue."""
         queue = self._waiting.pop(address)
         turn = queue.popleft()
         if queue:

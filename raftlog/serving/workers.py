@@ -1,6 +1,6 @@
-"""Threads for work of one request that would keep the event loop: decoding, rendering, passwords.
+"""Worker threads for work that would block the event loop: decoding, rendering, passwords.
 
-They hold Python's global lock for a few milliseconds at a time; what a request may ask of them is bounded before.
+They hold Python's global lock for a few milliseconds at a time. The caller bounds the size of the work.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from raftlog.serving import metered
 P = ParamSpec("P")
 T = TypeVar("T")
 INLINE_BYTES = 32 << 10
-"""A body or answer of up to so much takes less than a thread's turn."""
+"""A body or response up to this size is handled on the loop: a thread switch would take longer."""
 
 _WORKERS = ThreadPoolExecutor(2, thread_name_prefix="requests")
 _STREAMS = ThreadPoolExecutor(2, thread_name_prefix="streams")
 _SECRETS = ThreadPoolExecutor(1, thread_name_prefix="passwords")
-"""Deriving a key takes long on purpose: neither syncs nor other requests wait for it."""
+"""Deriving a key is slow on purpose. It has a thread of its own, so that no other request waits for it."""
 
 
-async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `work` in a thread that requests share."""
+async def in_worker(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `work` in a worker thread."""
     return await _run(_WORKERS, partial(work, *args, **kwargs))
 
 
 async def for_stream(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `work` in a thread that long answers share: other requests do not wait for them."""
+    """Run `work` in a worker thread for streamed responses, so that other requests do not wait for them."""
     return await _run(_STREAMS, partial(work, *args, **kwargs))
 
 
 async def derive_key(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `work` in the one thread that passwords have."""
+    """Run `work` in the worker thread for passwords."""
     return await _run(_SECRETS, partial(work, *args, **kwargs))
 
 
 async def _run(threads: Executor, work: Callable[[], T]) -> T:
-    """Run `work`, and have the request pay for its time."""
+    """Run `work`, and add its CPU time to the current request's meter."""
     loop, meter = asyncio.get_running_loop(), metered.current()
     if meter is None:
         return await loop.run_in_executor(threads, work)

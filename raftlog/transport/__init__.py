@@ -1,7 +1,7 @@
 """HTTP between raftlog's own parts: one session type with deadlines and typed errors.
 
-It is loaded when it is first used: a client is imported in a fraction of the time that aiohttp takes. Who wants that
-says `from raftlog import transport`, and `transport.HttpSession` where it is needed.
+The session's module is loaded at first use, because importing aiohttp takes longer than importing a client. To benefit,
+write `from raftlog import transport`, and `transport.HttpSession` where it is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Answer", "HttpSession", "PeerAnswerError"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name with the session's module, once."""
+    """Load a name from the session's module at its first use."""
     if name not in __all__:
         raise AttributeError(f"module 'raftlog.transport' has no attribute {name!r}")
     found = getattr(import_module("raftlog.transport.session"), name)

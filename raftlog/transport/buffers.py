@@ -1,7 +1,8 @@
-"""Buffers that bodies are received into, used again as soon as nobody looks into them.
+"""Receive buffers for bodies, reused as soon as no view of them exists.
 
-The C library gives large blocks back to the kernel when they are freed, and their next first touch costs more than
-receiving into them. Nobody has to say when a buffer is free: Python refuses to resize one that somebody has a view of.
+The C library returns large blocks to the kernel when they are freed, and page faults at the next use cost more than
+receiving the bytes. Buffers need no explicit release: Python refuses to resize one that has a view, which shows that it
+is in use.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import mmap
 
 _SMALLEST = 64 << 10
-"""Smaller ones are not worth keeping: the C library does."""
+"""Smaller buffers are not kept: the C library keeps such blocks itself."""
 _LARGEST = 16 << 20
-"""Larger ones are rare: kept, they would push out the others."""
+"""Larger buffers are rare, and are not kept: they would displace the others."""
 _KEPT_BYTES = 32 << 20
 
 
 class ReceiveBuffers:
-    """A bounded number of large buffers, in use or not; one that is not kept lives as long as somebody looks at it."""
+    """A bounded pool of large buffers. A buffer that the pool drops lives as long as its views."""
 
     def __init__(self, *, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
@@ -24,23 +25,23 @@ class ReceiveBuffers:
 
     @property
     def held_bytes(self) -> int:
-        """How much is kept, in use or not."""
+        """The bytes of all kept buffers, in use or not."""
         return sum(map(len, self._buffers))
 
     def take(self, length: int) -> memoryview:
-        """Return room for `length` bytes; what it holds is of no meaning.
+        """Return a buffer of `length` bytes with undefined contents.
 
-        It takes memory only as it is written to: a peer that announces much and sends nothing costs nothing.
+        It takes memory only as it is written to: a peer that announces a large body and sends nothing costs none.
         """
         if length < _SMALLEST:
             return memoryview(bytearray(length))
         for buffer in self._buffers:
-            # Not one that is far too large: it would be missing elsewhere.
+            # Not one that is far too large: a larger body may need it.
             if length <= len(buffer) <= 4 * length and _is_free(buffer):
                 return memoryview(buffer)[:length]
         buffer = mmap.mmap(-1, -(-length // _SMALLEST) * _SMALLEST, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            buffer.madvise(mmap.MADV_NOHUGEPAGE)  # One byte would take 2 MB.
+            buffer.madvise(mmap.MADV_NOHUGEPAGE)  # With huge pages, one byte would take 2 MB.
         if length <= _LARGEST:
             self._keep(buffer)
         return memoryview(buffer)[:length]
@@ -52,7 +53,7 @@ class ReceiveBuffers:
 
 
 def _is_free(buffer: mmap.mmap) -> bool:
-    """Tell whether nobody has a view of a buffer: only then may its size change."""
+    """Return whether a buffer has no views: only then can it be resized."""
     try:
         buffer.resize(len(buffer))
     except BufferError:

@@ -1,7 +1,7 @@
-"""HTTP/1.1 for raw batches, from the client's side: nothing between the socket and one buffer for each answer.
+"""A minimal ("lean") HTTP/1.1 client for raw batches: receives each response directly into one buffer (docs/adr/0012).
 
-It speaks to the lean path of brokers, and to any server that says how long its answers are. A connection carries one
-request at a time, and none after anything on it was not exactly as it should be.
+- Works with the lean path of brokers, and with any server that sends a Content-Length.
+- A connection carries one request at a time. After any error or unexpected byte it is not used again.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from raftlog.errors import UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.transport import pacing
 from raftlog.transport.buffers import ReceiveBuffers
-from raftlog.transport.writing import Outlet, Part
+from raftlog.transport.socket_writer import Part, SocketWriter
 from raftlog.wire import http1
 
 MAX_ANSWER_BYTES = 1 << 30
 IDLE_S = 15.0
-"""Connections that rest for longer are not used again: their server may be about to close them."""
+"""Connections idle for longer are not used again: their server may be about to close them."""
 _NO_BODY = (204, 304)
 
 
 class AnswerFormError(ConnectionError):
-    """What came is not an answer that this client reads."""
+    """The received bytes are not a response that this client supports."""
 
 
 class _Connection(asyncio.BufferedProtocol):
@@ -36,10 +36,10 @@ class _Connection(asyncio.BufferedProtocol):
         self._buffers = buffers
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self.gone: asyncio.Future[None] = self._loop.create_future()
-        self.rests_since = 0.0
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self.idle_since = 0.0
         self._head = bytearray(http1.MAX_HEAD_BYTES)
-        self._held = 0
+        self._head_bytes = 0
         self._status = 0
         self._body: memoryview | None = None
         self._received = 0
@@ -49,34 +49,34 @@ class _Connection(asyncio.BufferedProtocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
-        self._out = Outlet(self._transport, timeout_s=None)  # Whoever asks has a deadline for all of it.
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from it.
+        self._writer = SocketWriter(self._transport, timeout_s=None)  # The request has a deadline.
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._out.lost()
+        self._writer.lost()
         self._break(ConnectionResetError(f"the peer closed the connection: {exc or 'no more to read'}"))
-        self.gone.set_result(None)
+        self.closed.set_result(None)
         self._on_lost(self)
 
     def pause_writing(self) -> None:
-        self._out.pause()
+        self._writer.pause()
 
     def resume_writing(self) -> None:
-        self._out.resume()
+        self._writer.resume()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (the room there is, is known)
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (the remaining size is known)
         if self._body is not None:
             return self._body[self._received :]
-        return memoryview(self._head)[self._held :]
+        return memoryview(self._head)[self._head_bytes :]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._body is not None:
             self._received += nbytes
         elif self._answer is None or self._answer.done():
-            self._break(AnswerFormError("bytes that nobody asked for"))
+            self._break(AnswerFormError("received bytes without a request"))
             return
         else:
-            self._held += nbytes
+            self._head_bytes += nbytes
             try:
                 self._read_head()
             except AnswerFormError as error:
@@ -89,14 +89,14 @@ class _Connection(asyncio.BufferedProtocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether another request may follow: each one until now was answered, in order and in full."""
+        """Whether another request may follow: every request was answered completely and without error."""
         return not self._broken and self._answer is None
 
     async def exchange(self, parts: Sequence[Part]) -> tuple[int, memoryview]:
-        """Send a request, and return status and body of its answer.
+        """Send a request, and return status and body of its response.
 
         Raises:
-            OSError: the connection is lost, or its answer is not understood.
+            OSError: the connection is lost, or the response is not supported.
         """
         answer = self._answer = self._loop.create_future()
         try:
@@ -110,10 +110,10 @@ class _Connection(asyncio.BufferedProtocol):
     async def _send(self, parts: Sequence[Part], answer: asyncio.Future[tuple[int, memoryview]]) -> None:
         self._sending = True
         try:
-            await self._out.send(parts)
+            await self._writer.send(parts)
         except OSError:
             self._broken = True
-            if not answer.done():  # Else the peer has answered without reading everything.
+            if not answer.done():  # Otherwise the peer has responded without reading the whole request.
                 raise
         finally:
             self._sending = False
@@ -124,48 +124,48 @@ class _Connection(asyncio.BufferedProtocol):
     # Reading.
 
     def _read_head(self) -> None:
-        end = self._head.find(http1.HEAD_END, 0, self._held)
+        end = self._head.find(http1.HEAD_END, 0, self._head_bytes)
         if end < 0:
-            if self._held == len(self._head):
-                raise AnswerFormError(f"the answer's head does not end within {self._held} bytes")
+            if self._head_bytes == len(self._head):
+                raise AnswerFormError(f"the response's head does not end within {self._head_bytes} bytes")
             return
         end += len(http1.HEAD_END)
         head = http1.parse_response(bytes(memoryview(self._head)[:end]))
         if head is None:
-            raise AnswerFormError(f"not the head of an HTTP/1.1 answer: {bytes(self._head[: min(end, 80)])!r}")
+            raise AnswerFormError(f"not the head of an HTTP/1.1 response: {bytes(self._head[: min(end, 80)])!r}")
         length = 0 if head.status in _NO_BODY else http1.content_length(head.fields)
         if head.status < 200 or length is None or length > MAX_ANSWER_BYTES:
             raise AnswerFormError(f"status {head.status} with a body of unknown length, or beyond {MAX_ANSWER_BYTES}")
-        came = self._held - end
-        if came > length:
-            raise AnswerFormError(f"a body of {length} bytes, and {came - length} more that nobody asked for")
+        received = self._head_bytes - end
+        if received > length:
+            raise AnswerFormError(f"received {received - length} bytes more than the Content-Length of {length}")
         body = self._buffers.take(length)
-        body[:came] = memoryview(self._head)[end : self._held]
-        self._status, self._held, self._body, self._received = head.status, 0, body, came
+        body[:received] = memoryview(self._head)[end : self._head_bytes]
+        self._status, self._head_bytes, self._body, self._received = head.status, 0, body, received
         self._broken = self._broken or head.fields.get("connection", "keep-alive").lower() != "keep-alive"
 
     def _complete(self, body: memoryview) -> None:
-        self._body = None  # Not held here: its buffer is to be used again.
+        self._body = None  # Drop the view, so that the buffer can be reused.
         assert self._answer is not None
         if not self._answer.done():
             self._answer.set_result((self._status, body))
         if self._sending:
-            self._broken = True  # The rest of the request is for nobody.
-            self._out.lost()
+            self._broken = True  # The rest of the request is not sent.
+            self._writer.lost()
 
     def _break(self, error: OSError) -> None:
         self._broken = True
         self._body = None
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
-            self._answer.exception()  # Whoever has stopped waiting need not hear it.
+            self._answer.exception()  # Mark it as retrieved: the caller may have been cancelled.
         if self._sending:
-            self._out.lost()
+            self._writer.lost()
         self._transport.abort()
 
 
 class LeanPool:
-    """Connections to any number of servers: a bounded number to each, one request at a time on each.
+    """A connection pool: a bounded number of connections per server, each with one request at a time.
 
     Args:
         connect_timeout_ms: how long one connection attempt may take.
@@ -173,10 +173,10 @@ class LeanPool:
 
     def __init__(self, *, connect_timeout_ms: int, connections_per_host: int) -> None:
         self._connect_timeout_ms = connect_timeout_ms
-        self._rooms: defaultdict[Address, asyncio.Semaphore] = defaultdict(
+        self._slots: defaultdict[Address, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(connections_per_host)
         )
-        self._resting: defaultdict[Address, list[_Connection]] = defaultdict(list)
+        self._idle: defaultdict[Address, list[_Connection]] = defaultdict(list)
         self._all: dict[_Connection, Address] = {}
         self._buffers = ReceiveBuffers()
         self._closed = False
@@ -185,13 +185,13 @@ class LeanPool:
         return len(self._all)
 
     async def close(self) -> None:
-        """Close every connection; who waits for an answer is told."""
+        """Close every connection; pending requests raise."""
         self._closed = True
-        gone = [connection.gone for connection in self._all]
+        closed = [connection.closed for connection in self._all]
         for connection in list(self._all):
             connection.abort()
-        if gone:
-            await asyncio.wait(gone, timeout=1.0)
+        if closed:
+            await asyncio.wait(closed, timeout=1.0)
 
     async def post(
         self,
@@ -202,11 +202,11 @@ class LeanPool:
         timeout_ms: int,
         fields: Sequence[tuple[str, str]],
     ) -> tuple[int, memoryview]:
-        """Send one request; return status and body of its answer. Whoever keeps the body keeps its buffer.
+        """Send one request; return status and body of its response. A kept body keeps its buffer in use.
 
         Raises:
             UnreachableError: no connection; nothing was sent.
-            UnknownOutcomeError: sent, but no answer within `timeout_ms`, or none that can be read.
+            UnknownOutcomeError: sent, but no valid response within `timeout_ms`.
         """
         length = ("Content-Length", sum(map(len, parts)))
         head = http1.encode_head(f"POST {target} HTTP/1.1", [("Host", str(address)), *fields, length])
@@ -218,7 +218,7 @@ class LeanPool:
                 return await connection.exchange([head, *parts])
         except TimeoutError as error:
             if not sent:
-                raise UnreachableError(f"cannot connect to {url}: no connection in time") from error
+                raise UnreachableError(f"cannot connect to {url}: timed out") from error
             raise UnknownOutcomeError(f"POST {url}: no answer within {timeout_ms} ms") from error
         except OSError as error:
             if not sent:
@@ -227,24 +227,24 @@ class LeanPool:
 
     @asynccontextmanager
     async def _connection(self, address: Address) -> AsyncIterator[_Connection]:
-        """Lend a connection; it is closed unless its request has come to a good end."""
-        async with self._rooms[address]:
-            connection = self._rested(address) or await self._connect(address)
+        """Yield a connection; close it unless its request succeeded."""
+        async with self._slots[address]:
+            connection = self._take_idle(address) or await self._connect(address)
             try:
                 yield connection
             finally:
                 if connection.reusable and not self._closed:
-                    connection.rests_since = asyncio.get_running_loop().time()
-                    self._resting[address].append(connection)
+                    connection.idle_since = asyncio.get_running_loop().time()
+                    self._idle[address].append(connection)
                 else:
                     connection.abort()
 
-    def _rested(self, address: Address) -> _Connection | None:
-        resting, now = self._resting[address], asyncio.get_running_loop().time()
-        for connection in [connection for connection in resting if now - connection.rests_since > IDLE_S]:
-            resting.remove(connection)
+    def _take_idle(self, address: Address) -> _Connection | None:
+        idle, now = self._idle[address], asyncio.get_running_loop().time()
+        for connection in [connection for connection in idle if now - connection.idle_since > IDLE_S]:
+            idle.remove(connection)
             connection.abort()
-        return resting.pop() if resting else None
+        return idle.pop() if idle else None
 
     async def _connect(self, address: Address) -> _Connection:
         async with asyncio.timeout(self._connect_timeout_ms / 1000):
@@ -252,11 +252,11 @@ class LeanPool:
                 lambda: _Connection(self._buffers, self._forget), address.host, address.port
             )
         self._all[connection] = address
-        if connection.gone.done():
+        if connection.closed.done():
             self._forget(connection)
         return connection
 
     def _forget(self, connection: _Connection) -> None:
         address = self._all.pop(connection, None)
-        if address is not None and connection in self._resting[address]:
-            self._resting[address].remove(connection)
+        if address is not None and connection in self._idle[address]:
+            self._idle[address].remove(connection)

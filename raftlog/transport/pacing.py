@@ -1,10 +1,10 @@
-"""Connections between processes of one machine, without pacing.
+"""Disables TCP pacing for connections between processes of one machine.
 
-Nothing is congested on the way there. But where the system's congestion control paces what is sent, as BBR does
-wherever it is the default, each piece waits for a timer, and half as much gets through. Every Linux has Reno, lets
-everybody choose it, and it does not pace. A connection that has begun with BBR keeps its timers, so this is best said
-before it begins: that can be told only of loopback addresses. All else that ends where it begins is told late.
-Connections to other machines are the system's.
+Such connections have no congestion. But if the system's default congestion control is BBR, it paces what is sent: each
+piece waits for a timer, which halves the throughput. Reno does not pace, and every process on Linux may select it. A
+connection that begins with BBR keeps its timers, so Reno is best selected before connecting. That is possible only for
+loopback addresses; other connections that stay on one machine are switched after connecting. Connections to other
+machines keep the system's default.
 """
 
 from __future__ import annotations
@@ -23,57 +23,59 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 @contextmanager
 def borrowed(family: int, descriptor: int) -> Iterator[socket.socket]:
-    """Lend a transport's socket for a moment: an object that forgot to let go would close what is not its own."""
-    lent = socket.socket(family, socket.SOCK_STREAM, 0, fileno=descriptor)
+    """Yield a socket object for a transport's descriptor, and detach it, so that it does not close the descriptor."""
+    borrowed_socket = socket.socket(family, socket.SOCK_STREAM, 0, fileno=descriptor)
     try:
-        yield lent
+        yield borrowed_socket
     finally:
-        lent.detach()
+        borrowed_socket.detach()
 
 
 async def connect(protocol: Callable[[], P], host: str, port: int) -> P:
     """Connect, and return the connection's protocol.
 
     Raises:
-        OSError: there is no connection.
+        OSError: the connection failed.
     """
     loop = asyncio.get_running_loop()
     if not _is_loopback(host):
         return (await loop.create_connection(protocol, host, port))[1]
-    # Without the protocol's number event loops leave Nagle's algorithm on.
-    own = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Event loops disable Nagle's algorithm only if the socket has the protocol number of TCP.
+    own_socket = socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )
     try:
-        own.setblocking(False)
-        _stop(own)
-        await loop.sock_connect(own, (host, port))
-        return (await loop.create_connection(protocol, sock=own))[1]
+        own_socket.setblocking(False)
+        _disable(own_socket)
+        await loop.sock_connect(own_socket, (host, port))
+        return (await loop.create_connection(protocol, sock=own_socket))[1]
     except BaseException:
-        own.close()
+        own_socket.close()
         raise
 
 
-def stop_at(server: asyncio.Server) -> None:
-    """Have no connection paced that a server accepts, if it listens on loopback addresses."""
+def disable_for_server(server: asyncio.Server) -> None:
+    """Disable pacing for the connections of a server, if it listens on a loopback address."""
     for listening in server.sockets:
         if listening.family in _INTERNET and _is_loopback(listening.getsockname()[0]):
-            with borrowed(listening.family, listening.fileno()) as lent:
-                _stop(lent)
+            with borrowed(listening.family, listening.fileno()) as borrowed_socket:
+                _disable(borrowed_socket)
 
 
-def stop_of(transport: asyncio.Transport) -> None:
-    """Pace a connection no longer, if it ends on this machine."""
-    below = transport.get_extra_info("socket")
+def disable_for(transport: asyncio.Transport) -> None:
+    """Disable pacing for a connection, if its peer is on this machine."""
+    transport_socket = transport.get_extra_info("socket")
     own, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-    if below is None or below.family not in _INTERNET or below.fileno() < 0:
+    if transport_socket is None or transport_socket.family not in _INTERNET or transport_socket.fileno() < 0:
         return
     if own and peer and own[0] == peer[0]:
-        with borrowed(below.family, below.fileno()) as lent:
-            _stop(lent)
+        with borrowed(transport_socket.family, transport_socket.fileno()) as borrowed_socket:
+            _disable(borrowed_socket)
 
 
-def _stop(plain: socket.socket) -> None:
+def _disable(plain: socket.socket) -> None:
     if hasattr(socket, "TCP_CONGESTION"):
-        with suppress(OSError):  # It is faster so, and works without.
+        with suppress(OSError):  # Only an optimization.
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _UNPACED)
 
 
@@ -81,4 +83,4 @@ def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return False  # A name; what it stands for is known once there is a connection.
+        return False  # A host name; its address is known only after connecting.

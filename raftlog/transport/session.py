@@ -1,7 +1,7 @@
-"""The one way raftlog's parts call each other over HTTP.
+"""The HTTP client of brokers, controllers and clients.
 
-A failure says what the caller may conclude: `UnreachableError` means that nothing was sent, `UnknownOutcomeError`
-that the peer may have acted. Only the first may be sent again blindly.
+`UnreachableError` means that nothing was sent; `UnknownOutcomeError` that the peer may have acted on the request. Only
+after the first may any request be sent again.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
 T = TypeVar("T")
 PIECE_BYTES = 256 << 10
 MAX_ANSWER_BYTES = 256 << 20
-"""Of answers that are not raw batches; the metadata of 100,000 partitions is a tenth of it."""
+"""The largest response other than raw batches; the metadata of 100,000 partitions takes a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A successful answer, read to its end."""
+    """A successful response, read completely."""
 
     status: int
     body: Buffer
 
 
 class PeerAnswerError(RaftlogError):
-    """The peer's answer could not be understood."""
+    """The peer's response could not be decoded."""
 
 
 class HttpSession:
     """A pool of keep-alive connections. Close it, or use it as an async context manager.
 
-    Raw batches (`paths.RAW`) travel on lean connections, everything else on aiohttp's.
+    Raw batches (`paths.RAW`) use lean connections (`LeanPool`), everything else aiohttp's.
 
     Args:
         dial: `{"host:port": "host:port"}`: dial the second where the first is addressed (NAT, proxies, chaos).
@@ -77,7 +77,7 @@ class HttpSession:
         await close_all(*(pool.close for pool in (session, lean) if pool is not None))
 
     def dialled(self, address: Address) -> Address:
-        """Return where a connection to `address` really goes."""
+        """Return the address to dial for `address`."""
         return Address.parse(self._dial.get(str(address), str(address)))
 
     async def request(
@@ -97,7 +97,7 @@ class HttpSession:
         Raises:
             UnreachableError: no connection; nothing was sent.
             UnknownOutcomeError: sent, but no answer within `timeout_ms`.
-            RaftlogError: what the peer answered, in its own class.
+            RaftlogError: the peer's error, in its own class.
         """
         url = f"http://{self._dial.get(str(address), str(address))}{path}"
         headers = {"Accept": accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}
@@ -136,7 +136,7 @@ class HttpSession:
     async def call(
         self, cls: type[T], method: str, address: Address, path: str, *, timeout_ms: int, **request: Any
     ) -> T:
-        """Send a JSON request (`message=` any wire type, or `query=`) and decode the answer as `cls`."""
+        """Send a JSON request (`message=` any wire type, or `query=`) and decode the response as `cls`."""
         if (message := request.pop("message", None)) is not None:
             request["body"] = encode_json(message)
         answer = await self.request(method, address, path, timeout_ms=timeout_ms, **request)
@@ -145,7 +145,7 @@ class HttpSession:
     async def call_frame(
         self, cls: type[T], method: str, address: Address, path: str, *, timeout_ms: int, **request: Any
     ) -> tuple[T, memoryview]:
-        """Like `call`, for an answer that is a frame: return its head and the bytes after it."""
+        """Like `call`, for a response that is a frame: return its head and the bytes after it."""
         if (message := request.pop("message", None)) is not None:
             request["body"] = encode_json(message)
         answer = await self.request(method, address, path, timeout_ms=timeout_ms, accept=media.FRAME, **request)
@@ -167,7 +167,7 @@ class HttpSession:
 
 
 def _why(error: Exception) -> str:
-    """Return the system's word for a failed connection: aiohttp's own text speaks of TLS where there is none."""
+    """Return the system's error message of a failed connection: aiohttp's own text mentions TLS without reason."""
     cause = getattr(error, "os_error", None)
     if cause is None or not cause.errno:
         return str(cause or error)
@@ -179,9 +179,9 @@ class _ConnectionLostError(aiohttp.ClientError):
 
 
 async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending PUT and DELETE again by itself when a kept connection breaks.
+    """Keep aiohttp from repeating PUT and DELETE when a kept-alive connection breaks.
 
-    The first may have taken effect: the second's answer, or that it could not be sent, would say the contrary.
+    The first attempt may have taken effect; the result of the second could contradict that.
     """
     try:
         return await handler(request)
@@ -192,7 +192,7 @@ async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
 
 
 async def _pieces(parts: Sequence[Buffer]) -> AsyncIterator[Buffer]:
-    """Give large bodies out piece by piece: nothing is joined, and other connections get their turns."""
+    """Yield large bodies in pieces: nothing is copied, and other connections are served in between."""
     for part in parts:
         view = memoryview(part)
         for start in range(0, len(view), PIECE_BYTES):
@@ -201,27 +201,27 @@ async def _pieces(parts: Sequence[Buffer]) -> AsyncIterator[Buffer]:
 
 @lru_cache(maxsize=1_024)
 def _require_name(host: str) -> None:
-    """Check that a host can be looked up.
+    """Check that a host name can be resolved.
 
     Raises:
-        UnreachableError: nobody can be called that.
+        UnreachableError: the name is not valid.
     """
     try:
         host.encode("idna")
     except UnicodeError as error:
-        raise UnreachableError(f"cannot connect to {host!r:.80}: it is no host's name ({error})") from None
+        raise UnreachableError(f"cannot connect to {host!r:.80}: not a valid host name ({error})") from None
 
 
 async def _read(method: str, url: str, response: aiohttp.ClientResponse) -> bytes:
-    """Return the whole body: at most `MAX_ANSWER_BYTES`, and as it was sent, since a little may unpack to a lot."""
+    """Return the whole body, of at most `MAX_ANSWER_BYTES`. An encoded body is refused: it may expand a lot."""
     if (encoding := response.headers.get("Content-Encoding", "identity")) != "identity":
-        raise PeerAnswerError(f"{method} {url}: the answer is encoded by {encoding!r:.40}, which was not asked for")
+        raise PeerAnswerError(f"{method} {url}: expected a response without encoding, received {encoding!r:.40}")
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
         if len(body) > MAX_ANSWER_BYTES:
             response.close()
-            raise PeerAnswerError(f"{method} {url}: the answer has more than {MAX_ANSWER_BYTES} bytes")
+            raise PeerAnswerError(f"{method} {url}: the response has more than {MAX_ANSWER_BYTES} bytes")
     return bytes(body)
 
 
@@ -239,4 +239,4 @@ def _peer_error(method: str, url: str, status: int, content: bytes) -> RaftlogEr
     if isinstance(body, Mapping) and "error" in body:
         return from_wire(body)
     text = content[:200].decode("utf-8", "replace")
-    return PeerAnswerError(f"{method} {url} answered {status} without an error body: {text!r}")
+    return PeerAnswerError(f"{method} {url}: status {status} without an error body: {text!r}")

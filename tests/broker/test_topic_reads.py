@@ -308,7 +308,7 @@ async def test_readers_beyond_the_limit_are_told_so(tmp_path: Path, topic_name: 
             tails = [await session.get(url) for _ in range(2)]
             refused = await http("GET", path_of(topic_name))
             assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
-            assert "reads 2 topics by URL here already" in refused.message
+            assert "reads 2 topics by URL already" in refused.message
             await http.produce(topic_name, "x")
             for tail in tails:
                 tail.close()

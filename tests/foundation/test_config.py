@@ -113,5 +113,5 @@ def test_cleanup_policies_and_ratios_come_as_text_too():
 
 
 def test_a_setting_in_kafkas_spelling_is_answered_with_ours():
-    with pytest.raises(ConfigError, match=r"retention\.ms: there is no such setting; did you mean retention_ms\?"):
+    with pytest.raises(ConfigError, match=r"retention\.ms: unknown setting; did you mean retention_ms\?"):
         validate_topic_configs({"retention.ms": 1})

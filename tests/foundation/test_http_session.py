@@ -102,7 +102,7 @@ async def test_no_answer_means_unknown(session: HttpSession, address: Address, p
 
 
 async def test_an_answer_without_an_error_body_is_shown(session: HttpSession, address: Address):
-    with pytest.raises(RaftlogError, match="answered 502 without an error body: '<html>'"):
+    with pytest.raises(RaftlogError, match="status 502 without an error body: '<html>'"):
         await session.request("GET", address, "/no_error_body", timeout_ms=5_000)
 
 

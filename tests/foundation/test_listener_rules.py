@@ -6,7 +6,7 @@ import pytest
 
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.serving.limits import MAX_JSON_BYTES, RequestLimits
-from raftlog.transport import writing
+from raftlog.transport import socket_writer
 
 
 def test_json_is_smaller_than_batches_may_be():
@@ -22,4 +22,4 @@ def test_json_is_smaller_than_batches_may_be():
 def test_what_a_socket_has_not_taken_is_left(written: int):
     content = b"abcdef"
     pieces = [memoryview(content[:1]), memoryview(content[1:4]), memoryview(content[4:])]
-    assert b"".join(writing._after(pieces, written)) == content[written:]
+    assert b"".join(socket_writer._after(pieces, written)) == content[written:]

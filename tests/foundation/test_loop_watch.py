@@ -34,7 +34,7 @@ async def test_a_stall_is_counted_measured_and_explained(
 
     assert watch.stalls == 3
     assert 0.15 < watch.lag_s < 0.4
-    assert [record.message.partition(",")[0] for record in caplog.records] == ["the event loop stood still 1 times"]
+    assert [record.message.partition(",")[0] for record in caplog.records] == ["the event loop was blocked 1 times"]
     said = (tmp_path / "stalls.txt").read_text()
     assert said.count(" ms, process ") == 3
     assert "compute(0.2)" in said

@@ -75,7 +75,7 @@ async def listening(host: str = HOST) -> AsyncIterator[tuple[asyncio.Server, asy
 @pytest.mark.parametrize("host", loopback_addresses())
 async def test_neither_end_of_a_loopback_connection_is_paced_from_the_first_byte_on(host: str):
     async with listening(host) as (server, accepted):
-        pacing.stop_at(server)
+        pacing.disable_for_server(server)
 
         client = await pacing.connect(End, host, server.sockets[0].getsockname()[1])
 
@@ -93,7 +93,7 @@ async def test_neither_end_of_a_loopback_connection_is_paced_from_the_first_byte
 async def test_a_listener_for_every_address_leaves_the_system_s_choice_to_others():
     async with listening("0.0.0.0") as (server, _):
         before = congestion_control(server.sockets[0])
-        pacing.stop_at(server)
+        pacing.disable_for_server(server)
         assert congestion_control(server.sockets[0]) == before
 
 
@@ -117,12 +117,12 @@ def test_only_connections_that_end_where_they_begin_are_told_late():
             Told(unix, "", ""),
             Told(None, ("192.0.2.1", 1), ("192.0.2.1", 2)),
         ):
-            pacing.stop_of(cast("asyncio.Transport", elsewhere))
+            pacing.disable_for(cast("asyncio.Transport", elsewhere))
             assert congestion_control(one) == system
 
         same_host = Told(one, ("192.0.2.1", 1), ("192.0.2.1", 2))
-        pacing.stop_of(cast("asyncio.Transport", same_host))
+        pacing.disable_for(cast("asyncio.Transport", same_host))
 
         assert congestion_control(one) == UNPACED
         assert one.fileno() >= 0  # Lent, and given back.
-    pacing.stop_of(cast("asyncio.Transport", same_host))  # It is closed by now, as a peer's may be: no error.
+    pacing.disable_for(cast("asyncio.Transport", same_host))  # It is closed by now, as a peer's may be: no error.

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from raftlog.runtime import in_turns, keeping
+from raftlog.runtime import freezing_objects, in_slices
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ async def test_others_get_their_turns_amid_long_work():
 
     task = asyncio.ensure_future(other())
     source = list(range(10))
-    async for item in in_turns(source, 4):
+    async for item in in_slices(source, 4):
         seen.append(item)
         source.clear()  # What is walked over may change meanwhile.
     task.cancel()
@@ -40,13 +40,13 @@ async def test_others_get_their_turns_amid_long_work():
 
 def test_the_collector_is_as_it_was_found():
     gc.enable()
-    with suppress(ZeroDivisionError), keeping():
+    with suppress(ZeroDivisionError), freezing_objects():
         assert not gc.isenabled()
         raise ZeroDivisionError
     assert gc.isenabled()
 
     gc.disable()  # As in a simulated world: what a collection closes, and when, would be no function of its seed.
     gc.unfreeze()  # What other tests froze may end meanwhile, and would change the count.
-    with keeping():
+    with freezing_objects():
         assert not gc.isenabled()
     assert (gc.isenabled(), gc.get_freeze_count()) == (False, 0)

@@ -10,7 +10,7 @@ import pytest
 from raftlog.serving import metered
 from raftlog.serving.metered import Metered
 from raftlog.serving.turnstile import BURST_S, MAX_DEBT_S, UNPACED, Turnstile
-from raftlog.serving.workers import aside
+from raftlog.serving.workers import in_worker
 
 
 async def test_few_begin_in_each_turn_and_addresses_take_turns():
@@ -92,7 +92,7 @@ async def test_work_on_the_loop_and_in_threads_is_metered():
     async def request() -> str:
         compute(0.02)
         await asyncio.sleep(0.1)
-        await aside(compute, 0.03)
+        await in_worker(compute, 0.03)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait(), 0.01)
         return "done"

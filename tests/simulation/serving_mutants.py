@@ -16,7 +16,7 @@ from raftlog.serving.admission import Admission
 from raftlog.serving.connections import AiohttpConnection, ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.turnstile import Turnstile
-from raftlog.transport import buffers, lean, session, writing
+from raftlog.transport import buffers, lean, session, socket_writer
 
 QUEUE = "tests/client/test_client_accumulator.py"
 HISTORIES = "tests/client/test_in_flight_histories.py"
@@ -230,7 +230,7 @@ def a_connection_with_an_answer_to_come_is_used_again(patch: Any) -> None:
 @mutant
 @told_by(LEAN_CLIENT)
 def connections_rest_for_any_time(patch: Any) -> None:
-    patch.edit(lean.LeanPool._rested, "now - connection.rests_since > IDLE_S", "False")
+    patch.edit(lean.LeanPool._take_idle, "now - connection.idle_since > IDLE_S", "False")
 
 
 @mutant
@@ -248,4 +248,4 @@ def what_may_have_taken_effect_is_sent_again(patch: Any) -> None:
 @mutant
 @told_by(LISTENER)
 def what_a_socket_did_not_take_is_skipped(patch: Any) -> None:
-    patch.edit(writing._after, "[piece[written:], *pieces[number + 1 :]]", "pieces[number + 1 :]")
+    patch.edit(socket_writer._after, "[piece[written:], *pieces[number + 1 :]]", "pieces[number + 1 :]")

@@ -28,7 +28,7 @@ from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.record.structure import first_that_unpack_to
 from raftlog.schema import from_plain
-from raftlog.serving.workers import INLINE_BYTES, aside
+from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_plain, encode_frame
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResponse
@@ -87,7 +87,7 @@ class FetchRoutes:
             raise result.error.to_error()
         data = in_memory(found)
         if form != media.BATCHES and data:
-            data = bytes(await aside(first_that_unpack_to, MAX_GET_BYTES, data))
+            data = bytes(await in_worker(first_that_unpack_to, MAX_GET_BYTES, data))
         self._context.metrics.bytes_out += len(data)
         read = ReadResult(
             data=data,
@@ -101,21 +101,21 @@ class FetchRoutes:
         more = following < (read.last_stable_offset if isolation == "read_committed" else read.high_watermark)
         work = partial(render, form, read, topic=topic, partition=partition, offset=offset, more=more)
         # A small batch may decompress to a large one: records are rendered in a worker thread.
-        body = work() if form == media.BATCHES or not data else await aside(work)
+        body = work() if form == media.BATCHES or not data else await in_worker(work)
         return web.Response(body=body, headers={"Content-Type": form, **_marks(read, following, more=more)})
 
     async def fetch(self, request: RawRequest) -> RawReply:
         """Read several partitions that this broker leads or follows; the response is a frame of raw batches."""
         check_query(request)
         small = len(request.body) <= INLINE_BYTES
-        fetch = self._decode(request.body) if small else await aside(self._decode, request.body)
+        fetch = self._decode(request.body) if small else await in_worker(self._decode, request.body)
         wait_ms = min(fetch.max_wait_ms, caller_timeout_ms(request, fetch.max_wait_ms))
         prefer = self._context.replicas.preferred
         with self._parked.waiting(wait_ms, len(fetch.partitions)):
             pairs = await serve_fetch(self._context.replica, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
-        frame = encode_frame(head) if small else await aside(encode_frame, head)
+        frame = encode_frame(head) if small else await in_worker(encode_frame, head)
         parts = [*frame, *(data for _, data in pairs if data)]
         return RawReply(parts=parts, content_type=media.FRAME)
 

@@ -20,7 +20,7 @@ from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import Buffer
 from raftlog.record.partitioner import partition_for_key
-from raftlog.serving.workers import aside
+from raftlog.serving.workers import in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_frame, encode_frame, encode_json, split_parts
 from raftlog.wire.data import (
@@ -107,12 +107,12 @@ class ProduceRoutes:
         if few:
             chosen, batches = self._build(topic, command, partitions)
         else:
-            chosen, batches = await aside(self._build, topic, command, partitions)
+            chosen, batches = await in_worker(self._build, topic, command, partitions)
         forwarded = await asyncio.gather(
             *(self._forward(topic, partition, batch, acks, timeout_ms) for partition, batch in batches.items())
         )
         results = dict(zip(batches, forwarded, strict=True))
-        status, answer = _answer_of(chosen, results) if few else await aside(_answer_of, chosen, results)
+        status, answer = _answer_of(chosen, results) if few else await in_worker(_answer_of, chosen, results)
         return web.Response(body=answer, status=status, content_type=media.JSON)
 
     def _build(

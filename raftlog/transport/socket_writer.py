@@ -1,8 +1,8 @@
-"""Writing to a connection without copies: straight to its socket where that can be, else through its transport.
+"""Writes to a connection without copies: directly to its socket if possible, otherwise through its transport.
 
-A transport copies what its socket does not take at once. Nothing else writes to a plain connection that has an
-`Outlet`, so its transport's own buffer stays empty, and both may write to one socket. With TLS, and wherever there is
-no socket, bytes go through the transport.
+A transport copies the bytes that its socket does not accept at once. If a plain connection has a `SocketWriter`,
+nothing else writes to its transport. So the transport's buffer stays empty, and both may use one socket. With TLS, or
+without a socket, bytes go through the transport.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from raftlog.transport.pacing import borrowed
 from raftlog.wire.codec import Buffer
 
 PIECE_BYTES = 256 << 10
-"""Through a transport: what it may have to copy."""
+"""Bytes per write through a transport, which may have to copy them."""
 TURN_BYTES = 4 << 20
-"""After so much other connections get their turns, however quickly the peer reads."""
+"""Bytes after which the writer yields to the event loop, even if the peer reads faster."""
 _MAX_PIECES = 512
-"""In one system call; Linux takes 1,024."""
+"""Pieces per system call; Linux allows 1,024."""
 
 
 class FilePart(Protocol):
-    """A part of a body that lies in a file."""
+    """A part of a body that is in a file."""
 
     def __len__(self) -> int: ...
 
     def send(self, descriptor: int, start: int) -> int:
-        """Write what comes after the first `start` bytes to a socket; return how many bytes it took.
+        """Write the bytes from `start` on to a socket; return how many it accepted.
 
         Raises:
-            BlockingIOError: it takes none now.
-            OSError: from the system, or the bytes are no longer there.
+            BlockingIOError: the socket accepts none now.
+            OSError: from the system, or the bytes no longer exist.
         """
         ...
 
     def read(self, start: int = 0, count: int | None = None) -> bytes:
-        """Return `count` bytes from `start` on, fewer at the end; all that follow if None."""
+        """Return `count` bytes from `start` on, fewer at the end; None: all of them."""
         ...
 
 
 Part = Buffer | FilePart
 
 
-class Outlet:
-    """Writes to one connection. Its protocol tells it of `pause`, `resume` and `lost`.
+class SocketWriter:
+    """Writes to one connection, whose protocol must call `pause`, `resume` and `lost`.
 
     Args:
-        timeout_s: how long a peer may take no byte at all; None: for ever.
+        timeout_s: how long the peer may accept no byte; None: no limit.
     """
 
     def __init__(self, transport: asyncio.Transport, *, timeout_s: float | None) -> None:
         self._transport = transport
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
-        below = transport.get_extra_info("socket")
-        plain = below is not None and transport.get_extra_info("sslcontext") is None
-        self._socket: int = below.fileno() if plain else -1
-        self._family: int = below.family if plain else socket.AF_UNSPEC
-        pacing.stop_of(transport)
-        self._watched = -1
-        """The same socket under another number: the loop watches each number for one owner, and ours has one."""
+        own_socket = transport.get_extra_info("socket")
+        plain = own_socket is not None and transport.get_extra_info("sslcontext") is None
+        self._socket: int = own_socket.fileno() if plain else -1
+        self._family: int = own_socket.family if plain else socket.AF_UNSPEC
+        pacing.disable_for(transport)
+        self._writer_fd = -1
+        """A duplicate descriptor of the socket: the loop allows one owner per descriptor, and the transport is it."""
         self._waiting: asyncio.Future[None] | None = None
         self._paused = self._lost = False
 
@@ -76,19 +76,19 @@ class Outlet:
         self._wake()
 
     def lost(self) -> None:
-        """Learn that the connection is gone: whoever writes is told."""
+        """Handle the loss of the connection: a pending `send` raises."""
         self._lost = True
-        if self._watched >= 0:
-            self._loop.remove_writer(self._watched)
-            os.close(self._watched)
-            self._watched = -1
+        if self._writer_fd >= 0:
+            self._loop.remove_writer(self._writer_fd)
+            os.close(self._writer_fd)
+            self._writer_fd = -1
         self._wake()
 
     async def send(self, parts: Sequence[Part]) -> None:
         """Write everything, in order.
 
         Raises:
-            OSError: the connection is lost, or the peer takes nothing any more.
+            OSError: the connection is lost, or the peer does not read.
         """
         if self._socket < 0:
             await self._send_through_transport(parts)
@@ -98,44 +98,44 @@ class Outlet:
             if isinstance(part, bytes | bytearray | memoryview):
                 memory.append(memoryview(part))
             else:
-                # What follows at once need not wake the peer twice.
+                # MSG_MORE: the file's bytes follow at once, so that the peer wakes only once.
                 await self._write(memory, more=True)
                 memory = []
                 await self._send_file(part)
         await self._write(memory)
 
     async def _write(self, pieces: list[memoryview], *, more: bool = False) -> None:
-        turn = 0
+        written_in_turn = 0
         while pieces:
             self._require_open()
             try:
                 some = pieces[:_MAX_PIECES]
                 written = self._write_some_of_more(some) if more else os.writev(self._socket, some)
             except BlockingIOError:
-                turn = 0
+                written_in_turn = 0
                 await self._until_writable()
                 continue
             pieces = _after(pieces, written)
             if pieces:
-                turn = await self._take_turns(turn + written)
+                written_in_turn = await self._yield_after(written_in_turn + written)
 
     def _write_some_of_more(self, pieces: list[memoryview]) -> int:
         with borrowed(self._family, self._socket) as lent:
             return lent.sendmsg(pieces, (), socket.MSG_MORE)
 
     async def _send_file(self, part: FilePart) -> None:
-        start, turn, length = 0, 0, len(part)
+        start, written_in_turn, length = 0, 0, len(part)
         while start < length:
             self._require_open()
             try:
                 sent = part.send(self._socket, start)
             except BlockingIOError:
-                turn = 0
+                written_in_turn = 0
                 await self._until_writable()
                 continue
             start += sent
             if start < length:
-                turn = await self._take_turns(turn + sent)
+                written_in_turn = await self._yield_after(written_in_turn + sent)
 
     async def _send_through_transport(self, parts: Sequence[Part]) -> None:
         for part in parts:
@@ -146,21 +146,21 @@ class Outlet:
                     await self._wait()
                     self._require_open()
 
-    async def _take_turns(self, turn: int) -> int:
-        if turn < TURN_BYTES:
-            return turn
+    async def _yield_after(self, written_in_turn: int) -> int:
+        if written_in_turn < TURN_BYTES:
+            return written_in_turn
         await asyncio.sleep(0)
         return 0
 
     async def _until_writable(self) -> None:
-        if self._watched < 0:
-            self._watched = os.dup(self._socket)
-        self._loop.add_writer(self._watched, self._wake)
+        if self._writer_fd < 0:
+            self._writer_fd = os.dup(self._socket)
+        self._loop.add_writer(self._writer_fd, self._wake)
         try:
             await self._wait()
         finally:
-            if self._watched >= 0:
-                self._loop.remove_writer(self._watched)
+            if self._writer_fd >= 0:
+                self._loop.remove_writer(self._writer_fd)
 
     async def _wait(self) -> None:
         self._waiting = self._loop.create_future()
@@ -168,7 +168,7 @@ class Outlet:
             async with asyncio.timeout(self._timeout_s):
                 await self._waiting
         except TimeoutError:
-            raise ConnectionAbortedError(f"the peer has taken nothing for {self._timeout_s} s") from None
+            raise ConnectionAbortedError(f"the peer has not read anything for {self._timeout_s} s") from None
         finally:
             self._waiting = None
 
@@ -177,13 +177,13 @@ class Outlet:
             self._waiting.set_result(None)
 
     def _require_open(self) -> None:
-        # The transport's socket is closed after it has said so: its number is another connection's from then on.
+        # After the transport has closed its socket, the descriptor may belong to another connection.
         if self._lost or self._transport.is_closing():
             raise ConnectionResetError("the connection is closed")
 
 
 def pieces_of(part: Part, size: int) -> Iterator[Buffer]:
-    """Cut a part into pieces of at most `size` bytes; one that lies in a file is read piece by piece."""
+    """Split a part into pieces of at most `size` bytes; a part in a file is read piece by piece."""
     if isinstance(part, bytes | bytearray | memoryview):
         view = memoryview(part)
         for start in range(0, len(view), size):
@@ -194,7 +194,7 @@ def pieces_of(part: Part, size: int) -> Iterator[Buffer]:
 
 
 def _after(pieces: list[memoryview], written: int) -> list[memoryview]:
-    """Return what is left of `pieces`."""
+    """Return `pieces` without their first `written` bytes."""
     for number, piece in enumerate(pieces):
         if written < len(piece):
             return [piece[written:], *pieces[number + 1 :]]
