@@ -139,8 +139,8 @@ class StreamedResponse(web.StreamResponse):
 
     async def _send_all(self) -> None:
         """Send each piece while the next one is produced."""
-        for piece in self._first:
-            await self._send(piece)
+        for made in self._first:
+            await self._send(made)
         self._first = ()
         piece: Buffer | None = await anext(self._rest, None)
         while piece is not None:

@@ -13,7 +13,7 @@ from raftlog.errors import RaftlogError
 from simulation.cluster.loop import Process
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 Act: TypeAlias = Callable[[raftlog.Admin, str], Awaitable[None]]
 PREFIX = "burst-"

@@ -16,7 +16,7 @@ from raftlog.model import Offset
 from simulation.cluster.loop import Process
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 TOPIC = "keys"
 COMPACTED = 1 / 6

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, Protocol
 
-from simulation.cluster.loop import Process
-
-if TYPE_CHECKING:
-    from simulation.cluster.net import Network
+from simulation.cluster.loop import Process, SimulatedLoop
 
 Endpoint = tuple[str, int]
 Link = tuple[str, str]
@@ -23,10 +22,25 @@ class FakeSocket:
         self.address = address
 
 
+class Wire(Protocol):
+    """The network, as its connections use it."""
+
+    loop: SimulatedLoop
+    transports: Transports
+    nobody: Context
+
+    @property
+    def note(self) -> Callable[[Link, bytes], None]: ...
+
+    def is_held(self, link: Link, *, has_left: bool = False) -> bool: ...
+
+    def delay(self, link: Link) -> float: ...
+
+
 class Pipe:
     """One direction of a connection."""
 
-    def __init__(self, net: Network, link: Link, target: Transport) -> None:
+    def __init__(self, net: Wire, link: Link, target: Transport) -> None:
         self.link = link
         self.target = target
         self.queue: deque[bytes | Exception | None] = deque()
@@ -105,7 +119,7 @@ class Pipe:
 class Transport(asyncio.Transport):
     """One end of a connection."""
 
-    def __init__(self, net: Network, process: Process, local: Endpoint, remote: Endpoint) -> None:
+    def __init__(self, net: Wire, process: Process, local: Endpoint, remote: Endpoint) -> None:
         super().__init__({"sockname": local, "peername": remote, "socket": None, "sslcontext": None})
         self.process = process
         self.peer: Transport | None = None

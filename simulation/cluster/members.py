@@ -23,7 +23,7 @@ from raftlog.errors import RaftlogError
 from simulation.cluster.loop import Process
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 TOPIC, GROUP, PARTITIONS = "orders", "readers", 3
 GROUPS = 1 / 6

@@ -14,7 +14,7 @@ from chaos.transactions import TransactionClients, TransactionHistory, check_tra
 from simulation.cluster.loop import Process
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 TOPIC, PARTITIONS = "tx", 2
 LIFE_S = (0.5, 6.0)
@@ -36,7 +36,7 @@ class Payments:
 
     @property
     def exist(self) -> bool:
-        return self._world.settings.transactional_producers > 0
+        return bool(self._world.settings.transactional_producers > 0)
 
     def start(self) -> None:
         """Begin, once the topic is there."""

@@ -18,7 +18,7 @@ from simulation.cluster.loop import Process
 from simulation.cluster.workload import TOPIC
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 PIPELINES = 1 / 6
 """So many of the worlds have such a producer."""

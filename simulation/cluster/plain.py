@@ -23,7 +23,7 @@ from simulation.cluster.loop import Process
 from simulation.cluster.workload import TOPIC
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 JSON = (0, 0, 0, 0, 1, 2)
 """How many such clients a world has."""

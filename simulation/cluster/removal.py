@@ -15,7 +15,7 @@ from simulation.cluster.loop import Process
 from simulation.cluster.workload import TOPIC
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 REST_S = (0.2, 3.0)
 """Between two deletions."""

@@ -7,7 +7,7 @@ topic's retention. Where a deletion was acknowledged, no later leader starts bel
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from raftlog.model import Offset
 from raftlog.partition.core.leader import LeaderCore
@@ -18,7 +18,15 @@ from simulation.cluster.settings import Removal
 from simulation.cluster.workload import TOPIC
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
+    from simulation.cluster.removal import Remover
+
+    class WorldWithRemoval(World, Protocol):
+        """A world, and what removes its records."""
+
+        @property
+        def remover(self) -> Remover: ...
+
 
 TAIL_BYTES = 2_048
 """What nobody had committed yet counts for a log's size, and may be cut a moment later."""
@@ -27,7 +35,7 @@ TAIL_BYTES = 2_048
 class LogStarts:
     """Judges every move of a log's start."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WorldWithRemoval) -> None:
         self._world = world
         self._rules = world.settings.removal or Removal()
         self._known: dict[Replica, tuple[Offset, int, LeaderCore | None]] = {}

@@ -25,7 +25,7 @@ from simulation.cluster.holding import held_end
 from simulation.cluster.ledger import Entry, entries
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
 
 TOPIC = "unclean"
 

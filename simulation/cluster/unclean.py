@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import raftlog
 from chaos.history import History, Read, Send
@@ -22,7 +22,12 @@ from simulation.cluster.takeovers import TOPIC, Takeovers
 
 if TYPE_CHECKING:
     from simulation.cluster.nodes import Node
-    from simulation.cluster.world import World
+    from simulation.cluster.ports import World
+
+    class _World(World, Protocol):
+        @property
+        def takeovers(self) -> Takeovers: ...
+
 
 UNCLEAN = 1 / 6
 """So many of the worlds have such a topic."""
@@ -54,7 +59,7 @@ class Gamble:
 class Unclean:
     """Its producer and its reader. Does nothing, and draws nothing, in a world without it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: _World) -> None:
         self.history = History()
         self._world = world
         self._stopping = False

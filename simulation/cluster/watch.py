@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from chaos.checker import check
 from raftlog.errors import CorruptBatchError, StorageError
@@ -27,7 +27,26 @@ from simulation.cluster.pipelined import NAME, out_of_order
 from simulation.cluster.starts import LogStarts
 
 if TYPE_CHECKING:
-    from simulation.cluster.world import World
+    from simulation.cluster.members import Group
+    from simulation.cluster.payments import Payments
+    from simulation.cluster.starts import WorldWithRemoval
+    from simulation.cluster.unclean import Unclean
+    from simulation.cluster.workload import Clients
+
+    class _World(WorldWithRemoval, Protocol):
+        clients: Clients
+
+        @property
+        def group(self) -> Group: ...
+        @property
+        def keeper(self) -> compaction.Keeper: ...
+        @property
+        def payments(self) -> Payments: ...
+        @property
+        def takeovers(self) -> takeovers.Takeovers: ...
+        @property
+        def unclean(self) -> Unclean: ...
+
 
 EVERY_S = 0.01
 
@@ -43,7 +62,7 @@ class NothingPromisedError(Exception):
 class Watch:
     """Looks at all brokers every few milliseconds of simulated time."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: _World) -> None:
         self.broken: str | None = None
         self.starts = LogStarts(world)
         self._holding = Holding()
