@@ -139,11 +139,11 @@ class PySyncObjQuorum:
         states = [
             VoterState(
                 node_id=self._names[name],
-                role=self._role(engine, name, now - heard),
+                role=self._role(engine, name, now - last_response),
                 log_end_offset=index + 1,
-                last_heard_ms=-1 if heard < 0 else int((now - heard) * 1000),
+                last_heard_ms=-1 if last_response < 0 else int((now - last_response) * 1000),
             )
-            for name, (index, heard) in engine.voter_states().items()
+            for name, (index, last_response) in engine.voter_states().items()
         ]
         own = VoterState(
             node_id=self._node_id,

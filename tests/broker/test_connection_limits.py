@@ -33,7 +33,7 @@ async def test_connections_are_counted_in_all_and_by_address(caplog: pytest.LogC
     with caplog.at_level(logging.WARNING), pytest.raises(OverloadedError, match="a has 2 connections to this node, the most allowed is 2"):
         limits.enter("a")
     limits.enter("b")
-    with pytest.raises(OverloadedError, match="this node has 3 connections, at most 3"):
+    with pytest.raises(OverloadedError, match="this node has 3 connections, the most allowed is 3"):
         limits.enter("c")
     limits.leave("a")
     limits.enter("c")

@@ -128,10 +128,12 @@ def remove_from_isrs(
     for topic, partition, state in image.partitions():
         if broker_id not in state.isr and broker_id not in state.elr:
             continue
-        gone = lost_disk or (lost_unsynced and settings(topic).flush == "os")
-        if broker_id not in state.isr and not gone:
+        ineligible = lost_disk or (lost_unsynced and settings(topic).flush == "os")
+        if broker_id not in state.isr and not ineligible:
             continue
-        changes.append(change(topic.topic_id, partition, _without_broker(topic, state, broker_id, may_lead, gone=gone)))
+        changes.append(
+            change(topic.topic_id, partition, _without_broker(topic, state, broker_id, may_lead, ineligible=ineligible))
+        )
     return changes
 
 
@@ -153,16 +155,16 @@ def mark_offline(
         eligible = {*state.isr, *state.elr}
         last = eligible == {broker_id}
         if broker_id in eligible and (not last or state.leader == broker_id):
-            yield change(topic_id, partition, _without_broker(topic, state, broker_id, may_lead, gone=not last))
+            yield change(topic_id, partition, _without_broker(topic, state, broker_id, may_lead, ineligible=not last))
 
 
 def _without_broker(
-    topic: TopicImage, state: PartitionState, broker_id: BrokerId, may_lead: MayLead, *, gone: bool
+    topic: TopicImage, state: PartitionState, broker_id: BrokerId, may_lead: MayLead, *, ineligible: bool
 ) -> PartitionState:
-    """Return the next state without a broker in the ISR; with `gone` it is not in the ELR either."""
+    """Return the next state without a broker in the ISR; with `ineligible` it is not in the ELR either."""
     isr = tuple(member for member in state.isr if member != broker_id)
     leader = NO_LEADER if state.leader == broker_id else state.leader
-    lost = frozenset({broker_id}) if gone else frozenset[BrokerId]()
+    lost = frozenset({broker_id}) if ineligible else frozenset[BrokerId]()
     after = next_state(state, isr=isr, leader=leader, min_isr=min_isr(topic, state), lost=lost)
     if leader != NO_LEADER:
         return after

@@ -63,7 +63,7 @@ def _accept(
         if broker is None or broker.broker_epoch != member.broker_epoch or not is_active(image, member.broker_id):
             raise InvalidRequestError(
                 f"broker {member.broker_id} in epoch {member.broker_epoch} is fenced, shutting down or replaced by "
-                f"{broker.broker_epoch if broker else 'nobody'}: it cannot be in an ISR",
+                f"{broker.broker_epoch if broker else 'no registration'}: it cannot be in an ISR",
                 code=ErrorCode.INELIGIBLE_REPLICA,
             )
     topic = image.topics[proposal.topic_id]

@@ -377,7 +377,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         if command[:1] == _REGULAR:
             try:
                 self._machine.apply(index, bytes(command[1:]))
-            except Exception as error:  # noqa: BLE001  (D2: the core would apply it again, for ever)
+            except Exception as error:  # noqa: BLE001  (D2: the core would apply it again and again)
                 _log.critical("applying entry %d failed", index, exc_info=error)
                 self._fatal(f"the state machine failed at entry {index}: {error!r}")
         return index

@@ -29,7 +29,7 @@ class Corruption:
 
 
 def find_corruption(folder: Path) -> Corruption:
-    """Check a voter's files on disk; they may be written to meanwhile. Blocks: call it in a worker thread."""
+    """Check a voter's files on disk, while the engine may write to them. Blocks: call it in a worker thread."""
     for name in (JOURNAL, SNAPSHOT):
         _drop_page_cache(folder / name)
     return Corruption(_check_journal(folder / JOURNAL), _check_snapshot(folder / SNAPSHOT))
