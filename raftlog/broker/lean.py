@@ -205,7 +205,7 @@ class LeanConnection(asyncio.BufferedProtocol):
     def _request_handover(self) -> None:
         """Hand the connection and the bytes read to aiohttp, now or when the turnstile admits it."""
         assert self._address is not None
-        if self._asks_for_health() or self._routes.turnstile.enter_now(self._address):
+        if self._asks_for_health() or self._routes.turnstile.try_enter(self._address):
             self._hand_over_now()
             return
         self._paused, self._deadline = True, None

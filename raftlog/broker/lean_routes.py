@@ -113,7 +113,7 @@ class LeanRoutes:
             OverloadedError: too many requests are in progress.
         """
         self._inflight.enter()
-        self.turnstile.saw(address)
+        self.turnstile.mark_active(address)
 
     def leave(self) -> None:
         """Stop counting a request."""

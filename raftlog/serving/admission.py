@@ -75,7 +75,7 @@ class Admission:
                 response = await work
             finally:
                 self._inflight.leave()
-                self._turnstile.took(address, work.seconds)
+                self._turnstile.charge(address, work.seconds)
         except _TooSlowError as late:
             return _refuse_late(late)
         finally:

@@ -131,7 +131,7 @@ class AiohttpConnection(asyncio.Protocol):
             self._timer = asyncio.get_running_loop().call_later(self._head_s, self._time_out)
         began = time.perf_counter()
         self._inner.data_received(data)
-        self._turnstile.took(self._address, time.perf_counter() - began)
+        self._turnstile.charge(self._address, time.perf_counter() - began)
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()

@@ -52,30 +52,30 @@ class Turnstile:
 
     async def enter(self, address: str) -> None:
         """Wait until a request of `address` may begin."""
-        if self.enter_now(address):
+        if self.try_enter(address):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(address, deque()).append(turn)
         self._schedule()
         await turn  # A cancelled one stays in its queue, and is skipped.
 
-    def enter_now(self, address: str) -> bool:
+    def try_enter(self, address: str) -> bool:
         """Begin a request if it need not wait; return whether it began."""
-        self.saw(address)
-        if self._waiting or self._begun >= self._per_turn or self._owes(address):
+        self.mark_active(address)
+        if self._waiting or self._begun >= self._per_turn or self._wait_s(address):
             return False
         self._begun += 1
         self._schedule()
         return True
 
-    def saw(self, address: str) -> None:
+    def mark_active(self, address: str) -> None:
         """Record that `address` is being served, here or on a path without a turnstile."""
         now = asyncio.get_running_loop().time()
         if address != self._newest:
             self._newest, self._second_at = address, self._newest_at
         self._newest_at = now
 
-    def took(self, address: str, seconds: float) -> None:
+    def charge(self, address: str, seconds: float) -> None:
         """Charge `address` for the computing time of a request, on the loop or in a thread."""
         now = asyncio.get_running_loop().time()
         if len(self._free_at) >= _MAX_DEBTS:
@@ -83,7 +83,7 @@ class Turnstile:
         free_at = max(self._free_at.get(address, 0.0), now - BURST_S / self._share) + seconds / self._share
         self._free_at[address] = min(free_at, now + MAX_DEBT_S)
 
-    def _owes(self, address: str) -> float:
+    def _wait_s(self, address: str) -> float:
         """Return how long the next request of `address` must wait, in seconds."""
         free_at = self._free_at.get(address)
         if free_at is None:
@@ -104,8 +104,8 @@ class Turnstile:
         for address in list(self._waiting):
             if self._begun >= self._per_turn:
                 break
-            if owes := self._owes(address):
-                pause = min(pause, owes)
+            if wait_s := self._wait_s(address):
+                pause = min(pause, wait_s)
                 continue
             pause = 0.0
             self._begin_one(address)

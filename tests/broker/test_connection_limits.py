@@ -30,7 +30,7 @@ async def test_connections_are_counted_in_all_and_by_address(caplog: pytest.LogC
     limits = ConnectionLimits("public", total=3, per_address=2)
     limits.enter("a")
     limits.enter("a")
-    with caplog.at_level(logging.WARNING), pytest.raises(OverloadedError, match="a has 2 connections to this node, the most allowed is 2"):
+    with caplog.at_level(logging.WARNING), pytest.raises(OverloadedError, match="a has 2 connections to this node"):
         limits.enter("a")
     limits.enter("b")
     with pytest.raises(OverloadedError, match="this node has 3 connections, the most allowed is 3"):
@@ -51,7 +51,8 @@ async def test_many_refusals_are_one_line_of_the_log(caplog: pytest.LogCaptureFi
             with pytest.raises(OverloadedError):
                 limits.enter("a")
     assert [record.message for record in caplog.records] == [
-        "public listener: 1 connections refused, the last one because this node has 0 connections, the most allowed is 0"
+        "public listener: 1 connections refused, the last one because this node has 0 connections, the most allowed "
+        "is 0"
     ]
 
 

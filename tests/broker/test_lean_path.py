@@ -389,8 +389,8 @@ async def test_a_listener_that_closes_lets_requests_end():
 
 async def test_a_connection_for_aiohttp_waits_for_its_turn_and_may_end_meanwhile():
     async with serving() as served, connected(served) as (reader, writer), connected(served) as (_, gone):
-        served.turnstile.saw("192.0.2.1")
-        served.turnstile.took("127.0.0.1", 0.25)
+        served.turnstile.mark_active("192.0.2.1")
+        served.turnstile.charge("127.0.0.1", 0.25)
         asked_at = asyncio.get_running_loop().time()
         for each in (writer, gone):
             each.write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
@@ -405,8 +405,8 @@ async def test_a_connection_for_aiohttp_waits_for_its_turn_and_may_end_meanwhile
 
 async def test_a_supervisor_waits_for_no_turn():
     async with serving() as served, connected(served) as (reader, writer):
-        served.turnstile.saw("192.0.2.1")
-        served.turnstile.took("127.0.0.1", 0.4)
+        served.turnstile.mark_active("192.0.2.1")
+        served.turnstile.charge("127.0.0.1", 0.4)
         writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         async with asyncio.timeout(0.2):
             assert (await answer(reader)).status == 404  # There is none here, and nobody waited to say so.

@@ -52,10 +52,10 @@ async def test_a_request_that_is_cancelled_while_it_waits_keeps_nobody():
 
 async def test_who_has_taken_much_waits_while_others_are_served_and_nobody_else_does():
     loop, turnstile = asyncio.get_running_loop(), Turnstile(share=0.5)
-    turnstile.took("heavy", 0.2)
+    turnstile.charge("heavy", 0.2)
     await asyncio.wait_for(turnstile.enter("heavy"), 0.05)  # Nobody else is here.
 
-    turnstile.saw("light")
+    turnstile.mark_active("light")
     asked_at = loop.time()
     heavy = [asyncio.create_task(turnstile.enter("heavy")) for _ in range(2)]
     async with asyncio.timeout(0.05):
@@ -69,18 +69,18 @@ async def test_who_has_taken_much_waits_while_others_are_served_and_nobody_else_
 
 async def test_no_debt_is_longer_than_a_second_and_none_is_kept_for_ever():
     turnstile = Turnstile()
-    turnstile.saw("other")
-    turnstile.took("a", 1_000)
-    assert 0.9 < turnstile._owes("a") <= MAX_DEBT_S
+    turnstile.mark_active("other")
+    turnstile.charge("a", 1_000)
+    assert 0.9 < turnstile._wait_s("a") <= MAX_DEBT_S
     for number in range(5_000):
-        turnstile.took(f"10.0.{number // 256}.{number % 256}", 1e-9)
+        turnstile.charge(f"10.0.{number // 256}.{number % 256}", 1e-9)
     assert len(turnstile._free_at) < 1_100
-    assert turnstile._owes("a") > 0.5
+    assert turnstile._wait_s("a") > 0.5
 
     peers = Turnstile(share=UNPACED)
-    peers.saw("other")
-    peers.took("a", 1_000)
-    assert not peers._owes("a")
+    peers.mark_active("other")
+    peers.charge("a", 1_000)
+    assert not peers._wait_s("a")
 
 
 async def test_work_on_the_loop_and_in_threads_is_metered():

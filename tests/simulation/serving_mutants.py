@@ -185,7 +185,7 @@ def a_request_must_be_handled_within_the_time_of_its_head(patch: Any) -> None:
 @mutant
 @told_by(TURNSTILE)
 def who_took_much_waits_without_limit(patch: Any) -> None:
-    patch.edit(Turnstile.took, "min(free_at, now + MAX_DEBT_S)", "free_at")
+    patch.edit(Turnstile.charge, "min(free_at, now + MAX_DEBT_S)", "free_at")
 
 
 # Connections.
