@@ -14,8 +14,8 @@ from aiohttp import web
 from raftlog.broker.http import RETRY_AFTER_S, read_body
 from raftlog.errors import RaftlogError
 from raftlog.serving.admission import Handler
-from raftlog.serving.answers import PartsResponse
 from raftlog.serving.limits import WRITE_S
+from raftlog.serving.responses import PartsResponse
 from raftlog.transport.socket_writer import Part
 from raftlog.wire import media
 from raftlog.wire.codec import encode_json

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Collection
 from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, RaftlogError
-from raftlog.serving.answers import PIECE_BYTES, PartsResponse
 from raftlog.serving.connections import AiohttpConnection
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.metered import Metered
+from raftlog.serving.responses import PIECE_BYTES, PartsResponse
 from raftlog.serving.turnstile import Turnstile
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_json

@@ -25,7 +25,7 @@ IDLE_S = 15.0
 _NO_BODY = (204, 304)
 
 
-class AnswerFormError(ConnectionError):
+class ResponseFormatError(ConnectionError):
     """The received bytes are not a response that this client supports."""
 
 
@@ -73,13 +73,13 @@ class _Connection(asyncio.BufferedProtocol):
         if self._body is not None:
             self._received += nbytes
         elif self._answer is None or self._answer.done():
-            self._break(AnswerFormError("received bytes without a request"))
+            self._break(ResponseFormatError("received bytes without a request"))
             return
         else:
             self._head_bytes += nbytes
             try:
                 self._read_head()
-            except AnswerFormError as error:
+            except ResponseFormatError as error:
                 self._break(error)
                 return
         if self._body is not None and self._received == len(self._body):
@@ -127,18 +127,20 @@ class _Connection(asyncio.BufferedProtocol):
         end = self._head.find(http1.HEAD_END, 0, self._head_bytes)
         if end < 0:
             if self._head_bytes == len(self._head):
-                raise AnswerFormError(f"the response's head does not end within {self._head_bytes} bytes")
+                raise ResponseFormatError(f"the response's head does not end within {self._head_bytes} bytes")
             return
         end += len(http1.HEAD_END)
         head = http1.parse_response(bytes(memoryview(self._head)[:end]))
         if head is None:
-            raise AnswerFormError(f"not the head of an HTTP/1.1 response: {bytes(self._head[: min(end, 80)])!r}")
+            raise ResponseFormatError(f"not the head of an HTTP/1.1 response: {bytes(self._head[: min(end, 80)])!r}")
         length = 0 if head.status in _NO_BODY else http1.content_length(head.fields)
         if head.status < 200 or length is None or length > MAX_ANSWER_BYTES:
-            raise AnswerFormError(f"status {head.status} with a body of unknown length, or beyond {MAX_ANSWER_BYTES}")
+            raise ResponseFormatError(
+                f"status {head.status} with a body of unknown length, or beyond {MAX_ANSWER_BYTES}"
+            )
         received = self._head_bytes - end
         if received > length:
-            raise AnswerFormError(f"received {received - length} bytes more than the Content-Length of {length}")
+            raise ResponseFormatError(f"received {received - length} bytes more than the Content-Length of {length}")
         body = self._buffers.take(length)
         body[:received] = memoryview(self._head)[end : self._head_bytes]
         self._status, self._head_bytes, self._body, self._received = head.status, 0, body, received
