@@ -51,8 +51,10 @@ async def test_many_refusals_are_one_line_of_the_log(caplog: pytest.LogCaptureFi
             with pytest.raises(OverloadedError):
                 limits.enter("a")
     assert [record.message for record in caplog.records] == [
-        ("public listener: 1 connections refused, the last one because this node has 0 connections, the most allowed "
-        "is 0")
+        (
+            "public listener: 1 connections refused, the last one because this node has 0 connections, the most "
+            "allowed is 0"
+        )
     ]
 
 
