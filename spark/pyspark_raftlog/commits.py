@@ -2,8 +2,8 @@
 
 Each attempt of a task writes in its own transaction, which it leaves open. The driver's `commit` has the coordinator
 end all of them in one decision (a *transaction set*, docs/explanation/transactions.md): it commits the attempts that
-Spark chose and aborts the others. The decision stores the micro-batch's number, so a batch that Spark repeats after a crash of the
-driver is not committed again: tasks write nothing if their number is done. The argument is in
+Spark chose and aborts the others. The decision stores the micro-batch's number, so a batch that Spark repeats after a
+crash of the driver is not committed again: tasks write nothing if their number is done. The argument is in
 docs/adr/0013-a-spark-sink-that-is-exactly-once.md.
 """
 
