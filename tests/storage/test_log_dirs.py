@@ -53,7 +53,7 @@ def test_without_log_dirs_the_data_folder_has_them(tmp_path: Path):
     assert place(alone, 0) == "data"
     storage_id = alone.storage_id
     alone.close()
-    with pytest.raises(ConfigError, match="holds 1 partitions, and is not among log_dirs"):
+    with pytest.raises(ConfigError, match="has 1 partitions that would not be found: add it to log_dirs"):
         opened(tmp_path, "a")
     both = opened(tmp_path, "data", "a")
     assert (place(both, 0), place(both, 1), both.storage_id) == ("data", "a", storage_id)
