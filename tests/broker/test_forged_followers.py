@@ -100,7 +100,7 @@ async def test_a_forged_fetch_acknowledges_nothing_and_shuts_no_follower_out(
         ({"internal": "127.0.0.1:9"}, "internal"),
         ({"public": "127.0.0.1:9"}, "public"),
         ({"storage_id": "another"}, "storage_id"),
-        ({"incarnation_id": "another process"}, "is alive"),
+        ({"incarnation_id": "another process"}, "has a session"),
     ],
     ids=str,
 )

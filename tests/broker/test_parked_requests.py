@@ -75,7 +75,7 @@ def test_wide_fetches_name_a_bounded_number_of_partitions_in_all():
         for number in range(MAX_FETCHED_PARTITIONS // MAX_REQUEST_PARTITIONS):
             stack.enter_context(parked.waiting(number % 2, MAX_REQUEST_PARTITIONS))
         for wait_ms in (0, 1_000):
-            with pytest.raises(OverloadedError, match=r"160,000 partitions in all.*names 129"):
+            with pytest.raises(OverloadedError, match=r"160,000 partitions in all.*this one has 129"):
                 stack.enter_context(parked.waiting(wait_ms, WIDE_FETCH + 1))
         stack.enter_context(parked.waiting(1_000, WIDE_FETCH))
     with parked.waiting(1_000, MAX_REQUEST_PARTITIONS):

@@ -255,7 +255,7 @@ async def test_a_consumer_whose_task_is_cancelled_can_be_used_by_another():
 
 def test_a_client_belongs_to_one_event_loop():
     producer, consumer = Producer(DOWN), Consumer(DOWN, "topic")
-    with pytest.raises(RuntimeError, match=r"a producer needs a running event loop: .* take raftlog\.blocking"):
+    with pytest.raises(RuntimeError, match=r"a producer needs a running event loop: .* use raftlog\.blocking"):
         producer.send_nowait("topic", b"x")
 
     async def use() -> None:

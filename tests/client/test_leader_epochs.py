@@ -68,7 +68,7 @@ async def test_a_commit_says_in_which_epoch_was_read_and_who_goes_on_notices_tha
         # As if the offsets 5 to 7 had been of the first epoch when they were read, and were cut away since.
         await consumer.commit({partition: OffsetAndMetadata(offset=8, leader_epoch=first)})
     async with Consumer(url, topic_name, auto_offset_reset="none", **group) as consumer:  # type: ignore[arg-type]
-        with pytest.raises(OffsetOutOfRangeError, match=r"was cut .* the log differs from offset 5 on") as told:
+        with pytest.raises(OffsetOutOfRangeError, match=r"was truncated .* the log differs from offset 5 on") as told:
             await read(consumer, 1)
         assert told.value.details == {"diverging_offset": 5, "leader_epoch": first}
     async with Consumer(url, topic_name, auto_offset_reset="latest", **group) as consumer:  # type: ignore[arg-type]
