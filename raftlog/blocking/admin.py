@@ -1,4 +1,4 @@
-"""Administration without async: topics, brokers, the cluster, and who may do what."""
+"""Administration without async: topics, brokers, the cluster, and access control."""
 
 from __future__ import annotations
 

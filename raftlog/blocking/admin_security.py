@@ -13,7 +13,7 @@ from raftlog.wire.admin import UserInfo
 
 
 class SecurityAdmin(Facade[client.Admin]):
-    """The part of `Admin` that is about who may do what."""
+    """The part of `Admin` for users, access rules and quotas."""
 
     @known_options
     def __init__(

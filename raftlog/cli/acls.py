@@ -1,4 +1,4 @@
-"""`raftlog acls`: who may do what."""
+"""`raftlog acls`: access rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The port plan of a local cluster, and each node's `node.toml`. Starts no process.
 
-From a base port P, for i from 1: broker i has its public listener at P+i-1 and its internal one at P+10+i-1;
-controller i has its internal listener at P+20+i-1 and its quorum listener at P+30+i-1.
+The plan starts at a base port P; i counts from 1. Broker i has its public listener at P+i-1 and its internal one at
+P+10+i-1. Controller i has its internal listener at P+20+i-1 and its quorum listener at P+30+i-1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Administration: topics, brokers, the cluster, and who may do what."""
+"""Administration: topics, brokers, the cluster, and access control."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class SecurityAdmin:
-    """The part of `Admin` that is about who may do what."""
+    """The part of `Admin` for users, access rules and quotas."""
 
     @known_options
     def __init__(

@@ -74,8 +74,8 @@ def _description(options: Mapping[str, str]) -> str:
 def recall(raw: Mapping[str, str], schema: StructType, *, writing: bool = False) -> dict[str, str]:
     """Return the options of a query: its own, or for a table, the table's overridden by the query's.
 
-    A query with a `bootstrap` is not on a table, though its columns may come from one, with the metadata; so may those
-    of a `save()` without options, but an INSERT has all columns of its table.
+    A query with a `bootstrap` is not on a table, though its columns may come from one, with the metadata. The columns
+    of a `save()` without options may, too. An INSERT has all columns of its table.
 
     Raises:
         ConfigError: there are none, because the table was created with a column list.

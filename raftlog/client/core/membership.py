@@ -31,8 +31,8 @@ Phase: TypeAlias = Literal["joining", "member", "lost", "failed"]
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 FIRST_INTERVAL_MS = 1_000
 SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS = 50, 3_600_000
-"""Whatever a coordinator says: more often, heartbeats would keep the processor busy, and no clock waits for ever."""
-"""Until the coordinator says how often it wants to hear of a member."""
+"""Bounds of the interval that a coordinator may name: more heartbeats would keep the processor busy."""
+"""The heartbeat interval until the coordinator names one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

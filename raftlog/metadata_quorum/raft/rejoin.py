@@ -6,8 +6,9 @@ a leader without those entries, or vote twice. So it rejoins in steps, its *stan
 - *blank*: it asks every other voter, not only a majority, for its term and whether it has a log. It does nothing else.
 - If no voter has a log, this is a new cluster, and the voter becomes *full*.
 - Otherwise every earlier vote or acknowledgement of this voter was in a term that another voter knows. It moves to a
-  later term than all of those without a vote in it, and is *catching up*: it accepts and acknowledges entries, but does
-  not vote or stand for election, until it has an entry that the leader of a later term has committed in that term.
+  later term than all of those, without a vote in it, and is *catching up*. It accepts and acknowledges entries, but
+  does not vote or stand for election. This lasts until it has an entry that the leader of a later term has committed
+  in that term.
 - Then it is *full*. That leader was elected without its vote, so each entry that this voter had helped to commit is
   on one of that leader's voters. A leader of an earlier term would not do: it still counts this voter's forgotten
   acknowledgements, and may have committed entries that have not arrived here. It resigns, and is elected again.

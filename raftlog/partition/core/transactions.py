@@ -1,9 +1,9 @@
 """The transactions of one partition, and its last stable offset (KIP-98, KIP-890). No IO.
 
 A transaction begins here with a producer's first transactional batch and ends with its marker. It is *unstable* until
-its marker is below the high watermark, because a failover could truncate the marker. read_committed consumers stop at
-the **last stable offset**: the lower of the first unstable offset and the high watermark. So the outcome of every
-transaction below it is final, and aborted ones are in the index of aborted transactions.
+its marker is below the high watermark, because a failover could truncate the marker. Consumers with `read_committed`
+stop at the **last stable offset**: the lower of the first unstable offset and the high watermark. The outcome of every
+transaction below it is final. Aborted ones are in the index of aborted transactions.
 
 Every replica derives this state from the log; only leaders check what may be appended.
 """

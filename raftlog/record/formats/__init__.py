@@ -1,8 +1,8 @@
 """Output formats of a topic read: rows of `READ_SCHEMA` rendered as one stream of bytes. No IO.
 
 The stream of an encoder is the result of `begin`, then of each `write`, then of `end`. The caller decides how many rows
-are rendered at once, and so the memory used: a few megabytes suit every format. pyarrow and the module of a format are
-loaded when the first encoder is created.
+are rendered at once, and so the memory used. A few megabytes suit every format. The first encoder of a format loads
+pyarrow and the format's module.
 """
 
 from __future__ import annotations
