@@ -144,7 +144,7 @@ def test_a_bad_line_is_named_and_what_went_before_is_reported():
 
 
 def test_acks_0_claims_nothing():
-    assert invoke("produce", "t", "--acks", "0", stdin=b"a\n").stderr.startswith("1 record sent (with acks=0")
+    assert invoke("produce", "t", "--acks", "0", stdin=b"a\n").stderr.startswith("1 record sent (acks=0")
 
 
 def test_an_interruption_reports(monkeypatch: pytest.MonkeyPatch):
