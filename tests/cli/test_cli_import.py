@@ -42,12 +42,16 @@ def rows_of(topic: str) -> list[dict[str, Any]]:
     return raftlog.read_arrow(topic).drop_columns(["topic", "offset"]).to_pylist()
 
 
-def numbers_of(topic: str, count: int) -> list[int]:
-    """Return the numbers of all rows, once so many are visible: the last transaction's markers may be under way."""
+def visible_rows(topic: str, count: int) -> list[dict[str, Any]]:
+    """Return all rows, once `count` are visible: the markers of the last transaction may be in progress."""
     deadline = time.monotonic() + 20
     while len(rows := rows_of(topic)) < count:
         assert time.monotonic() < deadline, len(rows)
-    return sorted(json.loads(row["value"])["n"] for row in rows)
+    return rows
+
+
+def numbers_of(topic: str, count: int) -> list[int]:
+    return sorted(json.loads(row["value"])["n"] for row in visible_rows(topic, count))
 
 
 @cluster
@@ -67,7 +71,7 @@ def test_what_export_wrote_is_restored(topic: str, shared_cluster: LocalCluster,
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["rows"] == 4
 
-    before, after = rows_of(topic), rows_of(copy)
+    before, after = rows_of(topic), visible_rows(copy, 4)
     if suffix in ("csv", "ndjson"):  # They have milliseconds.
         for row in before:
             row["timestamp"] = row["timestamp"].replace(microsecond=row["timestamp"].microsecond // 1000 * 1000)
@@ -94,7 +98,7 @@ def test_columns_of_other_files_become_what_was_asked_for(topic: str, tmp_path: 
     for file in ("t.parquet", "t.feather"):
         result = invoke("import", tmp_path / file, "--topic", topic, *options)
         assert result.exit_code == 0, result.output
-    rows = rows_of(topic)
+    rows = visible_rows(topic, 4)
     assert [(row["partition"], row["key"], row["value"]) for row in rows] == [(0, b"2", b"{}")] * 2 + [
         (1, b"1", b"{}")
     ] * 2
@@ -108,7 +112,7 @@ def test_rows_without_a_value_column_become_json(topic: str, tmp_path: Path):
     file = tmp_path / "t.csv"
     file.write_text('id,name,note\r\n1,"a, ""b""",\r\n2,,""\r\n')
     assert invoke("import", file, "--topic", topic, "--key", "id").exit_code == 0
-    found = {row["key"]: json.loads(row["value"]) for row in rows_of(topic)}
+    found = {row["key"]: json.loads(row["value"]) for row in visible_rows(topic, 2)}
     assert found == {b"1": {"name": 'a, "b"', "note": None}, b"2": {"name": None, "note": ""}}
 
 
@@ -123,7 +127,7 @@ def test_an_import_that_ends_early_says_how_to_go_on(topic: str, tmp_path: Path)
     assert f"continue with --skip-rows 20000 {file}" in result.stderr
     file.write_text(good)
     assert invoke("import", file, "--topic", topic, "--skip-rows", 20_000).exit_code == 0
-    assert sorted(json.loads(row["value"])["n"] for row in rows_of(topic)) == [*range(25_000)]
+    assert numbers_of(topic, 25_000) == [*range(25_000)]
 
 
 @cluster
