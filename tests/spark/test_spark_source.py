@@ -149,7 +149,7 @@ def test_a_limit_stops_reading_early(spark, flights):
     [
         ({"subscribe": "fligths"}, "no such topic: fligths .*create it, or correct"),
         ({"subscribe": None, "assign": '{"flights": [0, 9]}'}, "partitions that do not exist: flights-9"),
-        ({"startingOffsets": '{"flights": {"0": 0}}'}, "lacks flights-1, flights-2"),
+        ({"startingOffsets": '{"flights": {"0": 0}}'}, "missing: flights-1, flights-2"),
         ({"startingOffsets": '{"flights": {"0": 7, "1": 0, "2": 0}}',
           "endingOffsets": '{"flights": {"0": 3, "1": 0, "2": 0}}'}, "begin at offset 7 and end before it, at 3"),
         ({"startingTimestamp": str(FIRST_TIMESTAMP_MS * 2)}, "no record at or after"),

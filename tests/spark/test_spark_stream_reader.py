@@ -57,7 +57,7 @@ def test_a_stream_begins_where_it_is_told(topic):
     assert offsets(reader(topic).initialOffset()) == at(0, 0)
     assert offsets(reader(topic, startingOffsets="latest").initialOffset()) == at(30, 10)
     assert offsets(reader(topic, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset()) == at(7, 10)
-    with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 31"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"t-0: .* received 31"):
         reader(topic, startingOffsets='{"t": {"0": 31, "1": -1}}').initialOffset()
 
 
