@@ -26,6 +26,7 @@ _FIELDS = frozenset(
     }
 )  # fmt: skip
 """Header fields that this path ignores or supports. A request with another one goes to aiohttp."""
+_CACHED_HEADS, _CACHED_HEAD_BYTES = 256, 1 << 10
 _PLAIN = "[A-Za-z0-9._-]"
 _QUERY = re.compile(rf"({_PLAIN}+={_PLAIN}*(&{_PLAIN}+={_PLAIN}*)*)?")
 """A query without percent-encoding."""
@@ -70,9 +71,16 @@ class LeanRoutes:
         routes = list(routes)
         self._fixed = {route.path: route for route in routes if "{" not in route.path}
         self._patterns = [(_pattern(route.path), route) for route in routes if "{" in route.path]
+        self._match_repeated = lru_cache(_CACHED_HEADS)(self._match)
 
     def match(self, head: bytes) -> LeanRequest | None:
-        """Return the parsed request of a head; None: not a request of this path, or an unusual one."""
+        """Return the parsed request of a head; None: not a request of this path, or an unusual one.
+
+        Clients and followers repeat their heads, so short ones are cached.
+        """
+        return self._match_repeated(head) if len(head) <= _CACHED_HEAD_BYTES else self._match(head)
+
+    def _match(self, head: bytes) -> LeanRequest | None:
         parsed = http1.parse_request(head)
         if parsed is None or parsed.method != "POST":
             return None

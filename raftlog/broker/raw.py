@@ -15,10 +15,10 @@ from raftlog.broker.http import RETRY_AFTER_S, read_body
 from raftlog.errors import RaftlogError
 from raftlog.serving.admission import Handler
 from raftlog.serving.limits import WRITE_S
-from raftlog.serving.responses import PartsResponse
+from raftlog.serving.responses import PIECE_BYTES, PartsResponse
 from raftlog.transport.socket_writer import Part
 from raftlog.wire import media
-from raftlog.wire.codec import encode_json
+from raftlog.wire.codec import Buffer, encode_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,11 @@ class RawReply:
         return sum(map(len, self.parts))
 
     def to_response(self, request: web.Request) -> web.StreamResponse:
-        """Return the reply as aiohttp's response, which sends the parts one after another."""
+        """Return the reply as aiohttp's response, which sends a small body with the headers, a large one by parts."""
         headers = {"Content-Type": self.content_type, **self.headers}
+        if self.length <= PIECE_BYTES:
+            body = b"".join(part if isinstance(part, Buffer) else part.read() for part in self.parts)
+            return web.Response(status=self.status, headers=headers, body=body)
         return PartsResponse(request, self.parts, status=self.status, headers=headers, write_s=WRITE_S)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 from raftlog.errors import RaftlogError
@@ -25,7 +25,6 @@ Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 _TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
 _TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
 """For each event loop, the lock that lets one long fetch run at a time."""
-_NO_TURN = nullcontext()
 
 
 def _nobody(_: Replica, __: str, ___: Offset) -> None:
@@ -39,20 +38,9 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
         find: returns this broker's replica, whatever its role, for topic, partition and topic id.
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
-    event, notifiers, waits = asyncio.Event(), list[Notifier](), True
+    event, notifiers = asyncio.Event(), list[Notifier]()
     try:
-        for start in range(0, len(request.partitions), _TURN_PARTITIONS):
-            async with _turn(request):
-                for wanted in request.partitions[start : start + _TURN_PARTITIONS]:
-                    try:
-                        notifier = find(wanted.topic, wanted.partition, wanted.topic_id).visible_notifier
-                    except RaftlogError:
-                        waits = False  # `_read` returns the error in the partition's result, at once.
-                        break
-                    notifier.add(event)
-                    notifiers.append(notifier)
-            if not waits:
-                break
+        waits = await _listen(find, request, event, notifiers)
         while True:
             event.clear()
             results = await _read_all(find, request, prefer)
@@ -61,47 +49,81 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
             if enough or urgent or not waits or not await wait_until(event, deadline):
                 return results
     finally:
-        await _stop_listening(request, event, notifiers)
+        await _stop_listening(event, notifiers)
 
 
-async def _stop_listening(request: FetchRequest, event: asyncio.Event, notifiers: list[Notifier]) -> None:
-    """Remove `event` from `notifiers`, in slices as well: many fetches end at the same moment."""
+async def _listen(find: FindReplica, request: FetchRequest, event: asyncio.Event, notifiers: list[Notifier]) -> bool:
+    """Add `event` to the partitions' notifiers; return False if a partition has an error, which is answered at once."""
+    partitions = request.partitions
+    if len(partitions) <= _TURN_PARTITIONS:
+        return _listen_to(find, partitions, event, notifiers)
+    for start in range(0, len(partitions), _TURN_PARTITIONS):
+        async with _long_turn():
+            if not _listen_to(find, partitions[start : start + _TURN_PARTITIONS], event, notifiers):
+                return False
+    return True
+
+
+def _listen_to(
+    find: FindReplica, partitions: Sequence[FetchPartition], event: asyncio.Event, notifiers: list[Notifier]
+) -> bool:
+    for wanted in partitions:
+        try:
+            notifier = find(wanted.topic, wanted.partition, wanted.topic_id).visible_notifier
+        except RaftlogError:
+            return False  # `_read` returns the error in the partition's result.
+        notifier.add(event)
+        notifiers.append(notifier)
+    return True
+
+
+async def _stop_listening(event: asyncio.Event, notifiers: list[Notifier]) -> None:
+    """Remove `event` from `notifiers`; many in slices, because many fetches end at the same moment."""
     try:
-        for start in range(0, len(notifiers), _TURN_PARTITIONS):
-            async with _turn(request):
-                for notifier in notifiers[start : start + _TURN_PARTITIONS]:
-                    notifier.remove(event)
+        if len(notifiers) > _TURN_PARTITIONS:
+            for start in range(0, len(notifiers), _TURN_PARTITIONS):
+                async with _long_turn():
+                    for notifier in notifiers[start : start + _TURN_PARTITIONS]:
+                        notifier.remove(event)
+            return
     except asyncio.CancelledError:
         for notifier in notifiers:
             notifier.remove(event)
         raise
+    for notifier in notifiers:
+        notifier.remove(event)
 
 
 async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:
     results, left, partitions = list[Served](), request.max_bytes, iter(request.partitions)
+    is_long = len(request.partitions) > _TURN_PARTITIONS
+
+    def read_slice() -> None:
+        nonlocal left
+        turn = 0
+        while turn < _TURN_BYTES and (wanted := next(partitions, None)) is not None:
+            result, data = _read(find, wanted, left, prefer, request.isolation)
+            left -= len(data)
+            turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
+            results.append((result, data))
+
     while len(results) < len(request.partitions):
         if results:
             await asyncio.sleep(0)  # Reading all partitions at once would block other requests.
-        async with _turn(request):
-            turn = 0
-            while turn < _TURN_BYTES and (wanted := next(partitions, None)) is not None:
-                result, data = _read(find, wanted, left, prefer, request.isolation)
-                left -= len(data)
-                turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
-                results.append((result, data))
+        if is_long:
+            async with _long_turn():
+                read_slice()
+        else:
+            read_slice()
     return results
-
-
-def _turn(request: FetchRequest) -> AbstractAsyncContextManager[None]:
-    """Run one slice of a fetch; long fetches run one at a time, and other requests are served in between.
-
-    One record may wake hundreds of long fetches. Running a slice of each in one loop iteration would block the loop.
-    """
-    return _NO_TURN if len(request.partitions) <= _TURN_PARTITIONS else _long_turn()
 
 
 @asynccontextmanager
 async def _long_turn() -> AsyncIterator[None]:
+    """Run one slice of a long fetch; long fetches run one at a time, and other requests are served in between.
+
+    One record may wake hundreds of long fetches. Running a slice of each in one loop iteration would block the loop.
+    """
     async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         yield
         await asyncio.sleep(0)

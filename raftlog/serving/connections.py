@@ -22,6 +22,8 @@ from raftlog.wire.codec import encode_json
 _log = logging.getLogger(__name__)
 LOG_INTERVAL_S = 10.0
 """The least time between two log lines about refused connections."""
+_CHARGED_S = 0.0005
+"""A connection's time of parsing is charged once it is longer: a usual request takes a hundredth of it."""
 
 
 class ConnectionLimits:
@@ -110,6 +112,8 @@ class AiohttpConnection(asyncio.Protocol):
         self._head_s = head_s
         self._transport: asyncio.Transport | None = None
         self._under_way = 0
+        self._parse_s = 0.0
+        """The time of parsing that is not charged yet."""
         self._socket_writer: SocketWriter | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -131,7 +135,10 @@ class AiohttpConnection(asyncio.Protocol):
             self._timer = asyncio.get_running_loop().call_later(self._head_s, self._time_out)
         began = time.perf_counter()
         self._inner.data_received(data)
-        self._turnstile.charge(self._address, time.perf_counter() - began)
+        self._parse_s += time.perf_counter() - began
+        if self._parse_s > _CHARGED_S:
+            self._turnstile.charge(self._address, self._parse_s)
+            self._parse_s = 0.0
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()
@@ -171,6 +178,21 @@ class AiohttpConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def direct_writer(request: web.Request, timeout_s: float) -> SocketWriter | None:
+    """Return the writer of a request's connection, for large pieces after the response's headers.
+
+    None: TLS is on, or aiohttp's transport still buffers earlier bytes.
+
+    Args:
+        timeout_s: how long the peer may accept no byte.
+    """
+    transport = request.transport
+    if transport is None or transport.get_write_buffer_size() or transport.get_extra_info("sslcontext"):
+        return None
+    connection = transport.get_protocol()
+    return connection.socket_writer(timeout_s) if isinstance(connection, AiohttpConnection) else None
 
 
 class AiohttpHandler(web.RequestHandler):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
 
+from raftlog.serving.connections import direct_writer
 from raftlog.transport.socket_writer import Part, pieces_of
 from raftlog.wire.codec import Buffer
 
@@ -51,17 +52,38 @@ class PartsResponse(web.StreamResponse):
         """Send the remaining parts, and end the response.
 
         Raises:
-            ConnectionError: the connection is lost, or the peer does not read.
+            OSError: the connection is lost, the peer does not read, or a part's file cannot be read.
         """
         parts, self._parts = self._parts, ()
         try:
-            if self._request.method != "HEAD":
-                for part in parts:
-                    for piece in pieces_of(part, PIECE_BYTES):
-                        await self._write(piece)
-            await super().write_eof(data)
+            if self._request.method == "HEAD" or not parts:
+                await super().write_eof(data)
+            else:
+                await self._send_large(parts)
+                await super().write_eof(data)
+        except TimeoutError:
+            self._abort()
+            raise ConnectionAbortedError(f"the peer has not read anything for {self._write_s} s") from None
+        except OSError:
+            self._abort()  # The peer must not take a part of the response for all of it.
+            raise
         finally:
             self.abandon()
+
+    async def _send_large(self, parts: Sequence[Part]) -> None:
+        """Send the first bytes through aiohttp, with the headers; the rest directly to the socket, where possible."""
+        first, *rest = parts
+        if isinstance(first, bytes | bytearray | memoryview):
+            await self._write(memoryview(first)[:PIECE_BYTES])
+            rest.insert(0, memoryview(first)[PIECE_BYTES:])
+            if (socket_writer := direct_writer(self._request, self._write_s)) is not None:
+                await socket_writer.send([part for part in rest if len(part)])
+                return
+        else:
+            rest = list(parts)
+        for part in rest:
+            for piece in pieces_of(part, PIECE_BYTES):
+                await self._write(piece)
 
     def abandon(self) -> None:
         """Drop the parts that were not sent."""
@@ -71,10 +93,9 @@ class PartsResponse(web.StreamResponse):
             ended()
 
     async def _write(self, piece: Buffer) -> None:
-        try:
-            async with asyncio.timeout(self._write_s):
-                await self.write(piece)
-        except TimeoutError:
-            if self._request.transport is not None:
-                self._request.transport.abort()
-            raise ConnectionAbortedError(f"the peer has not read anything for {self._write_s} s") from None
+        async with asyncio.timeout(self._write_s):
+            await self.write(piece)
+
+    def _abort(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()

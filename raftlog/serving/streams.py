@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from aiohttp import web
 
 from raftlog.errors import OverloadedError, RaftlogError
-from raftlog.serving.connections import AiohttpConnection
-from raftlog.transport.socket_writer import SocketWriter, pieces_of
+from raftlog.serving.connections import AiohttpConnection, direct_writer
+from raftlog.transport.socket_writer import pieces_of
 from raftlog.wire.codec import Buffer
 
 _log = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class StreamedResponse(web.StreamResponse):
         if not data:
             return  # An empty chunk would end the response.
         try:
-            if not self._begun or (socket_writer := self._socket_writer()) is None:
+            if not self._begun or (socket_writer := direct_writer(self._request, self._write_s)) is None:
                 self._begun = True
                 await self._send_through_transport(data)
             elif self.headers.get("Transfer-Encoding") == "chunked":
@@ -166,14 +166,6 @@ class StreamedResponse(web.StreamResponse):
         except ConnectionAbortedError:
             self.abort()
             raise
-
-    def _socket_writer(self) -> SocketWriter | None:
-        """Return the writer of the connection's socket; None: aiohttp's transport still buffers earlier bytes."""
-        transport = self._request.transport
-        if transport is None or transport.get_write_buffer_size() or transport.get_extra_info("sslcontext"):
-            return None
-        connection = transport.get_protocol()
-        return connection.socket_writer(self._write_s) if isinstance(connection, AiohttpConnection) else None
 
     async def _send_through_transport(self, data: Buffer) -> None:
         for piece in pieces_of(data, PIECE_BYTES):

@@ -29,16 +29,19 @@ _MAX_DEBTS = 1_024
 class Turnstile:
     """Queues requests by address; see the module's docstring. Requests of raw batches do not wait here.
 
+    It belongs to the event loop that runs when it is created.
+
     Args:
         per_turn: the requests that begin in one iteration of the loop.
         share: the share of the loop's time that one address may use while others are served.
     """
 
     def __init__(self, per_turn: int = PER_TURN, *, share: float = SHARE) -> None:
+        self._loop = asyncio.get_running_loop()
         self._per_turn = per_turn
         self._share = share
         self._begun = 0
-        """The requests that have begun in this iteration."""
+        """The requests that have begun since `_next_turn` ran last: it runs once these are `per_turn`."""
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """By address; the next address comes first."""
         self._scheduled = False
@@ -54,7 +57,7 @@ class Turnstile:
         """Wait until a request of `address` may begin."""
         if self.try_enter(address):
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.setdefault(address, deque()).append(turn)
         self._schedule()
         await turn  # A cancelled one stays in its queue, and is skipped.
@@ -65,19 +68,20 @@ class Turnstile:
         if self._waiting or self._begun >= self._per_turn or self._wait_s(address):
             return False
         self._begun += 1
-        self._schedule()
+        if self._begun >= self._per_turn:
+            self._schedule()  # Not for each request: an iteration of the loop costs a system call.
         return True
 
     def mark_active(self, address: str) -> None:
         """Record that `address` is being served, here or on a path without a turnstile."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if address != self._newest:
             self._newest, self._second_at = address, self._newest_at
         self._newest_at = now
 
     def charge(self, address: str, seconds: float) -> None:
         """Charge `address` for the computing time of a request, on the loop or in a thread."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if len(self._free_at) >= _MAX_DEBTS:
             self._free_at = {debtor: free_at for debtor, free_at in self._free_at.items() if free_at > now}
         free_at = max(self._free_at.get(address, 0.0), now - BURST_S / self._share) + seconds / self._share
@@ -88,14 +92,14 @@ class Turnstile:
         free_at = self._free_at.get(address)
         if free_at is None:
             return 0.0
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         other_at = self._second_at if address == self._newest else self._newest_at
         return max(0.0, free_at - now) if now - other_at < ACTIVE_S else 0.0
 
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            self._loop.call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._scheduled = False
@@ -127,4 +131,4 @@ class Turnstile:
     def _wake_in(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._schedule)
+        self._timer = self._loop.call_later(seconds, self._schedule)
