@@ -1,1 +1,1 @@
-"""The chaos suite: real processes, each link through its own Toxiproxy proxy, real kills, and a checker."""
+"""The chaos suite: real processes, one Toxiproxy proxy for each link, real kills, and a checker."""

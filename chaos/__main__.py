@@ -1,8 +1,8 @@
 """`make chaos [SCENARIO=name]`: runs scenarios one after another; the last line is one JSON object.
 
-SEED draws what is drawn; DURATION (seconds) is how long `controllers`, `groups` and `swarm` go on; KILLS, how often
-`failover` kills; LOAD, how many bulk records a second go on beside the checked keys. With HOURS, `swarm` is played on
-and on, each time with the next seed. See docs/explanation/chaos.md.
+SEED seeds every random choice. DURATION is the length of `controllers`, `groups` and `swarm` in seconds. KILLS is the
+number of kills in `failover`. LOAD is the number of bulk records a second beside the checked keys. With HOURS, `swarm`
+repeats for that long, each time with the next seed. See docs/explanation/chaos.md.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ RUNNERS: dict[str, Runner] = {name: partial(run_scenario, name) for name in SCEN
 
 
 def main() -> int:
-    """Run the scenario that was named, or all."""
+    """Run the named scenarios, or all."""
     names = sys.argv[1:] or list(RUNNERS)
     if unknown := [name for name in names if name not in RUNNERS]:
         sys.stderr.write(f"no scenario is named {unknown[0]!r}; scenarios: {', '.join(RUNNERS)}\n")
         return 2
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has it ignored by what runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell ignores SIGINT for background jobs.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     capabilities = probe(BUILD / "probe")
     for warning in capabilities.warnings:
@@ -55,13 +55,13 @@ def main() -> int:
         outcomes.append(asyncio.run(_run(RUNNERS[name], BUILD / folder, asked)))
         report = outcomes[-1].report
         sys.stderr.write(f"  {_verdict(report)}: {orjson.dumps(report).decode()}\n")
-        summary = _write(outcomes, capabilities)  # Each time: what is there by now can be looked at.
+        summary = _write(outcomes, capabilities)  # After each scenario, so that it can be read meanwhile.
     sys.stdout.write(orjson.dumps(summary).decode() + "\n")
     return 0 if summary["ok"] else 1
 
 
 def _plan(names: Sequence[str], options: Options) -> Iterator[tuple[str, str, Options]]:
-    """Yield each scenario, with its folder; then, for HOURS, swarms: each a fresh cluster, whose history is judged."""
+    """Yield each scenario with its folder; then, for HOURS, one swarm after another, each on a new cluster."""
     until = time.monotonic() + 3600 * options.hours
     for name in names:
         yield name, name, options

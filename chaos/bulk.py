@@ -1,8 +1,8 @@
-"""Bulk load beside the checked keys: its values, its orders, and what its two processes write down.
+"""Bulk load beside the checked keys: its values, its orders, and the files that its two processes write.
 
-A value is 100 bytes: the number of the writer's life, the record's number in that life (both 64-bit little-endian),
-and padding. So a reader counts every record with a few array operations, and each record is told from each other.
-Every `SAMPLE`th record is judged by the suite's checker besides; of the rest, counts are judged.
+A value is 100 bytes: the number of the writer's life, the record's number in that life (both 64-bit little-endian), and
+padding. So a reader counts every record with a few array operations, and can tell all records apart. The suite's
+checker also judges every `SAMPLE`th record; of the others, only counts are judged.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ import pyarrow as pa
 
 VALUE_BYTES = 100
 SAMPLE = 1_000
-"""One record of so many is judged by the checker."""
+"""The checker judges one record in `SAMPLE`."""
 
 Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOrders:
-    """What the writer and the reader are told at their start."""
+    """The arguments of the writer's and the reader's process."""
 
     bootstrap: list[str]
     dial: dict[str, str]
     topic: str
     partitions: int
     rate: int
-    """Records each second."""
+    """Records a second."""
     sent_file: str
-    """Where the writer notes what it sent, one JSON object (`Sent`) a line."""
+    """The writer logs its sends here: one JSON object (`Sent`) a line."""
     result_file: str
-    """Where the reader writes what it found, once its standard input is closed: a `BulkResult` as JSON."""
+    """The reader writes its `BulkResult` here as JSON, once its standard input is closed."""
     parent_pid: int
-    """Both die with that process."""
+    """Both processes exit when this process exits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One call of `send_many`, and what became of it.
+    """One call of `send_many` and its outcome.
 
     Args:
         life: the number of the writer's life.
@@ -60,7 +60,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """One sampled record as a reader saw it."""
+    """One sampled record, as a reader received it."""
 
     life: int
     number: int
@@ -71,15 +71,16 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkResult:
-    """What came of a bulk load. All but `sent`, `tail`, `final` and `log_starts` are counts over every record.
+    """The result of a bulk load: counts over every record, and four other fields.
 
     Args:
-        lost: acknowledged records that the tailing reader did not see.
-        repeated: records that a reader saw at two offsets.
-        foreign: values that nobody sent.
-        gaps: offsets over which a reader jumped.
-        problems: what ended a life of the reader for good.
+        lost: acknowledged records that the tailing reader did not receive.
+        repeated: records that a reader received at two offsets.
+        foreign: values that were never sent.
+        gaps: offsets that a reader skipped.
+        problems: errors of the reader that no fault excuses.
         sent, tail, final: samples.
+        log_starts: the log start offsets of the partitions.
     """
 
     acknowledged: int
@@ -107,7 +108,7 @@ def make_values(life: int, first: int, count: int) -> list[bytes]:
 
 
 def numbers_of(values: pa.ChunkedArray) -> tuple[Numbers, Numbers, int]:
-    """Return the lives and record numbers of a column of values, and how many values have another form."""
+    """Return the lives and record numbers of a column of values, and how many values have another format."""
     lives, numbers, foreign = list[Numbers](), list[Numbers](), 0
     for chunk in values.chunks:
         if not len(chunk):

@@ -1,4 +1,4 @@
-"""Starts a bulk load beside a scenario (LOAD=records a second), ends it, and turns its result into a verdict."""
+"""Starts a bulk load beside a scenario (LOAD=records a second), stops it, and turns its result into a verdict."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from chaos.site import BrokenPromiseError
 
 TOPIC = "bulk"
 CONFIGS: dict[str, str | int | bool] = {"segment_bytes": 16 << 20, "retention_bytes": 96 << 20}
-"""Small enough for the disks of a run, large enough for a reader that lags behind for some seconds."""
+"""Small enough for the disks of a run, large enough for a reader that lags for some seconds."""
 NODE_SETTINGS: Mapping[str, Any] = {"retention_check_interval_ms": 1_000}
-"""For brokers under a bulk load: at 10 MB/s the usual half a minute would fill their disks."""
+"""Settings of brokers under a bulk load: at 10 MB/s, the default interval of half a minute would fill their disks."""
 DISK_BYTES = 3 << 30
 STOP_WITHIN_S = 60.0
 JUDGE_WITHIN_S = 180.0
 
 
 class BulkLoadError(Exception):
-    """A process of the bulk load ended by itself, or did not end in time."""
+    """A process of the bulk load exited by itself, or did not exit before the deadline."""
 
 
 class BulkLoad:
@@ -42,7 +42,7 @@ class BulkLoad:
     Args:
         bootstrap, dial: of the cluster, for the two processes.
         folder: for their files and logs.
-        rate: records each second.
+        rate: records a second.
         configs: settings of the topic, beside those that bound its size.
     """
 
@@ -69,7 +69,7 @@ class BulkLoad:
         return self._orders.topic
 
     async def create_topic(self, *, replication_factor: int, configs: Mapping[str, str | int | bool]) -> None:
-        """Create the topic; its size is bounded by retention."""
+        """Create the topic; retention bounds its size."""
         async with raftlog.Admin(self._bootstrap) as admin:
             await admin.create_topic(
                 TOPIC,
@@ -85,21 +85,23 @@ class BulkLoad:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop the writer; the reader goes on until `finish` or `kill`."""
+        """Stop the writer; the reader runs until `finish` or `kill`."""
         assert self._writer is not None
         await self._stop_writer(self._writer)
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that run."""
+        """The processes that run, by name."""
         running = {"writer": self._writer, "reader": self._reader}
         return {name: process.pid for name, process in running.items() if process is not None}
 
     async def finish(self) -> BulkResult:
-        """Let the reader read to the end and judge; call once the cluster is healthy and the block has ended.
+        """Wait until the reader has read to the end; return its result.
+
+        Call it once the cluster is healthy and the block was left.
 
         Raises:
-            BulkLoadError: the reader ended by itself, or not in time.
+            BulkLoadError: the reader exited by itself, or not before the deadline.
         """
         assert self._reader is not None
         assert self._reader.stdin is not None
@@ -107,15 +109,15 @@ class BulkLoad:
         try:
             code = await asyncio.to_thread(self._reader.wait, JUDGE_WITHIN_S)
         except subprocess.TimeoutExpired:
-            raise BulkLoadError(f"the bulk reader has not ended within {JUDGE_WITHIN_S:g} s") from None
+            raise BulkLoadError(f"the bulk reader has not exited within {JUDGE_WITHIN_S:g} s") from None
         finally:
             self.kill()
         if code != 0:
-            raise BulkLoadError(f"the bulk reader ended with {code}: {self._log_tail('reader')}")
+            raise BulkLoadError(f"the bulk reader exited with {code}: {self._log_tail('reader')}")
         return _result(Path(self._orders.result_file))
 
     def kill(self) -> None:
-        """End what still runs."""
+        """Kill the processes that still run."""
         for process in (self._writer, self._reader):
             if process is not None and process.poll() is None:
                 process.kill()
@@ -125,14 +127,14 @@ class BulkLoad:
 
     async def _stop_writer(self, writer: subprocess.Popen[bytes]) -> None:
         if (code := writer.poll()) is not None:
-            raise BulkLoadError(f"the bulk writer ended by itself with {code}: {self._log_tail('writer')}")
+            raise BulkLoadError(f"the bulk writer exited by itself with {code}: {self._log_tail('writer')}")
         writer.send_signal(signal.SIGTERM)
         try:
             code = await asyncio.to_thread(writer.wait, STOP_WITHIN_S)
         except subprocess.TimeoutExpired:
-            raise BulkLoadError(f"the bulk writer has not ended within {STOP_WITHIN_S:g} s of SIGTERM") from None
+            raise BulkLoadError(f"the bulk writer has not exited within {STOP_WITHIN_S:g} s of SIGTERM") from None
         if code != 0:
-            raise BulkLoadError(f"the bulk writer ended with {code}: {self._log_tail('writer')}")
+            raise BulkLoadError(f"the bulk writer exited with {code}: {self._log_tail('writer')}")
 
     def _start(self, what: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         root = Path(__file__).parents[1]
@@ -147,7 +149,7 @@ class BulkLoad:
 
 
 def settings_for_load(brokers: int) -> dict[str, Any]:
-    """Return what a cluster needs under a bulk load: retention that runs often, and disks that hold the topic."""
+    """Return the settings of a cluster under a bulk load: retention runs often, and the disks are large enough."""
     extra = {f"broker-{number}": {"broker": dict(NODE_SETTINGS)} for number in range(1, brokers + 1)}
     return {"extra": extra, "disk_bytes": DISK_BYTES}
 
@@ -156,7 +158,7 @@ def settings_for_load(brokers: int) -> dict[str, Any]:
 async def bulk_load(
     cluster: ChaosCluster, folder: Path, rate: int, *, brokers: int, configs: Mapping[str, Any]
 ) -> AsyncIterator[BulkLoad | None]:
-    """Prepare a bulk load of so many records each second, or None; end its processes with the block."""
+    """Prepare a bulk load of so many records a second, or None; kill its processes when the block is left."""
     if not rate:
         yield None
         return
@@ -193,11 +195,11 @@ def sampled_history(result: BulkResult) -> History:
 
 
 async def judge_bulk(bulk: BulkLoad | None, figures: dict[str, Any]) -> None:
-    """Count what came of a bulk load whose block has ended, and note it among the figures.
+    """Judge a bulk load whose block was left, and add its counts to the figures.
 
     Raises:
-        BrokenPromiseError: a record was lost, repeated, or is not one that was sent.
-        BulkLoadError: the reader did not end.
+        BrokenPromiseError: a record was lost, repeated, or was never sent.
+        BulkLoadError: the reader did not exit.
     """
     if bulk is None:
         return
@@ -209,7 +211,7 @@ async def judge_bulk(bulk: BulkLoad | None, figures: dict[str, Any]) -> None:
 
 
 def figures_of(result: BulkResult, verdict: Verdict) -> dict[str, Any]:
-    """Return what a report shows of a bulk load."""
+    """Return a bulk load's figures for the report."""
     return {
         "acknowledged": result.acknowledged,
         "unknown": result.unknown,
@@ -225,13 +227,13 @@ def figures_of(result: BulkResult, verdict: Verdict) -> dict[str, Any]:
 
 
 def broken_by(result: BulkResult, verdict: Verdict) -> str:
-    """Return what is wrong, or nothing."""
+    """Return what is wrong, or an empty string."""
     counts = {"lost": result.lost, "repeated": result.repeated, "foreign": result.foreign, "gaps": result.gaps}
     wrong = [f"{count} {name}" for name, count in counts.items() if count]
     wrong += [f"{kind} in the sample: {count}" for kind, count in verdict.kinds.items()]
     wrong += result.problems
     if not verdict.valid:
-        wrong.append("nothing was acknowledged or read")
+        wrong.append("no record was acknowledged, or none was read")
     return f"bulk load: {'; '.join(wrong)}" if wrong else ""
 
 

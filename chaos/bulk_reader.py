@@ -1,7 +1,7 @@
 """The bulk load's reader, a process of its own: `python -m chaos.bulk_reader '{...}'` (the fields of `BulkOrders`).
 
-It tails the topic as Arrow tables and counts every record. Once its standard input is closed (the writer has ended by
-then) it reads to the end, reads everything that retention has left once more, and writes a `BulkResult`.
+It tails the topic as Arrow tables and counts every record. The writer has exited when this process' standard input is
+closed. The reader then reads to the end, reads everything that retention has left once more, and writes a `BulkResult`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ FINISH_WITHIN_S = 120.0
 WAIT_MS = 500
 REQUEST_TIMEOUT_MS = 5_000
 PAUSE_S = 0.2
-"""After an error, before another consumer goes on."""
+"""The pause between an error and the next consumer."""
 
 
 class Reader:
-    """Tails the topic in one life after another: after an error a new consumer goes on where the last one was."""
+    """Tails the topic. After an error, a new consumer continues at the position of the last one."""
 
     def __init__(self, orders: BulkOrders) -> None:
         self.tally = Tally()
@@ -37,11 +37,11 @@ class Reader:
         self._finishing = asyncio.Event()
 
     def finish(self) -> None:
-        """Stop at the end of the topic: no more records will come."""
+        """Stop at the end of the topic: the writer has exited."""
         self._finishing.set()
 
     async def tail(self) -> None:
-        """Read until told to finish, and then to the end."""
+        """Read until `finish` is called, and then to the end."""
         while True:
             try:
                 await self._live()
@@ -53,7 +53,7 @@ class Reader:
                 await asyncio.sleep(PAUSE_S)
 
     async def read_again(self) -> tuple[Tally, dict[int, int]]:
-        """Read everything that is there with a fresh client; return the counts, and where the partitions start."""
+        """Read the whole topic with a new client; return the counts, and the log start offset of each partition."""
         final, orders = Tally(), self._orders
         async with raftlog.Consumer(
             orders.bootstrap, orders.topic, start="earliest", on_out_of_range="earliest"
@@ -74,7 +74,7 @@ class Reader:
             await _read_to_the_end(consumer, self.tally)
 
     def _note(self, error: RaftlogError) -> None:
-        """Tell of every error; keep those that no fault excuses."""
+        """Log every error; keep those that no fault excuses."""
         print(f"{error.code}: {error.message}", file=sys.stderr, flush=True)
         if error.code.value in {"OFFSET_OUT_OF_RANGE", "CORRUPT_BATCH"}:
             self.problems.append(f"{error.code.value}: {error.message}")
@@ -89,7 +89,7 @@ async def _read_to_the_end(consumer: raftlog.Consumer, tally: Tally) -> None:
 def _sent(file: Path) -> Iterator[Sent]:
     with file.open("rb") as lines:
         for line in lines:
-            if line.endswith(b"\n"):  # The last one may be torn if the writer was killed.
+            if line.endswith(b"\n"):  # The last line may be torn if the writer was killed.
                 yield Sent(**orjson.loads(line))
 
 
@@ -100,12 +100,12 @@ def _write(result: BulkResult, file: Path) -> None:
 
 
 async def main() -> None:
-    """Read as ordered, until standard input is closed."""
+    """Read until standard input is closed, then write the result."""
     orders = BulkOrders(**orjson.loads(sys.argv[1]))
     die_with_parent(orders.parent_pid)
     reader = Reader(orders)
     told = asyncio.Event()
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), told.set)  # It is readable once it is closed.
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), told.set)  # It becomes readable once it is closed.
     tailing = asyncio.create_task(reader.tail())
     await told.wait()
     asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

@@ -1,4 +1,4 @@
-"""Counts every record that a reader of the bulk load saw, and judges the counts. Pure."""
+"""Counts every record that a reader of the bulk load received, and judges the counts. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FIRST_SIZE = 1 << 16
 
 
 class Tally:
-    """How often each record of each life was seen, and whether offsets followed one another."""
+    """How often each record of each life was received, and whether offsets were consecutive."""
 
     def __init__(self) -> None:
         self.read = self.foreign = 0
         self.jumps: list[tuple[int, int]] = []
-        """By partition, offsets that were read next and are not those that were expected."""
+        """By partition, offsets that were read next and differ from the expected ones."""
         self.positions: dict[int, int] = {}
-        """By partition, the offset of the next record that is expected."""
+        """By partition, the expected offset of the next record."""
         self.sample: list[Sighting] = []
         self._seen: dict[int, Counts] = {}
 
@@ -49,12 +49,12 @@ class Tally:
             )
 
     def seen(self, life: int, upto: int) -> Counts:
-        """Return how often each of the first `upto` records of a life was seen."""
+        """Return how often each of the first `upto` records of a life was received."""
         counts = self._seen.get(life, np.empty(0, dtype=np.uint8))
         return np.pad(counts, (0, max(0, upto - len(counts))))[:upto]
 
     def beyond(self, life: int, upto: int) -> int:
-        """Return how many records of a life were seen that are not among its first `upto`."""
+        """Return how many records of a life were received that are not among its first `upto`."""
         return int(self._seen.get(life, np.empty(0, dtype=np.uint8))[upto:].sum())
 
     @property
@@ -86,10 +86,10 @@ class Tally:
 def judge(
     sent: Iterable[Sent], tail: Tally, final: Tally, *, log_starts: Mapping[int, int], problems: list[str]
 ) -> BulkResult:
-    """Compare what was sent with what the tailing reader and the final reader saw.
+    """Compare the sent records with those that the tailing reader and the final reader received.
 
-    The tailing reader must have seen every acknowledged record once; the final one sees only what retention has left,
-    and may jump to where the log starts now: retention goes on while it reads.
+    The tailing reader must have received every acknowledged record once. The final reader receives only what retention
+    has left. It may skip to the current log start offset: retention goes on while it reads.
     """
     sampled, unknown, acknowledged, sizes = list[Sent](), 0, dict[int, Counts](), dict[int, int]()
     for one in sent:

@@ -1,7 +1,7 @@
 """The bulk load's writer, a process of its own: `python -m chaos.bulk_writer '{...}'` (the fields of `BulkOrders`).
 
-It sends records at a steady rate with acks=all, many calls at once, and notes each call's outcome. SIGTERM ends it in
-order: what is on its way gets an outcome first.
+It sends records at a steady rate with acks=all, many calls at once, and logs each call's outcome. At SIGTERM it waits
+for the outcome of calls in flight, then exits.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from raftlog.errors import RaftlogError
 
 CALLS_PER_S = 20
 MAX_CALLS = 40
-"""How many calls may be on their way; then the writer waits, as a bounded application does."""
+"""Calls in flight at most; above that the writer waits, as a bounded application does."""
 LIFE_S = 60.0
-"""After so long another producer goes on, with an id of its own."""
+"""The length of a producer's life; then another producer, with an id of its own, continues."""
 REQUEST_TIMEOUT_MS = 5_000
 
 
@@ -41,7 +41,7 @@ class Writer:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Write until told to stop."""
+        """Write until stopped."""
         life = 0
         while not self._stopping.is_set():
             life += 1
@@ -61,7 +61,7 @@ class Writer:
                 await self._room.acquire()
                 calls.create_task(self._send(producer, life, number, count))
                 number += count
-                due = max(due + 1 / CALLS_PER_S, time.monotonic() - 1)  # A second that was lost is made up for.
+                due = max(due + 1 / CALLS_PER_S, time.monotonic() - 1)  # The backlog is one second at most.
                 if (early := due - time.monotonic()) > 0:
                     await asyncio.sleep(early)
 
@@ -90,7 +90,7 @@ class Writer:
 
 
 async def main(orders: BulkOrders, file: BinaryIO) -> None:
-    """Write as ordered, until SIGTERM."""
+    """Write until SIGTERM."""
     writer = Writer(orders, file)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, writer.stop)
     await writer.run()

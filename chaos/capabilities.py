@@ -1,4 +1,4 @@
-"""What this machine can do to a node, tried once at the start. What is missing is told, and its faults are skipped."""
+"""The faults that this machine can inject, tried once at the start. Missing ones are reported and skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDS: dict[Capability, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """By capability that is missing, why."""
+    """By missing capability, the reason."""
 
     missing: dict[Capability, str] = field(default_factory=dict)
 
@@ -30,7 +30,7 @@ class Capabilities:
 
 
 def probe(folder: Path) -> Capabilities:
-    """Try each thing once in `folder`, which is left as it was."""
+    """Try each capability once in `folder`, which is left as it was."""
     missing: dict[Capability, str] = {}
     if why := disks.why_not(folder):
         missing["disk"] = why

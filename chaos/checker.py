@@ -1,8 +1,8 @@
 """Judges a history. Definitions follow Jepsen's Kafka workload; `CHECKS` lists every kind of anomaly.
 
-Each check walks through what it needs once or twice, so the time grows with the history's length alone. An empty
-verdict is a pass only if the history proves anything at all: a run without durably acknowledged sends or without final
-reads is INVALID. Transactions have their own checker, `transactions`.
+Each check walks through its input once or twice, so the time grows linearly with the history's length. An empty verdict
+is a pass only if the history proves anything: a run without durably acknowledged sends or without final reads is
+INVALID. Transactions have their own checker, `transactions`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from chaos.history import History, Read, Send
 from chaos.replica_checks import REPLICA_CHECKS, Anomaly
 
 MAX_ANOMALIES = 1_000
-"""Of each check: what is wrong everywhere need not be told a million times."""
+"""Of each check: more of the same kind add nothing."""
 
 __all__ = ["CHECKS", "Anomaly", "Verdict", "check"]
 
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What the checker found, with the figures that a report shows."""
+    """The checker's result, with the figures of the report."""
 
     valid: bool
     """The history proves something: it has acknowledged sends and final reads."""
@@ -33,7 +33,7 @@ class Verdict:
     failed: int = 0
     read: int = 0
     harmless_repeats: int = 0
-    """Values of producers that are not idempotent, at more than one offset."""
+    """Values of producers without idempotence that are at more than one offset."""
 
     @property
     def ok(self) -> bool:
@@ -41,11 +41,11 @@ class Verdict:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many anomalies of each kind there are."""
+        """The number of anomalies of each kind."""
         return dict(Counter(anomaly.kind for anomaly in self.anomalies))
 
     def count(self, kind: str) -> int:
-        """Return how many anomalies of one kind there are."""
+        """Return the number of anomalies of one kind."""
         return sum(anomaly.kind == kind for anomaly in self.anomalies)
 
 
@@ -72,10 +72,11 @@ def check(history: History) -> Verdict:
 
 
 def lost_writes(history: History) -> Iterator[Anomaly]:
-    """Find committed values that the final reads do not show.
+    """Find committed values that are missing from the final reads.
 
-    Committed is what was acknowledged with acks=all, and what anybody has read. What is above the last offset that was
-    read in the end was perhaps not asked for: it is `unseen`, and as bad.
+    A value is committed if its send was acknowledged with acks=all, or if any client read it. An acknowledged value
+    above the last offset of the final reads is reported as `unseen`: perhaps no final read asked for it. It fails the
+    run as well.
     """
     final = {read.value for read in history.final_reads}
     highest: dict[int, int] = defaultdict(lambda: -1)
@@ -83,11 +84,11 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
         highest[read.partition] = max(highest[read.partition], read.offset)
     for read in history.reads:
         if read.value not in final and not _may_be_gone(history, read):
-            final.add(read.value)  # It is told of once.
-            yield Anomaly("lost", f"{read.value} was read by {read.process} at offset {read.offset} and is gone")
+            final.add(read.value)  # Report it once.
+            yield Anomaly("lost", f"{read.value} was read by {read.process} at offset {read.offset} and is missing")
     for send in history.sends:
         if send.durable and send.value not in final and not _may_be_gone(history, send):
-            kind, fate = ("lost", "is gone") if send.offset <= highest[send.partition] else ("unseen", "is not read")
+            kind, fate = ("lost", "is missing") if send.offset <= highest[send.partition] else ("unseen", "is not read")
             yield Anomaly(kind, f"{send.value} was acknowledged at offset {send.offset} and {fate}")
 
 
@@ -105,7 +106,7 @@ def duplicates(history: History) -> Iterator[Anomaly]:
 
 
 def phantoms(history: History) -> Iterator[Anomaly]:
-    """Find values that nobody sent, and values of sends that certainly failed (aborted reads)."""
+    """Find values that were never sent, and values of sends that certainly failed (aborted reads)."""
     outcomes = {send.value: send.outcome for send in history.sends}
     seen = set[str]()
     for read in _all_reads(history):
@@ -114,13 +115,13 @@ def phantoms(history: History) -> Iterator[Anomaly]:
         seen.add(read.value)
         outcome = outcomes.get(read.value)
         if outcome is None:
-            yield Anomaly("phantom", f"{read.value} was read by {read.process} at {read.offset} and never sent")
+            yield Anomaly("phantom", f"{read.value} was read by {read.process} at {read.offset} and was never sent")
         elif outcome == "fail":
-            yield Anomaly("aborted read", f"{read.value} was read and its send had failed for certain")
+            yield Anomaly("aborted read", f"{read.value} was read, and its send had certainly failed")
 
 
 def corruptions(history: History) -> Iterator[Anomaly]:
-    """Find answers whose checksum did not fit."""
+    """Find answers with a wrong checksum."""
     for what in history.corruptions:
         yield Anomaly("corrupt", what)
 
@@ -155,7 +156,7 @@ def reordered_sends(history: History) -> Iterator[Anomaly]:
 
 
 def nonmonotonic_sends(history: History) -> Iterator[Anomaly]:
-    """Find sends of one idempotent producer that did not keep its order, though they were on their way together."""
+    """Find sends of one idempotent producer that lost its order while both were in flight."""
     last: dict[tuple[str, int], Send] = {}
     durable = (send for send in history.sends if send.durable and send.idempotent)
     for send in sorted(durable, key=lambda send: send.invoked_ns):
@@ -167,7 +168,7 @@ def nonmonotonic_sends(history: History) -> Iterator[Anomaly]:
 
 
 def reordered_reads(history: History) -> Iterator[Anomaly]:
-    """Find readers that went back, and readers that jumped over an offset that the final reads show."""
+    """Find readers that went back, and readers that skipped an offset that the final reads contain."""
     present = {(read.partition, read.offset) for read in history.final_reads}
     for reads in (history.reads, history.final_reads):
         runs: dict[tuple[str, int], list[Read]] = defaultdict(list)
@@ -186,7 +187,7 @@ def reordered_reads(history: History) -> Iterator[Anomaly]:
 
 
 def unstable_reads(history: History) -> Iterator[Anomaly]:
-    """Find (partition, offset, value) once read that a later full read does not show."""
+    """Find (partition, offset, value) that was read once, and that a later full read does not contain."""
     full: dict[str, dict[tuple[int, int], str]] = defaultdict(dict)
     for read in history.final_reads:
         full[read.process][read.partition, read.offset] = read.value
@@ -202,12 +203,12 @@ def unstable_reads(history: History) -> Iterator[Anomaly]:
 
 
 def ends_that_go_back(history: History) -> Iterator[Anomaly]:
-    """Find a client that was told of an earlier end than before."""
+    """Find a client that received a lower end offset than before."""
     last: dict[tuple[str, int], int] = {}
     for end in history.ends:
         before = last.get((end.process, end.partition), 0)
         if end.offset < before:
-            detail = f"{end.process} was told that it ends at {end.offset}, and at {before} before"
+            detail = f"{end.process} received the end {end.offset} after {before}"
             yield Anomaly("end went back", f"partition {end.partition}: {detail}")
         last[end.process, end.partition] = max(before, end.offset)
 

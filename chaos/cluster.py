@@ -1,4 +1,4 @@
-"""A cluster whose every link goes through its own proxy, with the questions that scenarios ask of it."""
+"""A cluster whose every link goes through its own proxy, and the queries that scenarios make."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class ChaosCluster:
     """Controllers and brokers behind Toxiproxy. Use as an async context manager.
 
     Args:
-        brokers: how many; always three controllers.
-        capabilities: what the machine can do to nodes: with them each has its own disk, and the shim. None: nothing
-            but signals and the network is used.
+        brokers: how many; there are always three controllers.
+        capabilities: what the machine can do to nodes: with them each node has its own disk, and the shim. None: only
+            signals and the network are used.
         command: what to run instead of `raftlog server start`.
         extra: more settings of nodes; see `LocalCluster`.
         disk_bytes: the size of each node's disk, if it has one of its own.
@@ -55,7 +55,7 @@ class ChaosCluster:
         names = LocalCluster(folder, port=0, brokers=brokers).names
         self.topology = Topology.of(names)
         hosts = {name: self.topology.host(name) for name in names}
-        has = capabilities or Capabilities({"disk": "not asked for", "shim": "not asked for"})
+        has = capabilities or Capabilities({"disk": "not requested", "shim": "not requested"})
         self.disks = Disks(folder, names, size=disk_bytes) if has.has("disk") else None
         self.shim = Shim(folder) if has.has("shim") else None
         settings = merged(extra or {}, {"*": {"data_dir": DATA}} if self.disks else {})
@@ -103,7 +103,7 @@ class ChaosCluster:
             stack.callback(self.nodes.stop)
 
     def data_dir(self, name: str) -> Path:
-        """Return where a node keeps its data."""
+        """Return a node's data folder."""
         return self.nodes.node(name).folder / (DATA if self.disks else "data")
 
     @property
@@ -111,16 +111,16 @@ class ChaosCluster:
         return self.nodes.bootstrap.split(",")
 
     def bypasses(self) -> list[str]:
-        """Return connections between processes that avoid the proxies: there must be none."""
+        """Return connections between processes that bypass the proxies: there must be none."""
         pids = {name: pid for name in self.nodes.running() if (pid := self.nodes.pid(name)) is not None}
         return direct_connections(pids, self.listeners)
 
     async def kill(self, *names: str, sig: signal.Signals = signal.SIGKILL) -> float:
-        """End these nodes at once; return how many ms lay between the first and the last signal.
+        """Signal these nodes at once; return the milliseconds between the first and the last signal.
 
-        From just before a SIGKILL on, their ports refuse. Without that, their proxies would go on accepting
-        connections, as no dead process does, and those who look whether a broker is gone would have to wait for its
-        session to end.
+        From just before a SIGKILL, their ports refuse connections. Otherwise their proxies would go on accepting
+        connections, unlike the host of a dead process. A node that checks whether a broker is alive would then wait
+        until its session timed out.
         """
         alive = [name for name in names if self.nodes.pid(name) is not None]
         if sig is signal.SIGKILL:
@@ -133,17 +133,17 @@ class ChaosCluster:
 
     def _end(self, name: str, sig: signal.Signals) -> None:
         for each in (sig, signal.SIGKILL):
-            with suppress(ClusterError):  # It has ended by itself meanwhile, or it does not end: then it is killed.
+            with suppress(ClusterError):  # It has exited by itself meanwhile, or it does not exit and is killed.
                 self.nodes.kill(name, each)
             if self.nodes.pid(name) is None:
                 return
-        raise ClusterError(f"{name} does not end, whatever it is sent")
+        raise ClusterError(f"{name} does not exit after SIGKILL")
 
     async def start(self, *names: str) -> None:
-        """Start nodes that do not run; their ports accept again when they listen. Does not wait until they are ready.
+        """Start stopped nodes; their ports accept again when they listen. Does not wait until they are ready.
 
         Raises:
-            ClusterError: one does not listen within a minute, or has ended.
+            ClusterError: a node does not listen within a minute, or has exited.
         """
         await asyncio.gather(*(asyncio.to_thread(self._start_node, name) for name in names))
 
@@ -158,12 +158,12 @@ class ChaosCluster:
         self.links.accept(name)
 
     async def restart(self, *names: str) -> None:
-        """Start killed nodes again, and wait until they call themselves ready."""
+        """Start killed nodes again, and wait until they report themselves ready."""
         await self.start(*names)
         await asyncio.to_thread(self.nodes.wait_ready, 60, names)
 
     async def describe(self, topic: str) -> TopicInfo:
-        """Ask any broker that answers, straight and not through a proxy: this is the referee's view."""
+        """Ask any broker that answers, directly and not through a proxy: this is the referee's view."""
         async with raftlog.Admin(self.bootstrap) as admin:
             return await admin.describe_topic(topic, local=True)
 
@@ -175,7 +175,7 @@ class ChaosCluster:
         """Wait until every assigned replica of every partition is in sync.
 
         Raises:
-            TimeoutError: with the partitions that are not.
+            TimeoutError: some partitions are not; the message names them.
         """
         info: TopicInfo | None = None
         try:

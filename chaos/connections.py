@@ -1,4 +1,4 @@
-"""Who is connected to whom, by the kernel's own word: proof that no link bypasses its proxy."""
+"""The connections between processes, as the kernel reports them: proof that no link bypasses its proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESTABLISHED = "01"
 
 
 def direct_connections(pids: Mapping[str, int], listeners: Mapping[str, list[Address]]) -> list[str]:
-    """Return connections that one of these processes, or this one, opened straight to another's listener."""
+    """Return connections that one of these processes, or this one, opened directly to another's listener."""
     owners = {str(address): name for name, addresses in listeners.items() for address in addresses}
     remotes = dict(_established())
     found = []
@@ -42,7 +42,7 @@ def _sockets(pid: int) -> Iterator[str]:
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         try:
             target = str(entry.readlink())
-        except FileNotFoundError:  # Closed since it was listed.
+        except FileNotFoundError:  # The process closed it after it was listed.
             continue
         if target.startswith("socket:["):
             yield target[8:-1]

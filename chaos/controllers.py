@@ -1,8 +1,8 @@
 """The scenario `controllers`: faults of the metadata quorum, round after round, while clients change topics.
 
-A round is one or two faults for some seconds, then everything healed; what is drawn depends on the seed. After each
-healing a change must be accepted soon and every node become ready. In the end all nodes must agree, and the checker
-judges what clients saw.
+A round is one or two faults for some seconds, after which everything is healed; the seed decides the faults. After each
+healing the quorum must soon accept a change, and every node must become ready. In the end all nodes must agree, and the
+checker judges the clients' history.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ OUTCOMES: dict[Told, str] = {"ok": "ok", "fail": "refused", "info": "unknown"}
 
 @dataclass(slots=True)
 class _Run:
-    """One run, and what is known of it."""
+    """One run, and its measurements."""
 
     seed: int
     duration_s: float
     history: MetadataHistory = field(default_factory=MetadataHistory)
     figures: dict[str, Any] = field(default_factory=dict)
     back_after_ms: list[int] = field(default_factory=list)
-    """For each round, the time from healing to the first change that was asked for since and accepted."""
+    """For each round, the time from healing to the first change that was requested since and accepted."""
     loaded_ns: tuple[int, int] = (0, 0)
     """When the clients began and ended."""
 
     async def on(self, cluster: ChaosCluster) -> None:
-        """Let the clients work and the faults happen, and see that all nodes agree in the end."""
+        """Run the clients and the faults; check that all nodes agree in the end."""
         brokers = {name: address for name in cluster.nodes.brokers if (address := cluster.nodes.node(name).public)}
         clients = [
             MetadataClient(f"client-{number}", brokers=brokers, dial=cluster.dial, history=self.history, seed=self.seed)
@@ -108,7 +108,7 @@ class _Run:
             self.loaded_ns = begun_ns, time.monotonic_ns()
 
     async def _until_accepted(self, since_ns: int) -> int:
-        """Wait until a change that was asked for since then is accepted; return after how many ms."""
+        """Wait until a change that was requested since then is accepted; return the milliseconds that took."""
         looked = 0
         async with asyncio.timeout(ACCEPTED_WITHIN_S):
             while True:
@@ -125,7 +125,7 @@ class _Run:
         sys.stderr.write(f"  {what}; back after {self.back_after_ms[-1]} ms; changes: {so_far}\n")
 
     def longest_without_accepted_ms(self) -> int:
-        """Return the longest time in which no change was accepted, faults included."""
+        """Return the longest time without an accepted change, faults included."""
         begun, ended = self.loaded_ns
         accepted = [op.completed_ns for op in self.history.operations if op.outcome == "ok" and op.action in CHANGES]
         moments = [begun, *sorted(accepted), ended]
@@ -133,7 +133,7 @@ class _Run:
 
 
 async def run_controllers(folder: Path, options: Options) -> Outcome:
-    """Run the scenario in a fresh `folder`; its report is also kept there, with the history."""
+    """Run the scenario in a new `folder`, which also keeps the report and the history."""
     shutil.rmtree(folder, ignore_errors=True)
     run, broken = _Run(options.seed, options.duration_s or DEFAULT_DURATION_S), ""
     try:

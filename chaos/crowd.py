@@ -1,4 +1,4 @@
-"""The members of a group as processes: they join, leave, die and sleep. Which, and when, is drawn from a seed."""
+"""The members of a group as processes: they join, leave, are killed and are stopped, as a seed decides."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from chaos.group_member import Orders
 FEWEST, MOST = 3, 4
 SESSION_TIMEOUT_MS = 2_000
 SLEEP_S = (0.3, 4.0)
-"""How long a member is stopped: some of them come back within their session, some do not."""
+"""How long a member is stopped: shorter or longer than its session timeout."""
 END_WITHIN_S = 15.0
 KINDS = ("kill", "leave", "sleep", "join")
 
 
 class Crowd:
-    """Keeps three or four members running. Use as an async context manager; leaving it ends them in order.
+    """Keeps three or four members running. Use as an async context manager; leaving it stops them in order.
 
     Args:
-        orders: what every member is told; its own name, seed and so on are filled in.
+        orders: the arguments of every member; its own name, seed and so on are filled in.
     """
 
     def __init__(self, orders: Orders, folder: Path, *, note: Callable[[str], None]) -> None:
@@ -53,7 +53,7 @@ class Crowd:
         await asyncio.gather(*(self._end(name, signal.SIGTERM) for name in list(self._alive)))
 
     async def disturb(self, seconds: float) -> None:
-        """Do one thing to one member, within so many seconds; fill up what is missing after it."""
+        """Do one thing to one member, within so many seconds; then start missing members."""
         await asyncio.sleep(self._dice.uniform(0, seconds))
         kind, victim = self._dice.choice(KINDS), self._dice.choice(list(self._alive))
         self.counts[f"{kind} member"] += 1
@@ -69,16 +69,16 @@ class Crowd:
         while len(self._alive) < FEWEST:
             self._join()
         if len(self._alive) > MOST:
-            await self._end(next(iter(self._alive)), signal.SIGTERM)  # Who is there longest.
+            await self._end(next(iter(self._alive)), signal.SIGTERM)  # The member that has run longest.
 
     def wake(self) -> None:
-        """Let every member that was stopped go on."""
+        """Continue every stopped member."""
         for name in self._asleep:
             self._alive[name].send_signal(signal.SIGCONT)
         self._asleep.clear()
 
     def write_into(self, history: GroupHistory) -> None:
-        """Hand over what all members, dead ones too, wrote down."""
+        """Add what all members, killed ones too, wrote to the history."""
         for name in self._names:
             file = self._folder / f"{name}.jsonl"
             if file.exists():
@@ -115,6 +115,6 @@ class Crowd:
         try:
             await asyncio.to_thread(process.wait, END_WITHIN_S)
         except subprocess.TimeoutExpired:
-            self._note(f"{name} has not ended within {END_WITHIN_S:g} s of {how.name}")
+            self._note(f"{name} has not exited within {END_WITHIN_S:g} s of {how.name}")
             process.kill()
             await asyncio.to_thread(process.wait, END_WITHIN_S)

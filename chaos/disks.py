@@ -1,9 +1,9 @@
 """A disk of its own for each node: ext4 in a file, mounted through a loop device. It can fill up, and lose power.
 
-A power cut is EXT4_IOC_SHUTDOWN: from then on nothing reaches the disk, and what the page cache held is gone when the
-file system is mounted again. The node's note of the machine's boot is changed meanwhile: to the node, the machine has
-gone down. Needs root. Every mount point is below the cluster's folder; `close` unmounts them, which detaches the loop
-devices too.
+A power cut is EXT4_IOC_SHUTDOWN: from then on no write reaches the disk, and the page cache's content is lost when the
+file system is mounted again. The node's file with the machine's boot id is changed meanwhile: to the node, the machine
+has restarted. Needs root. Every mount point is below the cluster's folder; `close` unmounts them, which detaches the
+loop devices too.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from raftlog.partition.storage.files import read_json, write_json
 
 DISK = "disk"
-"""Where a node's disk is mounted, in its folder."""
+"""The mount point of a node's disk, in the node's folder."""
 DATA = f"{DISK}/data"
-"""A node's data folder; not the mount point itself, which holds `lost+found`."""
+"""A node's data folder; not the mount point itself, which contains `lost+found`."""
 DISK_BYTES = 256 << 20
 FILLER = "filler"
 _EXT4_IOC_SHUTDOWN = 0x8004587D
@@ -35,7 +35,7 @@ class DiskError(Exception):
 
 
 def why_not(folder: Path) -> str:
-    """Try everything once, on a small disk in `folder`; return what is missing, or nothing."""
+    """Try everything once on a small disk in `folder`; return what is missing, or an empty string."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         disk = Disk(Path(temporary), "probe", size=8 << 20)
@@ -71,22 +71,22 @@ class Disk:
         _run("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(self.image))
 
     def mount(self) -> None:
-        """Mount it: the journal is replayed."""
+        """Mount it; the kernel replays the journal."""
         _run("mount", "-o", "loop", str(self.image), str(self.mount_point))
         self._mounted = True
 
     def unmount(self) -> None:
-        """Unmount it if it is mounted; its loop device goes with it."""
+        """Unmount it if it is mounted; this detaches its loop device."""
         if not self._mounted:
             return
         try:
             _run("umount", str(self.mount_point))
         except DiskError as error:
-            raise DiskError(f"{error}; used by {_users_of(self.mount_point) or 'nobody'}") from error
+            raise DiskError(f"{error}; used by {_users_of(self.mount_point) or 'no process'}") from error
         self._mounted = False
 
     def cut_power(self) -> None:
-        """Drop what is not on the disk, and unmount it. Whoever used it must be gone or meets EIO."""
+        """Drop every write that is not on the disk, and unmount it. Its users must have exited, or get EIO."""
         descriptor = os.open(self.mount_point, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(descriptor, _EXT4_IOC_SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
@@ -97,19 +97,19 @@ class Disk:
         self.unmount()
 
     def power_up(self) -> None:
-        """Mount the disk after a power cut, and let its node see that the machine has gone down."""
+        """Mount the disk after a power cut, and change the node's boot id: to the node, the machine has restarted."""
         self.mount()
         run_file = self.mount_point / "data" / "run.json"
         if run_file.exists():
             write_json(run_file, {**(read_json(run_file) or {}), "boot_id": "before the power cut"})
 
     def fill(self) -> None:
-        """Take all the room there is, without writing it. A disk without power stays as it is."""
+        """Allocate all free space, without writing to it. A disk without power stays as it is."""
         if not self._mounted:
-            return  # What is below the mount point is this machine's own disk.
+            return  # Below an empty mount point is this machine's own disk.
         with (self.mount_point / FILLER).open("wb") as file:
             piece, end = 1 << 26, 0
-            while piece and end < self._size:  # Ever smaller ones, until not a byte is left.
+            while piece and end < self._size:  # Halve the piece until no byte is left.
                 try:
                     os.posix_fallocate(file.fileno(), end, piece)
                     end += piece
@@ -117,13 +117,13 @@ class Disk:
                     piece //= 2
 
     def free(self) -> None:
-        """Give the room back."""
+        """Free the space again."""
         if not self._mounted:
             return
         (self.mount_point / FILLER).unlink(missing_ok=True)
 
     def wipe(self) -> None:
-        """Become an empty disk, as one that was replaced."""
+        """Replace it by an empty disk."""
         shutil.rmtree(self.mount_point / "data", ignore_errors=True)
 
 
@@ -140,7 +140,7 @@ class Disks:
         """Make and mount all of them.
 
         Raises:
-            DiskError: one cannot be; none stays mounted.
+            DiskError: one cannot be made or mounted; none stays mounted.
         """
         try:
             for disk in self._disks.values():
@@ -151,7 +151,7 @@ class Disks:
             raise
 
     def close(self) -> None:
-        """Unmount all of them, whatever happens to one."""
+        """Unmount all of them, even if one fails."""
         failed = []
         for disk in self._disks.values():
             try:
@@ -163,7 +163,7 @@ class Disks:
 
 
 def _users_of(mount_point: Path) -> list[str]:
-    """Return what is open below a mount point, with the ids of the processes."""
+    """Return the files that are open below a mount point, with the ids of the processes."""
     found = []
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):

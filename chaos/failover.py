@@ -1,4 +1,4 @@
-"""How long partitions acknowledged nothing after their leader was struck: what clients see of a failover."""
+"""How long partitions acknowledged nothing after a fault of their leader: a failover, as clients see it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from chaos.history import Fault, History
 
 STRIKES = {"SIGKILL", "SIGSTOP", "power cut"}
 TARGETS = {"leader", "leader and controller", "minority", "each"}
-"""Of which a majority of replicas is left, and of controllers: others wait for the end of the fault."""
+"""These leave a majority of replicas and of controllers; partitions under other targets wait until the fault ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """One partition's wait. `ms` is from the fault to the first acknowledgement of a record sent since."""
+    """One partition's outage. `ms` is from the fault to the first acknowledgement of a record sent since."""
 
     kind: str
     target: str
@@ -26,12 +26,12 @@ class Outage:
 
 
 def p99(times: Sequence[int]) -> int:
-    """Return the 99th percentile (nearest rank): of few times, the longest."""
+    """Return the 99th percentile (nearest rank); of few times, the longest."""
     return sorted(times)[math.ceil(0.99 * len(times)) - 1]
 
 
 def outages(history: History) -> list[Outage]:
-    """Return the waits of all partitions that were led by a node that a fault struck, each fault by itself."""
+    """Return the outages of all partitions whose leader was the target of a fault, each fault by itself."""
     acknowledged: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for send in history.sends:
         if send.durable:
@@ -52,7 +52,7 @@ def outages(history: History) -> list[Outage]:
 
 
 def _overlapped(fault: Fault, history: History) -> bool:
-    """Tell whether another fault was there at the same time."""
+    """Return whether another fault was active at the same time."""
     return any(
         other is not fault and not other.skipped and other.begun_ns < fault.ended_ns and fault.begun_ns < other.ended_ns
         for other in history.faults

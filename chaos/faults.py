@@ -1,7 +1,7 @@
-"""Every fault of the matrix: what it needs, whom it may meet, and how it begins. `Site.heal` ends all of them.
+"""Every fault of the matrix: its needs, its targets, and how it begins. `Site.heal` ends all of them.
 
-A cell is a fault and a target. What goes beyond the promise (a topic with N replicas loses no acknowledged record while
-N-1 of them fail) is not in the matrix, and `NOT_IN_THE_MATRIX` says why.
+A cell is a fault and a target. The promise is: a topic with N replicas loses no acknowledged record while N-1 of them
+fail. Faults beyond it are not in the matrix; `NOT_IN_THE_MATRIX` says why.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class FaultKind:
     """One kind of fault.
 
     Args:
-        begin: does it to these nodes; returns details that the report shows.
-        targets: whom it may meet.
-        needs: what the machine must be able to do.
-        ends_processes: a node that meets it may end by itself.
-        alone: no other fault at the same time: what is left must stay sound.
+        begin: injects the fault into these nodes; returns details for the report.
+        targets: the names of its possible targets.
+        needs: the capability of the machine that it uses.
+        ends_processes: a node under this fault may exit by itself.
+        alone: no other fault is active at the same time: the remaining replicas must stay intact.
     """
 
     begin: Callable[[Site, Sequence[str], random.Random], Awaitable[str]]
@@ -41,7 +41,7 @@ class FaultKind:
 
 
 async def kill(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """SIGKILL; of the clients: they crash."""
+    """SIGKILL; clients crash."""
     if CLIENT in nodes:
         site.workload.crash()
     await site.cluster.kill(*(name for name in nodes if name != CLIENT))
@@ -55,26 +55,26 @@ async def terminate(site: Site, nodes: Sequence[str], _: random.Random) -> str:
 
 
 async def pause(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """SIGSTOP: connections stay open, silent; later SIGCONT, and the node goes on as if no time had passed."""
+    """SIGSTOP: connections stay open and silent. At SIGCONT the node continues as if no time had passed."""
     await site.pause(nodes)
     return ""
 
 
 async def partition(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """Bytes vanish between these nodes and all others; if these are all: between any two."""
+    """Drop all bytes between these nodes and all others; if these are all nodes: between any two."""
     await site.each_link(nodes, site.links.cut_both_ways)
     return ""
 
 
 async def one_way_partition(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """What these nodes say vanishes, or what they are told."""
+    """Drop all bytes that these nodes send, or all that they receive."""
     mute = dice.random() < 0.5
     await site.each_link(nodes, site.links.cut_one_way if mute else lambda a, b: site.links.cut_one_way(b, a))
     return "mute" if mute else "deaf"
 
 
 async def ring(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """All nodes stand in a circle; these ones keep the links to their two neighbours only."""
+    """Put all nodes into a circle; these keep only the links to their two neighbours."""
     circle = list(site.cluster.nodes.names)
     dice.shuffle(circle)
     neighbours = {frozenset((circle[i - 1], circle[i])) for i in range(len(circle))}
@@ -85,13 +85,13 @@ async def ring(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
 
 
 async def hold(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """Bytes are kept back, and delivered at the end: messages that come late."""
+    """Hold bytes back, and deliver them at the end: messages arrive late."""
     await site.each_link(nodes, site.links.hold)
     return ""
 
 
 async def latency(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """Everything takes longer."""
+    """Delay all data."""
     latency_ms = dice.choice((20, 100, 400, 1_000))
     await site.each_link(
         nodes, lambda a, b: site.links.slow_both_ways(a, b, latency_ms=latency_ms, jitter_ms=latency_ms // 2)
@@ -100,75 +100,75 @@ async def latency(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
 
 
 async def slow_link(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """Few bytes per second get through."""
+    """Let only few bytes a second through."""
     rate = dice.choice((2, 8, 32))
     await site.each_link(nodes, lambda a, b: site.links.narrow(a, b, kilobytes_per_s=rate))
     return f"{rate} kB/s"
 
 
 async def reset(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """Connections are reset, the new ones too."""
+    """Reset connections, new ones too."""
     after_ms = dice.choice((0, 20, 100))
     await site.each_link(nodes, lambda a, b: site.links.reset(a, b, after_ms=after_ms))
     return f"after {after_ms} ms"
 
 
 async def truncated_response(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """Connections close in the middle of an answer."""
+    """Close connections in the middle of an answer."""
     after_bytes = dice.choice((1, 60, 300, 2_000, 10_000))
     await site.each_link(nodes, lambda a, b: site.links.truncate_answers(a, b, after_bytes=after_bytes))
     return f"after {after_bytes} bytes"
 
 
 async def full_disk(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """Not a byte is left."""
+    """Leave no free byte on the disk."""
     await asyncio.gather(*(asyncio.to_thread(site.disk(name).fill) for name in nodes))
     return ""
 
 
 async def failing_fsync(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """Every fsync fails with EIO: the node must end, not try again."""
+    """Make every fsync fail with EIO: the node must exit, not retry."""
     site.fail_sync(nodes)
     return ""
 
 
 async def slow_fsync(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """Every fsync takes longer."""
+    """Delay every fsync."""
     slow_ms = dice.choice((50, 300, 1_500))
     site.slow_sync(nodes, slow_ms)
     return f"{slow_ms} ms"
 
 
 async def power_cut(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """The process dies, and with it everything that was not synced."""
+    """Kill the process and lose everything that was not synced."""
     await site.cut_power(nodes)
     return ""
 
 
 async def bit_flip(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """A bit of one file on each node is another one when it starts again."""
+    """Change one bit of one file on each node while it is down."""
     return await site.damage(nodes, dice, truncate=False)
 
 
 async def truncated_file(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """One file on each node has lost its end when it starts again."""
+    """Cut off the end of one file on each node while it is down."""
     return await site.damage(nodes, dice, truncate=True)
 
 
 async def clock_jump(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """The wall clock jumps, and later back; the monotonic one goes on."""
+    """Move the wall clock, and later back; the monotonic clock is not changed."""
     shift_s = dice.choice((-86_400, -60, 60, 86_400))
     site.shift_clock(nodes, shift_s)
     return f"{shift_s} s"
 
 
 async def reassignment(site: Site, nodes: Sequence[str], dice: random.Random) -> str:
-    """Replicas leave these brokers, and come back at the end."""
+    """Move replicas away from these brokers, and back at the end."""
     return await site.move_away(nodes, dice)
 
 
 async def rolling_restart(site: Site, nodes: Sequence[str], _: random.Random) -> str:
-    """These nodes are restarted, each once the one before is back in sync."""
+    """Restart these nodes, each once the one before is in sync again."""
     await site.restart_one_by_one(nodes)
     return ""
 
@@ -216,5 +216,5 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """Return the whole matrix, as far as the promise goes."""
+    """Return the whole matrix, within the promise."""
     return [Cell(name, target) for name, target in product(FAULTS, TARGETS) if target in FAULTS[name].targets]

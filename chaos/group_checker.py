@@ -1,8 +1,8 @@
-"""Judges what a consumer group did: pure, near-linear in the size of the history.
+"""Judges the history of a consumer group: pure, near-linear in the size of the history.
 
-A partition's committed offset is a register that only its owner writes, and that never goes back: each owner goes on
-where the one before has committed. An acknowledged commit counts from its acknowledgement on; one of unknown outcome
-may count, but not any more once a later owner has begun to read; one that was refused never does.
+A partition's committed offset is a register that only its owner writes, and that never goes back: each owner starts at
+the offset that the owner before it committed. An acknowledged commit counts from its acknowledgement on. A commit of
+unknown outcome may count, but only until a later owner has begun to read. A refused commit never counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chaos.group_history import NEVER_NS, Commit, GroupHistory, Tenure
 
 @dataclass(slots=True, kw_only=True)
 class GroupVerdict:
-    """What the checker found, with the figures that a report shows."""
+    """The checker's result, with the figures of the report."""
 
     valid: bool
     """Commits were acknowledged, and members took partitions over from others."""
@@ -26,7 +26,7 @@ class GroupVerdict:
     records: int = 0
     processed: int = 0
     again: int = 0
-    """How many records were processed more than once: at least once is what was promised."""
+    """How many times a record was processed again: the promise is at least once."""
     commits: dict[str, int] = field(default_factory=dict)
     takeovers: int = 0
 
@@ -37,7 +37,7 @@ class GroupVerdict:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """The register was this, at some moment between the two."""
+    """The register had this offset at some moment between the two times."""
 
     offset: int
     invoked_ns: int
@@ -48,11 +48,11 @@ class _Point:
 
 @dataclass(slots=True)
 class _Partition:
-    """All that the history says of one partition."""
+    """The part of the history that concerns one partition."""
 
     number: int
     tenures: list[Tenure]
-    """In the order of their beginning."""
+    """In the order in which they began."""
     points: list[_Point]
     records: list[int]
     first_processed_ns: dict[int, int]
@@ -83,7 +83,7 @@ def check_group(history: GroupHistory) -> GroupVerdict:
 
 
 def never_processed(partition: _Partition) -> Iterable[Anomaly]:
-    """Find records that nobody in the group ever got, and those that are not there in the end."""
+    """Find records that no member processed, and processed records that the final reads do not contain."""
     if missing := [offset for offset in partition.records if offset not in partition.first_processed_ns]:
         yield Anomaly("never processed", f"offsets {missing[:5]} ({len(missing)} in all)")
     there = set(partition.records)
@@ -92,7 +92,7 @@ def never_processed(partition: _Partition) -> Iterable[Anomaly]:
 
 
 def skipped_or_repeated(partition: _Partition) -> Iterable[Anomaly]:
-    """Find members that did not read every record once, in order, from where they began to where they ended."""
+    """Find members that did not read every record once, in order, from their first offset to their last."""
     there = partition.records
     for tenure in partition.tenures:
         expected = tenure.offset
@@ -106,7 +106,7 @@ def skipped_or_repeated(partition: _Partition) -> Iterable[Anomaly]:
 
 
 def committed_unprocessed(partition: _Partition) -> Iterable[Anomaly]:
-    """Find committed offsets below which something had not been processed yet."""
+    """Find committed offsets below which a record had not been processed yet."""
     ready_ns = _ready_times(partition)
     for point in partition.points:
         below = bisect_left(partition.records, point.offset)
@@ -115,7 +115,7 @@ def committed_unprocessed(partition: _Partition) -> Iterable[Anomaly]:
 
 
 def went_back(partition: _Partition) -> Iterable[Anomaly]:
-    """Find commits that were lost, and those of a former owner that moved the group back."""
+    """Find lost commits, and commits of a former owner that moved the group's offset back."""
     completed = sorted(partition.points, key=lambda point: point.completed_ns)
     highest: _Point | None = None
     position = 0
@@ -130,7 +130,7 @@ def went_back(partition: _Partition) -> Iterable[Anomaly]:
 
 
 def unexplained(partition: _Partition) -> Iterable[Anomaly]:
-    """Find offsets that nobody had asked to commit, or whose commit was refused."""
+    """Find committed offsets that no member had requested to commit, or whose commit was refused."""
     asked, refused = _asked(partition)
     for point in partition.points:
         if not point.is_read or point.offset <= 0 or asked.get(point.offset, NEVER_NS) < point.completed_ns:
@@ -140,7 +140,7 @@ def unexplained(partition: _Partition) -> Iterable[Anomaly]:
 
 
 def former_owners(partition: _Partition) -> Iterable[Anomaly]:
-    """Find commits that were acknowledged although another member had the partition by then."""
+    """Find commits that were acknowledged although another member owned the partition by then."""
     for before, after in pairwise(partition.tenures):
         late = [c for c in _acknowledged(before) if c.invoked_ns > after.began_ns and after.process != before.process]
         for commit in late:
@@ -212,7 +212,7 @@ def _ready_times(partition: _Partition) -> list[int]:
 
 
 def _asked(partition: _Partition) -> tuple[dict[int, int], set[int]]:
-    """Return since when each offset may have been committed, and the offsets of which a commit was refused."""
+    """Return the earliest time at which each offset may have been committed, and the offsets with a refused commit."""
     asked: dict[int, int] = {}
     refused: set[int] = set()
     for tenure in partition.tenures:
@@ -222,7 +222,7 @@ def _asked(partition: _Partition) -> tuple[dict[int, int], set[int]]:
             else:
                 asked[commit.offset] = min(commit.invoked_ns, asked.get(commit.offset, NEVER_NS))
         for run in tenure.runs if tenure.automatic else ():
-            # Whole answers are committed, but an answer may have been taken in parts.
+            # The client commits whole answers, but the application may have processed an answer in parts.
             asked[run.last + 1] = min(run.at_ns, asked.get(run.last + 1, NEVER_NS))
     return asked, refused
 

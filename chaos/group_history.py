@@ -1,8 +1,8 @@
-"""What the members of a consumer group did and were told, as they wrote it down: the evidence for `group_checker`.
+"""What the members of a consumer group did and received, as they logged it: the evidence for `group_checker`.
 
-The unit is a tenure: one member has one partition, from the callback that gives it to the one that takes it. Members
-are processes that may be killed at any moment, so each writes a line before it asks for a commit, and one after. All
-times are of the machine's monotonic clock, which all processes share.
+The unit is a tenure: one member owns one partition, from the callback that assigns it to the callback that revokes it.
+A member is a process that may be killed at any moment, so it writes one line before each commit, and one after. All
+times are from the machine's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import orjson
 from chaos.history import Outcome
 
 NEVER_NS = 1 << 62
-"""The end of what had no end."""
+"""The completion time of an operation that never completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +32,29 @@ class Run:
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """One commit that the application asked for. `ok`: acknowledged; `fail`: refused, so it never counts."""
+    """One commit that the application requested. `ok`: acknowledged; `fail`: refused, so it never counts."""
 
     offset: int
     invoked_ns: int
     completed_ns: int = NEVER_NS
     outcome: Outcome = "info"
     epoch: int = -1
-    """The member's, if it was the same before and after."""
+    """The member's epoch, if it was the same before and after the commit."""
     error: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class Tenure:
-    """A member has a partition: where it began to read, what it processed, and what it committed, in this order."""
+    """One member's ownership of one partition: its first offset, its processed records and its commits."""
 
     process: str
     partition: int
     offset: int
     polled_ns: int
-    """It learned `offset` after that."""
+    """The member learned `offset` after this time."""
     began_ns: int
     automatic: bool = False
-    """The client commits what was returned, whenever it likes, and does not say when."""
+    """The client commits the returned records by itself, and does not report when."""
     ended_ns: int = NEVER_NS
     runs: list[Run] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """A committed offset that somebody else was shown."""
+    """A committed offset that a client outside the group read."""
 
     partition: int
     offset: int
@@ -77,25 +77,25 @@ class GroupHistory:
     tenures: list[Tenure] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
     records: dict[int, list[int]] = field(default_factory=dict)
-    """By partition, the offset of every record that is there in the end, in order."""
+    """By partition, the offset of every record of the final reads, in order."""
     events: list[tuple[int, str]] = field(default_factory=list)
-    """(time, fault): for people; the checker ignores it."""
+    """(time, fault): for the reader of a report; the checker ignores it."""
     unowned: list[str] = field(default_factory=list)
-    """What members did with partitions that they did not have."""
+    """What members did with partitions that they did not own."""
 
     def note(self, event: str) -> None:
         """Record a fault or its end."""
         self.events.append((time.monotonic_ns(), event))
 
     def add_member(self, lines: Iterable[bytes]) -> None:
-        """Take in what one process wrote; the last line may be half a one."""
+        """Add the lines that one process wrote; the last line may be torn."""
         book = _Book(self)
         for line in lines:
             if line.endswith(b"\n"):
                 book.read(orjson.loads(line))
 
     def save(self, path: Path) -> None:
-        """Write it all down: first the members' tenures, then what else there is."""
+        """Write the members' tenures, then everything else."""
         lines = [{"kind": "tenure", **asdict(tenure)} for tenure in self.tenures]
         lines += [{"kind": "sighting", **asdict(sighting)} for sighting in self.sightings]
         lines += [{"kind": "event", "at": at, "event": event} for at, event in self.events]

@@ -1,7 +1,8 @@
-"""One member of a consumer group, a process of its own: reads, commits, and writes down what it did and was told.
+"""One member of a consumer group, a process of its own: it reads, commits, and logs what it did and received.
 
-Usage: python -m chaos.group_member '{"name": ..., "bootstrap": [...], ...}' (the fields of `Orders`). SIGTERM ends it
-in order; it is made to be killed and paused, too. Each line goes to the operating system before the next step.
+Usage: python -m chaos.group_member '{"name": ..., "bootstrap": [...], ...}' (the fields of `Orders`). At SIGTERM it
+leaves the group and exits; it may also be killed or stopped. Each line goes to the operating system before the next
+step.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ POLL_MS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What one member is told at its start."""
+    """The arguments of one member."""
 
     name: str
     bootstrap: list[str]
@@ -39,16 +40,16 @@ class Orders:
     topic: str
     group: str
     automatic: bool
-    """The client commits by itself; else the application does."""
+    """The client commits by itself; otherwise the application does."""
     seed: int
     session_timeout_ms: int
     parent_pid: int
-    """It dies with that process."""
+    """The member exits when this process exits."""
     file: str
 
 
 class Member:
-    """One process; after an error for good it goes on as a new consumer, as a supervisor would have it."""
+    """One process. After a permanent error it continues as a new consumer, as under a supervisor."""
 
     def __init__(self, orders: Orders, file: BinaryIO) -> None:
         self._orders, self._file = orders, file
@@ -57,17 +58,17 @@ class Member:
         self._stopping = False
         self._polled_ns = 0
         self._next: dict[int, int] = {}
-        """By partition that it has, the first offset that it has not processed."""
+        """By owned partition, the first offset that it has not processed."""
         self._committed: dict[int, int] = {}
-        """By partition, what was acknowledged last."""
+        """By partition, the last acknowledged commit."""
         self._commits: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """End after this poll."""
+        """Stop after this poll."""
         self._stopping = True
 
     async def run(self) -> None:
-        """Consume until told to stop."""
+        """Consume until stopped."""
         while not self._stopping:
             self._life += 1
             self._next.clear()
@@ -78,7 +79,7 @@ class Member:
                 await asyncio.sleep(self._dice.uniform(0.05, 0.5))
 
     def _failed(self, error: RaftlogError) -> None:
-        """Say why a life has ended."""
+        """Log why a life ended."""
         print(f"life {self._life}: {error.code}: {error.message}", file=sys.stderr, flush=True)
 
     async def _live(self) -> None:
@@ -111,7 +112,7 @@ class Member:
             await asyncio.sleep(self._dice.uniform(0, LONGEST_WORK_S))
             self._processed(records)
             await self._maybe_commit(consumer, records[0].partition)
-        elif not self._orders.automatic:  # At rest: nothing stays uncommitted for long.
+        elif not self._orders.automatic:  # Idle: commit, so that nothing stays uncommitted for long.
             behind = (number for number, offset in self._next.items() if self._committed.get(number) != offset)
             if (partition := next(behind, None)) is not None:
                 await self._commit(consumer, partition)
@@ -141,7 +142,7 @@ class Member:
             self._write("ended", partition=partition, at_ns=time.monotonic_ns())
 
     def _processed(self, records: list[raftlog.Record]) -> None:
-        """Note runs of consecutive offsets; an answer is of one partition."""
+        """Log runs of consecutive offsets; an answer is of one partition."""
         first = last = records[0].offset
         partition = records[0].partition
         for record in [*records[1:], None]:
@@ -161,7 +162,7 @@ class Member:
         self._commits.add(commit)
         commit.add_done_callback(self._commits.discard)
         if draw < 0.6:
-            await commit  # Else it is under way while more is read; `commit_nowait` keeps the order.
+            await commit  # Otherwise it completes while more is read; `commit_nowait` keeps the order.
         else:
             await asyncio.sleep(0)
 
@@ -189,7 +190,7 @@ class Member:
 
 
 async def main(orders: Orders, file: BinaryIO) -> None:
-    """Be one member until SIGTERM."""
+    """Run one member until SIGTERM."""
     member = Member(orders, file)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, member.stop)
     await member.run()

@@ -1,8 +1,8 @@
 """The scenario `groups`: a consumer group reads while its coordinator, controllers and its own members fail.
 
-A round is one or two faults of brokers, drawn from the seed (half of them meet the coordinator), something that happens
-to a member, sometimes a killed controller; then everything is healed, and the group must commit, in every partition,
-all that was written until then. The checker judges what the members wrote down.
+A round is one or two faults of brokers, drawn from the seed; half of them meet the coordinator. Each round also
+disturbs one member, and sometimes kills a controller. Then everything is healed, and the group must commit, in every
+partition, all records that were written until then. The checker judges the members' logs.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ TOPIC, GROUP = "chaos", "chaos"
 PARTITIONS = 6
 BROKERS = 3
 PAUSE_S = 0.02
-"""Between two records of a partition."""
+"""The pause between two records of a partition."""
 CAUGHT_UP_WITHIN_S = 60.0
 READY_WITHIN_S = 60.0
 LOOK_S = 0.2
 CONTROLLER_KILLS = 0.25
-"""In so many of the rounds the active controller is killed, too."""
+"""The share of rounds in which the active controller is killed, too."""
 
 
 class Group:
-    """The group, seen by a client that is no member, straight and not through a proxy."""
+    """The group as a client outside it sees it, directly and not through a proxy."""
 
     def __init__(self, cluster: ChaosCluster, history: GroupHistory) -> None:
         self._history = history
@@ -64,13 +64,13 @@ class Group:
         await self._admin.close()
 
     async def watch(self) -> None:
-        """Note what is committed, time and again."""
+        """Record the committed offsets again and again."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Note what is committed now, if anybody says so."""
+        """Record the committed offsets now, if a broker answers."""
         invoked = time.monotonic_ns()
         with suppress(RaftlogError):
             offsets = await self._admin.group_offsets(GROUP)
@@ -82,7 +82,7 @@ class Group:
             ]
 
     async def coordinator(self) -> str | None:
-        """Return the broker that coordinates the group, as far as anybody knows."""
+        """Return the broker that coordinates the group, or None while it is unknown."""
         try:
             return f"broker-{(await self._admin.find_coordinator('group', GROUP)).broker_id}"
         except RaftlogError:
@@ -90,13 +90,13 @@ class Group:
 
 
 class Load:
-    """Producers, one for each partition, that write until they are told to stop."""
+    """Producers, one for each partition, that write until they are stopped."""
 
     def __init__(self, cluster: ChaosCluster) -> None:
         self._cluster = cluster
         self.stopping = False
         self.acknowledged_end: Counter[int] = Counter()
-        """By partition, the offset after the last one that was acknowledged."""
+        """By partition, the offset after the last acknowledged record."""
 
     async def run(self) -> None:
         await asyncio.gather(*(self._produce(partition) for partition in range(PARTITIONS)))
@@ -111,7 +111,7 @@ class Load:
             request_timeout_ms=2_000,
         ) as producer:
             while not self.stopping:
-                with suppress(RaftlogError):  # What became of it, the final read says.
+                with suppress(RaftlogError):  # The final read shows whether the record was appended.
                     sent = await producer.send(TOPIC, b"%d" % number, partition=partition)
                     self.acknowledged_end[partition] = sent.offset + 1
                 number += 1
@@ -120,14 +120,14 @@ class Load:
 
 @dataclass(slots=True)
 class _Run:
-    """One run, and what is known of it."""
+    """One run, and its measurements."""
 
     seed: int
     duration_s: float
     history: GroupHistory = field(default_factory=GroupHistory)
     figures: dict[str, Any] = field(default_factory=dict)
     caught_up_ms: list[int] = field(default_factory=list)
-    """For each round, the time from when every node was ready until all that had been written was committed."""
+    """For each round, the time from when every node was ready until all written records were committed."""
 
     async def on(self, cluster: ChaosCluster, folder: Path) -> None:
         orders = Orders(
@@ -174,7 +174,7 @@ class _Run:
                 if victim is not None:
                     await cluster.start(victim)
                 await disturbing
-                await nemesis.until_ready(READY_WITHIN_S)  # With two of three brokers gone nothing is committed.
+                await nemesis.until_ready(READY_WITHIN_S)  # Without two of three brokers no commit succeeds.
                 self.caught_up_ms.append(await self._until_caught_up(group, load))
                 spent = time.monotonic() - started
                 sys.stderr.write(
@@ -183,7 +183,7 @@ class _Run:
                 )
 
     async def _until_caught_up(self, group: Group, load: Load) -> int:
-        """Wait until the group has committed all that was acknowledged until now; return after how many ms."""
+        """Wait until the group has committed all records acknowledged until now; return the milliseconds that took."""
         started = time.monotonic()
         await _until(lambda: len(load.acknowledged_end) == PARTITIONS, CAUGHT_UP_WITHIN_S, "every partition is written")
         goal = dict(load.acknowledged_end)
@@ -196,7 +196,7 @@ class _Run:
 
 
 async def run_groups(folder: Path, options: Options) -> Outcome:
-    """Run the scenario in a fresh `folder`; its report is also kept there, with the history."""
+    """Run the scenario in a new `folder`, which also keeps the report and the history."""
     shutil.rmtree(folder, ignore_errors=True)
     run, broken = _Run(options.seed, options.duration_s or DEFAULT_DURATION_S), ""
     try:
@@ -243,7 +243,7 @@ def _report(run: _Run, verdict: GroupVerdict, folder: Path, broken: str) -> dict
 
 
 async def _all_records(cluster: ChaosCluster) -> dict[int, list[int]]:
-    """Read the topic from its start to its end with a fresh client: the offset of every record."""
+    """Read the topic from its start to its end with a new client: the offset of every record."""
     found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
     async with raftlog.Consumer(cluster.bootstrap, TOPIC, start="earliest") as consumer:
         ends = await consumer.end_offsets()
@@ -255,7 +255,7 @@ async def _all_records(cluster: ChaosCluster) -> dict[int, list[int]]:
 
 @asynccontextmanager
 async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Do something in the background; end it with the block. What it raises, the block raises."""
+    """Run work in the background and stop it when the block is left. The block raises the errors of the work."""
     task = asyncio.create_task(work)
     try:
         yield task

@@ -1,6 +1,6 @@
-"""What clients did and saw: the evidence that the checker accepts, with what lies on the replicas' disks in the end.
+"""What clients did and received, and the replicas' logs on disk in the end: the evidence for the checker.
 
-Outcomes are Jepsen's: `ok` (acknowledged), `fail` (the client was told for certain that nothing was appended), `info`
+Outcomes are Jepsen's: `ok` (acknowledged), `fail` (the client certainly knows that nothing was appended), `info`
 (unknown: a timeout, a lost connection, acks=0).
 """
 
@@ -33,19 +33,19 @@ class Send:
     """Known when `ok`."""
     error: str = ""
     acks: Acks = "all"
-    """Only `all` owes durability."""
+    """Only `all` promises durability."""
     idempotent: bool = True
-    """Else the record may be there twice."""
+    """Without idempotence the record may be in the log twice."""
 
     @property
     def durable(self) -> bool:
-        """Whether it was acknowledged with the promise that it stays."""
+        """Whether it was acknowledged with the promise of durability."""
         return self.outcome == "ok" and self.acks == "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One record seen by a reader, in the order in which it saw them."""
+    """One record that a reader received, in the order of its reads."""
 
     process: str
     partition: int
@@ -56,7 +56,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Where a client was told that a partition ends: its high watermark."""
+    """The end of a partition that a client received: its high watermark."""
 
     process: str
     partition: int
@@ -66,7 +66,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """What a broker said of a partition, when it said something new."""
+    """A partition's leader and ISR as a broker reported them, when they differed from its last report."""
 
     broker: str
     partition: int
@@ -79,7 +79,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBatch:
-    """A record batch as it lies on a replica's disk, with its records' values."""
+    """A record batch on a replica's disk, with its records' values."""
 
     base_offset: int
     leader_epoch: int
@@ -92,7 +92,7 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLog:
-    """One replica's whole log, read from its files after its process has ended."""
+    """One replica's whole log, read from its files after its process has exited."""
 
     broker: str
     partition: int
@@ -104,7 +104,7 @@ class ReplicaLog:
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """One fault, while it lasted. For reports: the checker ignores it."""
+    """One fault, and how long it lasted. For reports: the checker ignores it."""
 
     kind: str
     target: str
@@ -113,30 +113,30 @@ class Fault:
     ended_ns: int = 0
     detail: str = ""
     skipped: str = ""
-    """Why nothing was done."""
+    """Why the fault was not injected."""
     back_ms: int = -1
-    """After how long since its end every partition acknowledged again."""
+    """The time from its end until every partition acknowledged again."""
     broken: str = ""
-    """What did not get well afterwards."""
+    """What did not become healthy afterwards."""
 
 
 @dataclass(slots=True, kw_only=True)
 class History:
-    """Everything that happened in one run. `final_reads` come from fresh readers after healing."""
+    """Everything that happened in one run. `final_reads` come from new readers after healing."""
 
     sends: list[Send] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     final_reads: list[Read] = field(default_factory=list)
     log_starts: dict[int, int] = field(default_factory=dict)
-    """Where the partitions start after the final reads, if records may have been removed: what is below may be gone."""
+    """The log start offsets after the final reads, if records may have been removed: records below may be deleted."""
     ends: list[End] = field(default_factory=list)
     leaderships: list[Leadership] = field(default_factory=list)
     replicas: list[ReplicaLog] = field(default_factory=list)
     corruptions: list[str] = field(default_factory=list)
-    """What clients said of answers whose checksum did not fit."""
+    """The clients' errors about answers with a wrong checksum."""
     faults: list[Fault] = field(default_factory=list)
     events: list[tuple[int, str]] = field(default_factory=list)
-    """(time, event): for people who read the history; the checker ignores it."""
+    """(time, event): for the reader of a history; the checker ignores it."""
 
     def note(self, event: str) -> None:
         """Record a fault or its end."""

@@ -1,9 +1,9 @@
-"""Tells whether concurrent operations on one register can be put into an order that explains every answer.
+"""Decides whether concurrent operations on one register can be put into an order that explains every answer.
 
 This is just-in-time linearization (Lowe, "Testing for linearizability", 2017). Walking through the history, it keeps
-every *configuration* that could be the truth: the register's state, and which of the pending steps have taken effect.
-An operation that completes must have taken effect by then, so configurations in which it cannot have are dropped; when
-none is left, no order explains the history.
+every possible *configuration*: the register's state, and which of the pending steps have taken effect. An operation
+that completes must have taken effect by then, so configurations in which it cannot have are dropped. When none is left,
+no order explains the history.
 
 An operation is a series of steps, each with its effect at one instant between invocation and completion. An operation
 whose outcome is unknown never completes: its step may take effect at any time after the invocation, or never.
@@ -26,9 +26,9 @@ class Operation(Generic[State, Source]):
     """One operation on the register.
 
     Args:
-        steps: each returns the state after it, or None where it could not have happened.
+        steps: each returns the state after it, or None if it could not have happened.
         completed_ns: None if the outcome is unknown.
-        source: whatever the caller wants to find it by.
+        source: the caller's own reference to the operation.
     """
 
     invoked_ns: int
@@ -39,18 +39,18 @@ class Operation(Generic[State, Source]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction(Generic[State, Source]):
-    """The first operation to complete that no order explains, and the states that were possible where it failed."""
+    """The first operation to complete that no order explains, and the possible states where it failed."""
 
     operation: Source
     possible: tuple[State, ...]
 
 
 class TooManyConfigurationsError(Exception):
-    """The history leaves too much open to be judged."""
+    """The history has too many possible orders to be judged."""
 
 
 Configuration = tuple[State, frozenset[tuple[int, int]]]
-"""The state, and for each pending operation of which steps took effect: its number, and how many."""
+"""The state, and for each pending operation with steps that took effect: its number, and how many steps."""
 
 
 NO_STEP = (-1, 0)
@@ -79,7 +79,7 @@ class _Search(Generic[State, Source]):
         until: tuple[int, int] = NO_STEP,
         spare: tuple[int, int] = NO_STEP,
     ) -> set[Configuration[State]]:
-        """Return `start` and everything that can come of it, up to where `until` has taken effect."""
+        """Return `start` and everything reachable from it, up to where `until` has taken effect."""
         found = set(start)
         waiting = list(found)
         while waiting:
@@ -105,7 +105,7 @@ class _Search(Generic[State, Source]):
         return {(state, done - {whole}) for state, done in found}
 
     def possible(self, configurations: set[Configuration[State]], number: int) -> tuple[State, ...]:
-        """Return the states in which the last step of an operation would have had to happen, or else its first."""
+        """Return the states in which the last step of an operation would have had to happen, or else its first step."""
         last = len(self.pending[number].steps)
         reachable = self.reachable(configurations, spare=(number, last))
         begun = [c for c in reachable if (number, last - 1) in c[1]]
@@ -113,7 +113,7 @@ class _Search(Generic[State, Source]):
 
 
 def explain(initial: State, operations: Sequence[Operation[State, Source]]) -> Contradiction[State, Source] | None:
-    """Return None if some order explains all answers, else the first operation that none explains.
+    """Return None if some order explains all answers, else the first operation that no order explains.
 
     Raises:
         TooManyConfigurationsError: too many operations are pending at once.

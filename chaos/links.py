@@ -1,7 +1,7 @@
 """One Toxiproxy server, and one proxy for each link from a node to another node's listener.
 
-toxiproxy-python makes the proxies; this module starts and stops the server process, names links by their two ends, sets
-and removes toxics, and refuses the answers that the package would ignore.
+toxiproxy-python makes the proxies. This module starts and stops the server process, names links by their two ends, sets
+and removes toxics, and raises errors for the refusals that the package would ignore.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PROJECT_BINARY = Path(__file__).parents[1] / ".tools" / "toxiproxy-server"
 
 
 class LinkError(Exception):
-    """Toxiproxy did not do what it was asked."""
+    """Toxiproxy refused a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Traffic that `source` sends to one listener of `target`, and the answers."""
+    """The traffic that `source` sends to one listener of `target`, and the answers."""
 
     source: str
     target: str
@@ -44,7 +44,10 @@ class Link:
 
 
 class Links:
-    """All links of one cluster. Cuts drop bytes in silence, as a lost network does; nothing is reset or refused."""
+    """All links of one cluster.
+
+    A cut drops bytes without a notice, as a lost network does; it resets and refuses nothing.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,7 +58,7 @@ class Links:
         self._http = requests.Session()
         self._http.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=WORKERS))
         self._toxics: set[tuple[str, str]] = set()
-        """Proxy and toxic, of all that are set."""
+        """(proxy, toxic) of each active toxic."""
 
     def start(self) -> None:
         """Start the server on a free port and wait until it answers."""
@@ -79,7 +82,7 @@ class Links:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """End the server process that `start` made."""
+        """Stop the server process that `start` made."""
         self._http.close()
         if self._server is not None:
             self._server.terminate()
@@ -98,55 +101,55 @@ class Links:
         self._set(self._between(source, target), BOTH, "timeout", {"timeout": 0})
 
     def cut_both_ways(self, one: str, other: str) -> None:
-        """Drop everything between two nodes, whoever opened the connection."""
+        """Drop everything between two nodes, on the connections that either of them opened."""
         self.cut(one, other)
         self.cut(other, one)
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
-        """Drop what `sender` says to `receiver`, whoever opened the connection; the other way still works."""
+        """Drop what `sender` sends to `receiver`, also as answers; the other direction still works."""
         self._set(self._between(sender, receiver), ("upstream",), "timeout", {"timeout": 0})
         self._set(self._between(receiver, sender), ("downstream",), "timeout", {"timeout": 0})
 
     def hold(self, one: str, other: str) -> None:
-        """Keep every byte between two nodes back until `heal`, which delivers them: messages that arrive late.
+        """Hold every byte between two nodes until `heal`, which delivers them: messages that arrive late.
 
-        `heal` then takes up to five seconds for each connection that ended meanwhile: Toxiproxy tries that long.
+        `heal` then takes up to five seconds for each connection that was closed meanwhile: Toxiproxy retries that long.
         """
         self._set(self._both(one, other), BOTH, "bandwidth", {"rate": 0})
 
     def isolate(self, node: str, *, spare: frozenset[str] = frozenset()) -> None:
-        """Cut `node` from every other node except those in `spare`."""
+        """Cut `node` off from every other node except those in `spare`."""
         others = {link.source for link in self._links} | {link.target for link in self._links}
         for other in sorted(others - {node} - spare):
             self.cut_both_ways(node, other)
 
     def slow_both_ways(self, one: str, other: str, *, latency_ms: int, jitter_ms: int = 0) -> None:
-        """Delay each piece of data between two nodes, whoever opened the connection."""
+        """Delay each piece of data between two nodes, on the connections that either of them opened."""
         attributes = {"latency": latency_ms, "jitter": jitter_ms}
         self._set(self._both(one, other), ("downstream",), "latency", attributes)
 
     def narrow(self, one: str, other: str, *, kilobytes_per_s: int) -> None:
-        """Let so much through between two nodes, in each direction of each connection."""
+        """Limit the bandwidth between two nodes, in each direction of each connection."""
         self._set(self._both(one, other), BOTH, "bandwidth", {"rate": kilobytes_per_s})
 
     def reset(self, one: str, other: str, *, after_ms: int = 0) -> None:
-        """Reset (RST) every connection between two nodes, the new ones too, so long after its first bytes."""
+        """Reset (RST) every connection between two nodes, new ones too, `after_ms` after its first bytes."""
         self._set(self._both(one, other), BOTH, "reset_peer", {"timeout": after_ms})
 
     def truncate_answers(self, one: str, other: str, *, after_bytes: int) -> None:
-        """Close every connection between two nodes when so many bytes of answers have come: in a header or a body."""
+        """Close every connection between two nodes after so many bytes of answers: in a header or a body."""
         self._set(self._both(one, other), ("downstream",), "limit_data", {"bytes": after_bytes})
 
     def refuse(self, *targets: str) -> None:
-        """Close every connection to these nodes, and refuse new ones, as a host does whose process has died."""
+        """Close every connection to these nodes, and refuse new ones, as a host does whose process was killed."""
         self._enable(targets, enabled=False)
 
     def accept(self, *targets: str) -> None:
-        """Undo `refuse`: which `heal` does not, for a process may still be dead then."""
+        """Undo `refuse`. `heal` does not do so, because a process may still be down then."""
         self._enable(targets, enabled=True)
 
     def heal(self) -> None:
-        """Remove every toxic; what was refused stays so."""
+        """Remove every toxic; refusals stay."""
         _at_once(self._remove, sorted(self._toxics))
 
     def _remove(self, toxic: tuple[str, str]) -> None:
@@ -163,7 +166,7 @@ class Links:
         return [*self._between(one, other), *self._between(other, one)]
 
     def _set(self, links: list[Link], streams: tuple[str, ...], kind: str, attributes: dict[str, int]) -> None:
-        """Add a toxic to links; one that a link has already, of another fault, stays as it is."""
+        """Add a toxic to links; a toxic of another fault that a link already has stays as it is."""
 
         def add(link: Link) -> None:
             for stream in streams:
@@ -179,7 +182,7 @@ class Links:
         _at_once(lambda link: self._post(f"/proxies/{link.proxy.name}", {"enabled": enabled}), links)
 
     def _post(self, path: str, body: dict[str, Any], also: int = HTTPStatus.OK) -> None:
-        # Not toxiproxy-python, which decodes any answer: a refusal would pass for success.
+        # Not toxiproxy-python, which decodes any answer: a refusal would count as a success.
         answer = self._http.post(f"{self._url}{path}", json=body, timeout=10)
         if answer.status_code not in (HTTPStatus.OK, also):
             raise LinkError(f"{path}: {answer.status_code} {answer.text}")

@@ -1,4 +1,4 @@
-"""Judges what clients saw of topics, while several of them created, altered and deleted the same names.
+"""Judges the clients' answers about topics, while several clients created, altered and deleted the same names.
 
 The rules:
 
@@ -6,17 +6,17 @@ The rules:
    retention_ms). Some order of all operations on the name, each at one instant between its invocation and its
    completion, explains every answer (`linearizability`). In particular no acknowledged change is lost, no read goes
    back in time, and a deleted topic stays deleted.
-2. **Acknowledged** changes took effect: a creation where there was nothing, an alteration or deletion where there was a
-   topic. What an answer shows of the topic was so after the change and before the answer.
+2. **Acknowledged** changes took effect: a creation where there was no topic, an alteration or deletion where there was
+   one. What an answer shows of the topic was true after the change and before the answer.
 3. **Unknown** changes took effect once, at any time after their invocation (after the run, too), or never.
-4. **Refused** changes did not take effect, not even in part. A refusal that says something about the topic (it exists,
-   it does not, it has more partitions) was true at one instant, as a read is.
+4. **Refused** changes did not take effect, not even in part. A refusal that describes the topic (it exists, it does not
+   exist, it has more partitions) was true at one instant, as a read is.
 5. **Ids:** two creations never make the same one, and an id never has two names.
-6. **Local reads** (`GET /v1/metadata`) may be old, but show no value that was never decided; the offset that one broker
-   names never goes back; and at the same offset every broker shows the same.
+6. **Local reads** (`GET /v1/metadata`) may be old, but show no value that was never decided. The offset that one broker
+   reports never goes back; and at the same offset every broker shows the same.
 
-Listings of all topics count as one read of each name. A history without acknowledged creations, alterations and
-deletions, or without final listings, proves nothing and is invalid.
+Listings of all topics count as one read of each name. A history is invalid without acknowledged creations, alterations
+and deletions, or without final listings: it proves nothing.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def reused_ids(history: MetadataHistory) -> Iterable[Anomaly]:
 
 
 def never_decided(history: MetadataHistory) -> Iterable[Anomaly]:
-    """Find values in local reads that nobody wrote, or whose change was refused (rule 6)."""
+    """Find values in local reads that were never written, or whose change was refused (rule 6)."""
     outcomes: dict[tuple[str, int | None], str] = {(op.topic, op.value): op.outcome for op in history.operations}
     shown = {
         (name, seen.value): listing
@@ -138,7 +138,7 @@ CHECKS: tuple[Callable[[MetadataHistory], Iterable[Anomaly]], ...] = (
 
 
 def _by_name(history: MetadataHistory) -> dict[str, list[Observation]]:
-    """Return what happened to each name: its own operations, and its part of every linearizable listing."""
+    """Return the history of each name: its own operations, and its part of every linearizable listing."""
     found: dict[str, list[Observation]] = {op.topic: [] for op in history.operations}
     linearizable = [listing for listing in history.listings if listing.metadata_offset is None]
     for listing in linearizable:

@@ -1,8 +1,7 @@
-"""What clients did to topics and saw of them: the evidence for `metadata_checker`.
+"""The clients' requests about topics, and the answers: the evidence for `metadata_checker`.
 
-Several clients work on the same names at the same time; each does one thing at a time. Each value of `retention_ms`
-that anybody writes is unique in the history, so that a topic that is seen tells who wrote it. Outcomes are those of
-`history`.
+Several clients work on the same names at the same time; each does one thing at a time. Every written value of
+`retention_ms` is unique in the history, so a topic in an answer identifies its writer. Outcomes are those of `history`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class TopicSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOperation:
-    """One request about one topic. A read that found no topic is `ok` and has seen None."""
+    """One request about one topic. A read that found no topic is `ok`, and `seen` is None."""
 
     process: str
     broker: str
@@ -42,11 +41,11 @@ class TopicOperation:
     completed_ns: int
     outcome: Outcome
     partitions: int | None = None
-    """Asked for: at creation, or by an alteration that adds some."""
+    """The requested number, of a creation, or of an alteration that adds partitions."""
     value: int | None = None
-    """Written, at creation or by an alteration."""
+    """The written value, of a creation or an alteration."""
     seen: TopicSeen | None = None
-    """What the answer shows: that of a read, or of an acknowledged creation or alteration."""
+    """The topic in the answer: to a read, or to an acknowledged creation or alteration."""
     code: str = ""
     """The error code, if there was an error."""
     error: str = ""
@@ -54,7 +53,7 @@ class TopicOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Every topic, as one broker answered: linearizably, or (`metadata_offset` is set) as far as that broker knew."""
+    """Every topic, as one broker answered: linearizably, or, with `metadata_offset`, from that broker's own image."""
 
     process: str
     broker: str
@@ -73,7 +72,7 @@ class MetadataHistory:
     operations: list[TopicOperation] = field(default_factory=list)
     listings: list[Listing] = field(default_factory=list)
     events: list[tuple[int, str]] = field(default_factory=list)
-    """(time, fault): for people who read the history, and for figures; the checker ignores it."""
+    """(time, fault): for the reader of a history, and for figures; the checker ignores it."""
 
     def note(self, event: str) -> None:
         """Record a fault or its end."""

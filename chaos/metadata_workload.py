@@ -1,7 +1,6 @@
-"""Clients that create, alter, delete and read the same topics under chaos. Each notes what it was told, nothing else.
+"""Clients that create, alter, delete and read the same topics under chaos. Each logs its answers, and nothing else.
 
-A client talks to one broker after another, and sends each request once: what it is told is then about that request
-alone.
+A client sends its requests to one broker after another, and each request once: the answer is about that request alone.
 """
 
 from __future__ import annotations
@@ -34,27 +33,27 @@ from raftlog.wire.metadata import ClientMetadata, ConfigValue, CreateTopicReques
 CHANGE_TIMEOUT_MS = 4_000
 READ_TIMEOUT_MS = 2_000
 NAMES = 5
-"""Fewer names than clients want: they meet."""
+"""Fewer names than clients, so that clients meet."""
 MAX_UNKNOWN_PER_NAME = 4
-"""Then a name gives way to a new one: each unknown change doubles what the checker must consider."""
+"""Then a new name replaces it: each unknown change doubles what the checker must consider."""
 MAX_PARTITIONS = 8
 FIRST_VALUE = 1_000_000_000
-"""Of retention_ms: more than a week, so that nothing is ever deleted because of it."""
+"""Of retention_ms: more than a week, so that retention never deletes anything."""
 
 
 @dataclass(slots=True)
 class Names:
-    """The names that all clients work on, and the values that they write: no two are the same."""
+    """The names that all clients work on, and the values that they write: all different."""
 
     values: itertools.count[int] = field(default_factory=lambda: itertools.count(FIRST_VALUE))
     used: int = NAMES
     current: list[str] = field(default_factory=lambda: [f"topic-{number}" for number in range(NAMES)])
     last_seen: dict[str, TopicSeen | None] = field(default_factory=dict)
-    """What somebody saw last: only a hint of what may be worth trying."""
+    """The last answer of any client: only a hint for the next request."""
     unknown: Counter[str] = field(default_factory=Counter)
 
     def learn(self, operation: TopicOperation) -> None:
-        """Note what an operation tells about its name."""
+        """Keep what an operation shows of its name."""
         if operation.outcome == "ok":
             self.last_seen[operation.topic] = operation.seen
         if operation.outcome != "info" or operation.action == "read":
@@ -70,7 +69,7 @@ class MetadataClient:
 
     Args:
         brokers: by name, the public listener.
-        dial: which proxy leads to which listener.
+        dial: the proxy for each listener.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class MetadataClient:
         return await self._ask("read", topic, "GET", paths.fill(paths.TOPIC, topic=topic))
 
     async def list_topics(self, *, local: bool, broker: str = "", final: bool = False) -> Listing | None:
-        """Ask a broker (any) for all topics; None if it does not answer."""
+        """Request all topics from a broker (any); None if it does not answer."""
         broker = broker or self._broker()
         invoked, address = time.monotonic_ns(), self._brokers[broker]
         answer: TopicsResponse | ClientMetadata
@@ -196,7 +195,7 @@ class MetadataLoad:
             return
         topic = draw.choice(names.current)
         known = names.last_seen.get(topic)
-        # Mostly what can work by what was seen last; now and then what cannot, for its refusal is evidence too.
+        # Mostly requests that fit the last answer; sometimes others, for a refusal is evidence too.
         usual: tuple[Action, ...] = ("create",) if known is None else ("alter", "alter", "delete")
         action = draw.choice(("read", *usual) if draw.random() < 0.9 else ("create", "alter", "delete"))
         names.learn(await self._do(client, action, topic, known.partitions if known else 1))
@@ -224,16 +223,16 @@ class MetadataLoad:
 
 
 def outcome_of(action: Action, error: RaftlogError) -> Outcome:
-    """Return what a client may conclude from an error: `fail` only where raftlog's own client would."""
+    """Return the outcome that a client may conclude from an error: `fail` only where raftlog's own client would."""
     if action == "read" and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return "ok"  # It found that there is none.
+        return "ok"  # The topic does not exist.
     if isinstance(error, UnknownOutcomeError):
         return "info"
     return "fail" if isinstance(error, InvalidRequestError | OverloadedError | RetriableError) else "info"
 
 
 def seen(info: TopicInfo) -> TopicSeen:
-    """Return what an answer says of a topic."""
+    """Return the topic in an answer."""
     return TopicSeen(
         topic_id=info.topic_id, partitions=len(info.partitions), value=_retention(info.configs.get("retention_ms"))
     )

@@ -1,8 +1,8 @@
-"""Draws faults from a seed, does them to a cluster, and undoes them. Each step goes into the history.
+"""Draws faults from a seed, injects them into a cluster, and undoes them. Each step goes into the history.
 
-One round is: one or two cells of the matrix, some seconds of them, everything healed, everything well again, and some
-seconds without faults. What is drawn depends on the seed alone; who "the leader" is, is looked up when the fault
-begins, and noted.
+One round is one or two cells of the matrix for some seconds. Then everything is healed, the cluster becomes healthy,
+and some seconds pass without faults. The draw depends on the seed alone; which broker is "the leader" is looked up when
+the fault begins, and noted.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ MAX_BROKEN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The cells of one round, for how long they last, and for how long nothing happens afterwards."""
+    """The cells of one round, their duration, and the duration of the pause afterwards."""
 
     cells: tuple[Cell, ...]
     seconds: float
     calm_s: float
     seed: str
-    """Draws whatever else there is to draw: which partition, how slow, which bit."""
+    """Seeds the other choices: the partition, the delay, the bit."""
 
     def __str__(self) -> str:
         return f"{' and '.join(map(str, self.cells))} for {self.seconds:.1f} s"
 
 
 class Schedule:
-    """Rounds as a pure function of the seed: what a machine cannot do is drawn too, and skipped when its turn comes."""
+    """Rounds as a pure function of the seed. Faults that a machine cannot inject are drawn too, and skipped later."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -56,7 +56,10 @@ class Schedule:
             yield self._round((cell,))
 
     def swarm(self) -> Iterator[Round]:
-        """Yield rounds without end. Each stretch of ten has some kinds of faults only, now these, now those."""
+        """Yield rounds without end.
+
+        Each ten rounds draw from a few kinds of faults only, which change from ten to ten.
+        """
         whole = cells()
         while True:
             kinds = set(self._dice.sample(list(FAULTS), self._dice.randint(2, len(FAULTS))))
@@ -82,18 +85,18 @@ class Schedule:
 
 
 class Nemesis:
-    """Does to a site what rounds say."""
+    """Injects the faults of rounds into a site."""
 
     def __init__(self, site: Site, history: History, capabilities: Capabilities) -> None:
         self._site, self._history, self._capabilities = site, history, capabilities
 
     async def run(self, rounds: Iterator[Round], *, until: float = float("inf")) -> None:
-        """See rounds through, one after another, until the monotonic clock shows `until`.
+        """Run rounds, one after another, until the monotonic clock shows `until`.
 
-        A broken promise does not end the run, for the next rounds may show more; `MAX_BROKEN` of them do.
+        A broken promise does not end the run, for the next rounds may find more; `MAX_BROKEN` of them do.
 
         Raises:
-            BrokenPromiseError: the cluster did not get well again, after these rounds.
+            BrokenPromiseError: the cluster did not become healthy after these rounds.
         """
         broken = list[str]()
         for number, drawn in enumerate(rounds, 1):
@@ -111,7 +114,7 @@ class Nemesis:
             raise BrokenPromiseError("\n".join(broken))
 
     async def round(self, drawn: Round) -> None:
-        """See one round through, up to and including the time without faults."""
+        """Run one round, up to and including the pause without faults."""
         dice, began = random.Random(drawn.seed), list[Fault]()
         self._history.note(f"round: {drawn}")
         try:
@@ -154,7 +157,7 @@ class Nemesis:
 
 
 def choose(site: Site, target: str, dice: random.Random) -> tuple[str, ...]:
-    """Return the nodes that a target's name stands for now."""
+    """Return the nodes that a target's name refers to now."""
     brokers, controllers = site.cluster.nodes.brokers, site.cluster.nodes.controllers
     partition = dice.choice(sorted(site.watch.replicas) or [0])
     leader = site.watch.leader(partition) or dice.choice(brokers)

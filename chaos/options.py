@@ -1,4 +1,4 @@
-"""What `make chaos` may ask of every scenario."""
+"""The options of `make chaos` for every scenario."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Options:
     """How a scenario is run.
 
     Args:
-        seed: draws what is drawn.
-        duration_s: for scenarios that can go on as long as they are let; None means their own.
-        hours: for so long after the scenarios `swarm` is played, again and again, each time with the next seed.
-        load: bulk records each second, written and read beside the checked keys (`bulk_load`); 0: none.
-        kills: how many times `failover` kills; None means its own number.
+        seed: seeds every random choice.
+        duration_s: for scenarios without a fixed end; None means their own default.
+        hours: after the scenarios, `swarm` repeats for so long, each time with the next seed.
+        load: bulk records a second, written and read beside the checked keys (`bulk_load`); 0: none.
+        kills: how many times `failover` kills; None means its own default.
         capabilities: what this machine can do to nodes.
         command: what runs a node.
     """
@@ -33,7 +33,7 @@ class Options:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], capabilities: Capabilities) -> Options:
-        """Read SEED, DURATION (seconds), HOURS, KILLS and LOAD (records a second); empty is as good as absent."""
+        """Read SEED, DURATION (seconds), HOURS, KILLS and LOAD (records a second); an empty one counts as absent."""
         return cls(
             seed=int(environment.get("SEED") or 1),
             duration_s=float(environment.get("DURATION") or 0) or None,

@@ -1,7 +1,7 @@
-"""Draws faults from a seed, does them to some nodes of a cluster, and undoes them. Each step goes into the history.
+"""Draws faults from a seed, injects them into some nodes, and undoes them. Each step goes into the history.
 
-One round is: one or two faults, some seconds of them, then everything healed. What is drawn depends on the seed alone;
-which node is "the active one" is looked up when the fault begins, and noted.
+One round is one or two faults for some seconds; then everything is healed. The draw depends on the seed alone; which
+node is "the active one" is looked up when the fault begins, and noted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chaos.cluster import ChaosCluster
 from chaos.topology import CLIENT
 
 ACTIVE = "active"
-"""Stands for the node that leads the targets when the fault begins."""
+"""Placeholder for the target that is active when the fault begins."""
 PAIRED_FAULTS = 0.3
 
 
@@ -34,7 +34,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The faults of one round, and for how long they last."""
+    """The faults of one round, and their duration."""
 
     faults: tuple[Fault, ...]
     seconds: float
@@ -47,7 +47,7 @@ class Schedule:
     """An endless series of rounds: a pure function of the seed.
 
     Args:
-        targets: nodes that are killed, paused and cut off; sometimes more of them than the quorum can do without.
+        targets: nodes that are killed, paused and cut off; sometimes so many that the quorum has no majority.
         peers: further nodes, whose links to the targets are cut and slowed too.
     """
 
@@ -95,10 +95,10 @@ class Schedule:
 
 
 class Nemesis:
-    """Does to a cluster what a schedule says.
+    """Injects a schedule's faults into a cluster.
 
     Args:
-        active: tells who leads the targets now, or None when nobody does.
+        active: returns the target that is active now, or None.
         note: writes into the history.
     """
 
@@ -117,7 +117,7 @@ class Nemesis:
         self._paused: list[str] = []
 
     async def round(self) -> Round:
-        """Draw a round and see it through, up to and including `heal`."""
+        """Draw a round and run it, up to and including `heal`."""
         drawn = self._schedule.draw()
         self._note(f"round: {drawn}")
         try:
@@ -130,7 +130,7 @@ class Nemesis:
 
     async def heal(self) -> None:
         """Undo every fault. Does not wait until killed nodes are ready: see `until_ready`."""
-        for name in self._paused:  # First: a proxy keeps a link's toxic until it could hand over what it held.
+        for name in self._paused:  # First: a proxy keeps a link's toxic until it could deliver the bytes it holds.
             if name not in self._killed:
                 await asyncio.to_thread(self._cluster.nodes.resume, name)
         await asyncio.to_thread(self._cluster.links.heal)
@@ -139,10 +139,10 @@ class Nemesis:
         self._paused, self._killed = [], []
 
     async def until_ready(self, within_s: float) -> None:
-        """Wait until every node calls itself ready.
+        """Wait until every node reports itself ready.
 
         Raises:
-            ClusterError: one does not, or has ended by itself.
+            ClusterError: a node does not, or has exited by itself.
         """
         await asyncio.to_thread(self._cluster.nodes.wait_ready, within_s)
 
@@ -161,10 +161,10 @@ class Nemesis:
             case "cut one way":
                 await asyncio.to_thread(links.cut_one_way, nodes[0], nodes[1])
             case "isolate":
-                # The client's links stay: they are the referee's eyes.
+                # The client's links stay: the referee uses them.
                 await asyncio.to_thread(links.isolate, nodes[0], spare=frozenset({CLIENT}))
             case "strand":
-                # Only from its like: those who ask it still reach it, and must not be told what is no longer so.
+                # Only from its peers: its clients still reach it, and must not receive stale answers.
                 spare = frozenset({CLIENT, *self._cluster.nodes.brokers})
                 await asyncio.to_thread(links.isolate, nodes[0], spare=spare)
             case "hold":
@@ -178,7 +178,7 @@ class Nemesis:
         return name if name != ACTIVE else await self._active() or self._cluster.nodes.controllers[0]
 
     async def _kill(self, names: Sequence[str]) -> None:
-        # A paired fault may have met the same node.
+        # The other fault of the pair may have the same target.
         victims = [name for name in names if name not in self._killed]
         self._killed.extend(victims)
         await self._cluster.kill(*victims)

@@ -1,4 +1,4 @@
-"""Readers under chaos: one tails every partition, one asks for their ends, and in the end some read everything."""
+"""Readers under chaos: one tails every partition, one queries their ends, and in the end some read everything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUEST_TIMEOUT_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Lives of readers of one topic; each notes what it saw under its process' name."""
+    """Lives of readers of one topic; each logs its records under its process' name."""
 
     bootstrap: list[str]
     dial: Mapping[str, str]
@@ -28,7 +28,7 @@ class Readers:
     history: History
 
     async def tail(self, process: str) -> None:
-        """Read everything as it comes. After an error another life goes on where this one was."""
+        """Read every new record. After an error another life continues at this one's position."""
         positions: dict[tuple[str, int], int] = {}
         for read in reversed(self.history.reads):
             positions.setdefault((self.topic, read.partition), read.offset + 1)
@@ -45,7 +45,7 @@ class Readers:
             await asyncio.sleep(0.2)
 
     async def watch_ends(self, process: str) -> None:
-        """Ask time and again where the partitions end. If nobody answers at first, another life begins."""
+        """Query the partitions' ends again and again. A life that gets no answer at first is followed by another."""
         with suppress(RaftlogError):
             async with raftlog.Consumer(
                 self.bootstrap, self.topic, dial=self.dial, request_timeout_ms=REQUEST_TIMEOUT_MS
@@ -72,10 +72,10 @@ class Readers:
 async def read_everything(
     history: History, *, bootstrap: list[str], topic: str, process: str = "final", on_out_of_range: OutOfRange = "error"
 ) -> None:
-    """Read the topic to its end with a fresh client, straight to the brokers, from where it starts.
+    """Read the topic with a new client, directly from the brokers, from its start to its end.
 
     Args:
-        on_out_of_range: other than "error" where records may be removed: then the history notes where the log starts.
+        on_out_of_range: other than "error" where records may be removed: then the history keeps the log start offsets.
     """
     async with raftlog.Consumer(bootstrap, topic, start="earliest", on_out_of_range=on_out_of_range) as consumer:
         ends = await consumer.end_offsets()
@@ -87,7 +87,7 @@ async def read_everything(
 
 
 def seen(process: str, record: raftlog.Record) -> Read:
-    """Note what a reader saw."""
+    """Return the history's entry for a record."""
     return Read(
         process=process,
         partition=record.partition,

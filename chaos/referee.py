@@ -1,4 +1,4 @@
-"""Watches every node's metadata image from outside: who is active, and whether equal offsets mean equal images."""
+"""Watches every node's metadata image: the active controller, and whether equal offsets mean equal images."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ ASK_TIMEOUT_MS = 1_000
 
 @dataclass(slots=True)
 class Sightings:
-    """What the nodes said of themselves during a run."""
+    """What the nodes reported of themselves during a run."""
 
     epochs: dict[int, int] = field(default_factory=dict)
-    """Which controller began each controller epoch."""
+    """By controller epoch, the controller that began it."""
     digests: dict[Offset, tuple[str, str]] = field(default_factory=dict)
-    """By metadata offset, the digest, and the node that showed it first."""
+    """By metadata offset, the digest, and the node that reported it first."""
     diverged: list[str] = field(default_factory=list)
 
     def add(self, node: str, answer: DigestResponse) -> None:
-        """Compare a digest with those that other nodes, or this one, showed at the same offset."""
+        """Compare a digest with those that all nodes reported at the same offset."""
         digest, first = self.digests.setdefault(answer.metadata_offset, (answer.digest, node))
         if digest != answer.digest:
             self.diverged.append(f"{first} and {node} differ at offset {answer.metadata_offset}")
 
     @property
     def new_active_controllers(self) -> int:
-        """How often another controller took over."""
+        """How often another controller became active."""
         ids = [self.epochs[epoch] for epoch in sorted(self.epochs)]
         return sum(before != after for before, after in pairwise(ids))
 
 
 class Referee:
-    """Asks all nodes, time and again, on the client's links. Use as an async context manager."""
+    """Queries all nodes again and again, on the client's links. Use as an async context manager."""
 
     def __init__(self, cluster: ChaosCluster) -> None:
         nodes = cluster.nodes
@@ -68,7 +68,7 @@ class Referee:
         await self._session.close()
 
     async def active(self) -> str | None:
-        """Return the controller of the newest epoch that anybody knows."""
+        """Return the controller of the newest epoch that any node reports."""
         answers = await self._ask(self._controllers, ControllerInfo, f"{paths.CONTROLLER}?consistency=local")
         known = [info for info in answers.values() if info.controller_id >= 0]
         self.sightings.epochs.update({info.controller_epoch: info.controller_id for info in known})
@@ -76,10 +76,10 @@ class Referee:
         return None if newest is None else self._names[newest.controller_id]
 
     async def until_all_agree(self, *, within_s: float) -> tuple[Offset, str]:
-        """Wait until all nodes show the same digest at the same offset; return both.
+        """Wait until all nodes report the same digest at the same offset; return both.
 
         Raises:
-            TimeoutError: they do not; the message says where each one is.
+            TimeoutError: they do not; the message lists each node's offset.
         """
         started, found = time.monotonic(), dict[str, tuple[Offset, str]]()
         while time.monotonic() - started < within_s:

@@ -1,7 +1,8 @@
-"""What must hold of the replicas' logs, as they lie on disk in the end, and of who led when.
+"""Checks of the replicas' logs on disk in the end, and of the leaders over time.
 
-The logs are complete evidence: a batch says which leader epoch appended it, and for which producer, its epoch and its
-sequence. So zombies, gaps and repeats of producers, and two leaders in one epoch show here even if no client saw them.
+The logs are complete evidence. A batch names the leader epoch that appended it, its producer, the producer epoch and
+the sequence. So zombies, gaps and repeats of producers, and two leaders in one epoch show here even if no client saw
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Anomaly:
 
 
 def replicas_that_differ(history: History) -> Iterator[Anomaly]:
-    """Find replicas that hold something else at the same place: two leaders of one epoch, or a history not cut."""
+    """Find replicas that differ at the same offset: two leaders of one epoch, or a log that was not truncated."""
     first: dict[tuple[int, int], tuple[str, StoredBatch]] = {}
     appended: dict[tuple[int, int, int], tuple[str, StoredBatch]] = {}
     for log in history.replicas:
@@ -45,7 +46,7 @@ def replicas_that_differ(history: History) -> Iterator[Anomaly]:
 
 
 def unstable_replicas(history: History) -> Iterator[Anomaly]:
-    """Find what was read, or durably acknowledged, and is not on the disk of every replica in sync (strong ISR)."""
+    """Find values that were read or durably acknowledged, and that the disk of a replica in sync lacks (strong ISR)."""
     known: dict[int, dict[int, str]] = defaultdict(dict)
     for read in (*history.reads, *history.final_reads):
         known[read.partition][read.offset] = read.value
@@ -65,7 +66,7 @@ def unstable_replicas(history: History) -> Iterator[Anomaly]:
 
 
 def epochs_that_fall(history: History) -> Iterator[Anomaly]:
-    """Find leader epochs that fall along a log, and offsets that are not one after another."""
+    """Find leader epochs that decrease along a log, and offsets that are not consecutive."""
     for log in history.replicas:
         for before, after in pairwise(log.batches):
             where = f"partition {log.partition} on {log.broker}: offset {after.base_offset}"
@@ -100,7 +101,7 @@ def zombies(history: History) -> Iterator[Anomaly]:
 
 
 def two_leaders(history: History) -> Iterator[Anomaly]:
-    """Find two brokers that led a partition in the same leader epoch, by what brokers said."""
+    """Find two brokers that led a partition in the same leader epoch, as brokers reported it."""
     leaders: dict[tuple[int, int], tuple[int, str]] = {}
     for seen in history.leaderships:
         if seen.leader < 0:

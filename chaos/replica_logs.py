@@ -1,4 +1,4 @@
-"""Reads replicas' logs from their files, with the project's own reading code, once their processes have ended."""
+"""Reads replicas' logs from their files, with the project's own reading code, once their processes have exited."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_replicas(data_dirs: Mapping[str, Path], topic: str, in_sync: Mapping[in
 
     Args:
         data_dirs: by broker.
-        in_sync: by partition, the brokers in sync when they ended.
+        in_sync: by partition, the brokers that were in sync when they exited.
     """
     for broker, data_dir in data_dirs.items():
         for stored in stored_partitions(data_dir / "partitions"):

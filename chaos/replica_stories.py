@@ -1,4 +1,4 @@
-"""Stories of replicas that are lost, that lose something, or that are not in sync: who may lead, and with what."""
+"""Stories of replicas that are lost, lose data, or are not in sync: which may lead, and with which records."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from chaos.run import LEADER_WITHIN_S, Run
 from chaos.site import BrokenPromiseError
 
 SILENCE_MS = 2_000
-"""After so long without a record, nothing more is visible."""
+"""After so long without a record, the reader has reached the end."""
 ALONE_S = 4.0
-"""For how long a replica that must not lead is the only one: an election takes a fraction of a second."""
+"""How long a replica that must not lead is the only one: an election takes a fraction of a second."""
 
 
 async def n_minus_1(run: Run) -> None:
-    """Lose N-1 of N replicas: killed at once, one after another, by power, with their disks. The last one has it all.
+    """Lose N-1 of N replicas: killed at once, one after another, by power, with their disks. The last has every record.
 
-    While it is alone, every acknowledged record is read from it.
+    While it is the only one, every acknowledged record is read from it.
     """
     ways = ["at once", "one after another"]
     if run.cluster.disks:
@@ -53,10 +53,10 @@ async def _lose(run: Run, victims: list[str], way: str) -> None:
 
 
 async def _reads_everything_from(run: Run, survivor: str, process: str) -> None:
-    """Read all that was acknowledged before from the only replica left.
+    """Read all records that were acknowledged before from the only replica left.
 
-    What was acknowledged in the last moment may be above the high watermark that it knows, which stands still below
-    min ISR (KIP-966): it is there, and is read once another replica is back. The final reads show it.
+    The last acknowledged records may be above the high watermark that it knows, which does not advance below min ISR
+    (KIP-966). They are on its disk, and are read once another replica is in sync again. The final reads show them.
     """
     acknowledged = {send.value: send for send in run.history.sends if send.durable}
     try:
@@ -65,7 +65,7 @@ async def _reads_everything_from(run: Run, survivor: str, process: str) -> None:
                 await asyncio.sleep(0.05)
             found = await _read_what_is_visible(run, survivor, process)
     except TimeoutError:
-        raise BrokenPromiseError(f"{survivor} is the last replica, and nobody can read from it") from None
+        raise BrokenPromiseError(f"{survivor} is the last replica, and no client can read from it") from None
     run.history.reads += found
     ends = {read.partition: read.offset for read in found}
     for value in acknowledged.keys() - {read.value for read in found}:
@@ -100,7 +100,8 @@ async def power_cut_of_all(run: Run) -> None:
 async def lost_tail(run: Run) -> None:
     """Kill all brokers, one of them by a power cut, and start that one first: it must not lead (KIP-966).
 
-    The topic leaves what it writes to the page cache (flush=os), so it has lost its tail; the others have it all.
+    The topic leaves its writes to the page cache (flush=os), so this broker has lost the end of its log; the others
+    have every record.
     """
     await run.warm_up()
     cut, *others = run.brokers
@@ -114,7 +115,7 @@ async def lost_tail(run: Run) -> None:
 
 
 async def lost_disk(run: Run) -> None:
-    """Kill all brokers, give one an empty disk, start it first: it must not lead with nothing."""
+    """Kill all brokers, give one an empty disk, start it first: it must not lead with an empty log."""
     await run.warm_up()
     emptied, *others = run.brokers
     with run.fault("SIGKILL", "all", *run.brokers):
@@ -127,7 +128,7 @@ async def lost_disk(run: Run) -> None:
 
 
 async def stale_replica(run: Run) -> None:
-    """Let a replica fall out of sync, kill the others, start it alone: it must not lead (never unclean)."""
+    """Let a replica fall out of sync, kill the others, start it alone: it must not lead (no unclean election)."""
     await run.warm_up()
     stale, *others = run.brokers
     with run.fault("SIGKILL", "follower", stale):

@@ -19,7 +19,7 @@ from chaos.history import Fault, History
 from chaos.svg import COLOURS, Plot, distribution
 
 MOST_TOLD = 40
-"""Anomalies of one scenario that the page shows."""
+"""The most anomalies of one scenario that the page shows."""
 POINTS = 240
 EVIDENCE = 6
 
@@ -39,7 +39,7 @@ pre { white-space: pre-wrap; background: #8881; padding: 8px; }
 
 
 def plain(name: str, history: History, verdict: Verdict, broken: str, figures: dict[str, Any]) -> dict[str, Any]:
-    """Return a scenario's figures as plain data: what `report.json` holds, and the summary's last line."""
+    """Return a scenario's figures as plain data: for `report.json`, and for the summary's last line."""
     waits = outages(history)
     return {
         "ok": verdict.ok and not broken,
@@ -64,7 +64,7 @@ def plain(name: str, history: History, verdict: Verdict, broken: str, figures: d
 
 
 def section(report: dict[str, Any], history: History, verdict: Verdict) -> str:
-    """Return a scenario's part of the page: its figures, its timeline, what is wrong and what shows it."""
+    """Return a scenario's part of the page: its figures, its timeline, its anomalies and their evidence."""
     name = str(report["scenario"])
     verdict_text = '<span class="ok">ok</span>' if report["ok"] else '<span class="broken">BROKEN</span>'
     figures = {key: value for key, value in report.items() if key not in {"ok", "scenario", "broken_promise"}}
@@ -106,7 +106,7 @@ def page(
 
 
 def matrix(faults: Iterable[Fault]) -> str:
-    """Return how often each cell was met, skipped, and not survived."""
+    """Return how often each cell was injected, skipped, and not survived."""
     met, skipped, broken = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for fault in faults:
         cell = fault.kind, fault.target
@@ -182,7 +182,7 @@ Rows = list[tuple[str, list[tuple[float, float, str, str]]]]
 
 
 def _states(history: History, start: int, seconds: float) -> tuple[Rows, Rows]:
-    """Return each partition's leader and its ISR's size over time, by the newest word of any broker."""
+    """Return each partition's leader and its ISR's size over time, by the newest report of any broker."""
     newest: dict[int, list[tuple[float, int, int, tuple[int, ...]]]] = defaultdict(list)
     for seen in history.leaderships:
         known = newest[seen.partition]
@@ -204,7 +204,7 @@ def _states(history: History, start: int, seconds: float) -> tuple[Rows, Rows]:
 
 
 def _evidence(anomaly: Anomaly, history: History) -> Iterable[str]:
-    """Return the operations that an anomaly speaks of: those of a value that it names."""
+    """Return the operations of an anomaly: those of a value that it names."""
     named = set(anomaly.detail.replace("'", " ").replace(",", " ").replace("[", " ").replace("]", " ").split())
     found = [(send.completed_ns, f"{send}") for send in history.sends if send.value in named]
     found += [(read.completed_ns, f"{read}") for read in (*history.reads, *history.final_reads) if read.value in named]

@@ -1,4 +1,4 @@
-"""Bits that change on all brokers' disks at once, each batch staying whole on one: everything has to come back."""
+"""Bits that change on all brokers' disks, with one intact copy of each batch: every batch must be repaired."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ROUNDS = 3
 SHARE = 0.05
 MOST_PLACES = 200
 Place = tuple[str, Path, int, int]
-"""Where a batch lies: the broker, the file, at which byte, how many bytes."""
+"""The position of a batch: broker, file, first byte, length in bytes."""
 
 
 async def rot(run: Run) -> None:
-    """Damage batches on every broker, while all of them run and while all are down; nothing may be lost by it."""
+    """Damage batches on every broker, while all of them run and while all are down; no record may be lost."""
     await run.warm_up()
     flipped = 0
     for _ in range(ROUNDS):
@@ -49,9 +49,9 @@ async def _rot_apart(run: Run) -> int:
 
 
 def rot_apart(folders: dict[str, Path], dice: random.Random) -> int:
-    """Flip a bit in some batches of several brokers, never in the last copy of one; return in how many places.
+    """Flip a bit in some batches of several brokers, never in the last copy of one; return in how many batches.
 
-    Brokers may run meanwhile: a segment that retention deletes is passed over.
+    Brokers may run meanwhile: a segment that retention deletes is skipped.
     """
     copies = defaultdict[bytes, list[Place]](list)
     for name, folder in folders.items():

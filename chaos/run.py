@@ -1,4 +1,4 @@
-"""What a scenario works with: a cluster under load, and what is watched and noted."""
+"""What a scenario works with: a cluster under load, its watch and its history."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Run:
         return self.cluster.nodes.brokers
 
     async def warm_up(self, count: int = 100) -> None:
-        """Wait until records are acknowledged, and see that no connection avoids its proxy."""
+        """Wait until records are acknowledged, and check that no connection bypasses its proxy."""
         await self.load(count)
         if bypasses := self.cluster.bypasses():
             raise BrokenPromiseError(f"connections bypass the proxies: {bypasses}")
 
     async def load(self, count: int) -> None:
-        """Let so many more records be acknowledged. A machine that is too slow for that is not a broken promise.
+        """Wait until so many more records are acknowledged. A machine that is too slow does not break a promise.
 
         Raises:
-            TimeoutError: it is.
+            TimeoutError: it is too slow.
         """
         try:
             await self.workload.more_acknowledged(count, within_s=LOAD_WITHIN_S)
@@ -56,7 +56,7 @@ class Run:
             raise TimeoutError(f"{count} records were not acknowledged within {LOAD_WITHIN_S:g} s") from None
 
     async def until_acknowledged(self, figure: str) -> None:
-        """Wait until every partition acknowledges new records, and note how long that took, in ms."""
+        """Wait until every partition acknowledges new records; note the milliseconds that took."""
         try:
             seconds = await self.workload.acknowledged_everywhere(within_s=LEADER_WITHIN_S)
         except TimeoutError:

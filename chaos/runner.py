@@ -37,17 +37,17 @@ READ_WITHIN_S = 120.0
 FULL_READS = 2
 FAILURES = (BrokenPromiseError, BulkLoadError, ClusterError, DiskError, LinkError, RaftlogError, OSError)
 MAX_HISTORY = 200_000
-"""Operations whose history is kept as a file."""
+"""A history with more operations is not kept as a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a scenario came to.
+    """The result of a scenario.
 
     Args:
-        report: plain data; `ok` is always among it.
+        report: plain data; it always contains `ok`.
         section: its part of the page.
-        faults: what it counts for in the matrix.
+        faults: its entries in the matrix.
     """
 
     report: dict[str, Any]
@@ -56,7 +56,7 @@ class Outcome:
 
 
 async def run_scenario(name: str, folder: Path, options: Options | None = None) -> Outcome:
-    """Run a scenario in a fresh `folder`; its report is also kept there, with the history."""
+    """Run a scenario in a new `folder`, which also keeps the report and the history."""
     shutil.rmtree(folder, ignore_errors=True)
     options, scenario = options or Options(), SCENARIOS[name]
     if not options.capabilities.has(scenario.needs):
@@ -110,14 +110,14 @@ async def _run(
             run = Run(cluster, workload, watch, site, history, TOPIC, options, dice, figures)
             await scenario.story(run)
     except FAILURES as error:
-        failed.append(error)  # What is in the logs tells more.
+        failed.append(error)  # The logs are read nevertheless: they show more.
     for rest in (site.heal, partial(judge_bulk, bulk, figures), partial(_finish, cluster, history)):
         try:
             await rest()
         except FAILURES as error:
             failed.append(error)
     if failed:
-        raise failed[0]  # The others come of it.
+        raise failed[0]  # The others follow from it.
 
 
 def _bulk(
@@ -127,7 +127,7 @@ def _bulk(
 
 
 async def _finish(cluster: ChaosCluster, history: History) -> None:
-    """Read everything with fresh clients, end all processes, and read the replicas' logs."""
+    """Read everything with new clients, stop all processes, and read the replicas' logs."""
     try:
         async with asyncio.timeout(READ_WITHIN_S):
             for number in range(FULL_READS):

@@ -1,4 +1,4 @@
-"""The scenarios by name: each a story, the cluster that it needs, and what it is given."""
+"""The scenarios by name: each with its story, its cluster and its settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Scenario:
     Args:
         brokers: how many, each with a replica of every partition.
         disks: whether each node gets a disk of its own and the shim, where the machine can.
-        needs: without it, there is no story.
+        needs: a capability without which the story is skipped.
         configs: the topic's settings.
     """
 

@@ -1,4 +1,4 @@
-"""Lets every broker read its own copies to the end: damage on a disk is found when it is read, and not before."""
+"""Has every broker read its own copies to the end: a read finds damage on a disk, and nothing else does."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse
 PIECE_BYTES = 4 << 20
 TIMEOUT_MS = 5_000
 WAIT_MS = 500
-"""For more than a follower knows to be committed."""
+"""How long to wait for records above the high watermark that a follower knows."""
 
 
 async def read_every_replica(cluster: ChaosCluster, topic: str) -> list[str]:
-    """Read every replica through its broker; return what was wrong. A broker repairs what it finds damaged."""
+    """Read every replica through its broker; return the errors. A broker repairs the damage that it finds."""
     problems = []
     info = await cluster.describe(topic)
     async with HttpSession() as session:
         for state in info.partitions:
-            end = 0  # As the leader, which is first, knows it: what followers know comes a little later.
+            end = 0  # The leader, which is first, reports it; followers learn it a little later.
             for broker in sorted(state.replicas, key=lambda replica: replica != state.leader):
                 address = cluster.nodes.node(f"broker-{broker}").public
                 assert isinstance(address, Address)
@@ -34,7 +34,7 @@ async def read_every_replica(cluster: ChaosCluster, topic: str) -> list[str]:
 
 
 async def _read_to(end: int, session: HttpSession, address: Address, topic: str, partition: int) -> int:
-    """Read from the log's start to `end` at least; return up to where was read."""
+    """Read from the log start offset to `end` at least; return the offset after the last one read."""
     offset = 0
     while True:
         asked = FetchPartition(topic=topic, partition=partition, offset=offset, max_bytes=PIECE_BYTES, any_replica=True)
@@ -48,7 +48,7 @@ async def _read_to(end: int, session: HttpSession, address: Address, topic: str,
             start = error.details.get("log_start_offset")
             if not isinstance(error, OffsetOutOfRangeError) or not isinstance(start, int) or start <= offset:
                 raise error
-            offset = start  # Retention has removed what is below.
+            offset = start  # Retention has removed the records below.
             continue
         for header, _ in iter_batches(data):
             offset = header.next_offset

@@ -1,7 +1,7 @@
 """Failing and slow fsync, and a wall clock that jumps, in a running node: `shim.c`, preloaded into its process.
 
-It needs a C compiler and nothing else (libfaketime would do for the clock alone). Each node reads its own file of
-faults; writing that file is what switches a fault on and off.
+It needs only a C compiler (libfaketime would do for the clock alone). Each node reads its own file of faults; writing
+that file switches a fault on and off.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ShimError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimFaults:
-    """What a node's process meets from now on."""
+    """The faults of a node's process from now on."""
 
     sync_errno: int = 0
     sync_slow_ms: int = 0
@@ -41,7 +41,7 @@ def build(folder: Path) -> Path:
     """Compile the shim into `folder`; return the library.
 
     Raises:
-        ShimError: there is no compiler, or it refused.
+        ShimError: there is no compiler, or it failed.
     """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
@@ -68,7 +68,7 @@ class Shim:
         return ("sh", "-c", f'LD_PRELOAD="{self._library}" CHAOS_FAULTS={file} exec "$@"', "sh", *command)
 
     def set(self, node: str, faults: ShimFaults) -> None:
-        """Let a node meet these faults, and no others, from its next call on."""
+        """Give a node these faults, and no others, from its next call on."""
         file = self._folder / node / FAULTS
         fresh = file.with_suffix(".new")
         fresh.write_text(str(faults), "ascii")

@@ -1,4 +1,4 @@
-"""A cluster under faults: what can be done to its nodes, and how everything is undone. The faults are in `faults`."""
+"""A cluster under faults: how its nodes are changed, and how everything is undone. The faults are in `faults`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ POLL_S = 0.1
 
 
 class BrokenPromiseError(Exception):
-    """Something that must happen within a bound did not, or something happened that never may."""
+    """An event did not happen before its deadline, or a forbidden one happened."""
 
 
 class Site:
-    """One cluster with its load, and what is being done to it."""
+    """One cluster with its load, and its active faults."""
 
     def __init__(
         self, cluster: ChaosCluster, workload: Workload, watch: Watch, topic: str, *, beside: Sequence[str] = ()
     ) -> None:
         self.cluster, self.workload, self.watch, self.topic = cluster, workload, watch, topic
         self.topics = (topic, *beside)
-        """The checked topic, and others that must be healthy again after each fault."""
+        """The checked topic, and others that must become healthy after each fault too."""
         self._paused: set[str] = set()
         self._shimmed: set[str] = set()
         self._without_power: set[str] = set()
@@ -48,7 +48,7 @@ class Site:
         self._damaged: set[str] = set()
         self._moved: dict[tuple[str, int], tuple[int, ...]] = {}
         self.may_end: set[str] = set()
-        """Nodes that may end by themselves until everything is healed: what they meet is a reason to."""
+        """Nodes that may exit by themselves until everything is healed: their faults are a reason to."""
 
     @property
     def links(self) -> Links:
@@ -63,7 +63,7 @@ class Site:
     async def each_link(self, nodes: Sequence[str], act: Callable[[str, str], None]) -> None:
         """Act on each link between one of these nodes and another one; between any two, if these are all of them.
 
-        The clients' links are left alone, unless they are the target: they are the workload's eyes.
+        The clients' links are left alone, unless the clients are the target: the workload uses them.
         """
         names = self.cluster.nodes.names
         if CLIENT in nodes:
@@ -94,7 +94,7 @@ class Site:
         self._set_shim(nodes, ShimFaults(clock_shift_s=shift_s))
 
     async def cut_power(self, nodes: Sequence[str]) -> None:
-        """Kill nodes and their disks together. They stay dark until `heal`."""
+        """Kill nodes and cut the power of their disks together. They stay down until `heal`."""
         assert self.cluster.disks is not None, "the fault needs disks"
         fresh = [name for name in nodes if name not in self._without_power]
         await self.cluster.kill(*fresh)
@@ -114,7 +114,7 @@ class Site:
         return ", ".join(told)
 
     async def move_away(self, nodes: Sequence[str], dice: random.Random) -> str:
-        """Take every replica off these brokers that can go: at least one stays of each partition."""
+        """Move every replica off these brokers that can be moved: at least one of each partition stays."""
         gone = {int(name.removeprefix("broker-")) for name in nodes if name.startswith("broker-")}
         target = dict[tuple[str, int], list[int]]()
         for partition, replicas in self.watch.replicas.items():
@@ -133,8 +133,8 @@ class Site:
             await self.until_in_sync()
 
     async def heal(self) -> None:
-        """Undo everything. Nodes that were ended run again then, but are perhaps not ready: see `until_well`."""
-        for name in self._paused:  # First: a proxy keeps a link's toxic until it could hand over what it held.
+        """Undo everything. Stopped nodes are started, but are perhaps not ready: see `until_well`."""
+        for name in self._paused:  # First: a proxy keeps a link's toxic until it could deliver the bytes it holds.
             if self.cluster.nodes.pid(name) is not None:
                 await asyncio.to_thread(self.cluster.nodes.resume, name)
         await asyncio.to_thread(self.links.heal)
@@ -154,16 +154,16 @@ class Site:
             self._moved = {}
 
     async def power_up(self, name: str) -> None:
-        """Give one node its power back."""
+        """Power one node up again."""
         assert self.cluster.disks is not None, "its power was cut"
         self._without_power.discard(name)
         await asyncio.to_thread(self.cluster.disks[name].power_up)
 
     async def until_well(self) -> int:
-        """Wait until every node is ready and every partition acknowledges; return after how many ms it did.
+        """Wait until every node is ready and every partition acknowledges; return the milliseconds until it did.
 
         Raises:
-            BrokenPromiseError: not within the time.
+            BrokenPromiseError: it did not happen before the deadline.
         """
         try:
             await self._until_ready()
@@ -178,7 +178,7 @@ class Site:
         return round(seconds * 1000)
 
     async def find_damage(self) -> None:
-        """Have every replica read where it is: damage that nobody reads would be there when the next one comes."""
+        """Have every replica read its log. Damage that no read has found would still be there at the next damage."""
         problems = ["not read yet"]
         try:
             async with asyncio.timeout(IN_SYNC_WITHIN_S):
@@ -187,7 +187,7 @@ class Site:
                     await asyncio.sleep(POLL_S)
                     await self.until_in_sync()
         except TimeoutError:
-            raise BrokenPromiseError(f"not healed within {IN_SYNC_WITHIN_S:g} s: {'; '.join(problems)}") from None
+            raise BrokenPromiseError(f"not repaired within {IN_SYNC_WITHIN_S:g} s: {'; '.join(problems)}") from None
 
     async def until_in_sync(self) -> None:
         """Wait until every replica is in sync."""
@@ -198,7 +198,7 @@ class Site:
             raise BrokenPromiseError(str(error)) from None
 
     def require_alive(self, down: Iterable[str]) -> None:
-        """Check that no node has ended by itself, except those that may.
+        """Check that no node has exited by itself, except those that may.
 
         Raises:
             BrokenPromiseError: with the end of its log.
@@ -206,11 +206,11 @@ class Site:
         for name in self.cluster.nodes.names:
             if name not in {*down, *self.may_end} and self.cluster.nodes.pid(name) is None:
                 raise BrokenPromiseError(
-                    f"{name} ended by itself; its log ends with:\n{self.cluster.nodes.log_tail(name)}"
+                    f"{name} exited by itself; its log ends with:\n{self.cluster.nodes.log_tail(name)}"
                 )
 
     async def _until_ready(self) -> None:
-        """Wait for all nodes; those that what happened to them has ended are started again, others are not."""
+        """Wait for all nodes. Nodes whose fault made them exit are started again, others are not."""
         deadline = time.monotonic() + READY_WITHIN_S
         while True:
             self.require_alive(())
@@ -232,12 +232,12 @@ class Site:
         except ClusterError as error:
             if name not in self._damaged:
                 raise BrokenPromiseError(f"{name} does not start again: {error}") from None
-            # What docs/how-to/recover-a-damaged-disk.md says of a damaged journal, and of a lost disk.
+            # As docs/how-to/recover-a-damaged-disk.md describes for a damaged journal, and for a lost disk.
             await asyncio.to_thread(self._wipe, name)
             await self.cluster.start(name)
 
     def _wipe(self, name: str) -> None:
-        self.workload.history.note(f"{name} refuses to start on what was damaged: it gets an empty disk")
+        self.workload.history.note(f"{name} does not start from the damaged files: it gets an empty disk")
         shutil.rmtree(self.cluster.data_dir(name))
         self._damaged.discard(name)
 

@@ -1,10 +1,10 @@
-"""`make soak HOURS=8`: a cluster under steady load for hours; what its processes hold must not grow.
+"""`make soak HOURS=8`: a cluster under steady load for hours; the resources of its processes must not grow.
 
-A bulk writer and an Arrow reader with a checker of every record (`bulk`), topics that come and go, groups whose
-members churn, transactions, and single records that are timed. Half-way through each hour every node is restarted, one
-after another. In the end a table shows memory, file descriptors, threads, tasks, disk and p99 by the hour (by ten
-minutes in a short run) for each process; a figure that grew fails the run. HOURS may be a fraction; LOAD is the bulk
-load's records a second.
+The load: a bulk writer, and an Arrow reader that checks every record (`bulk`); topics that are created and deleted;
+groups whose members churn; transactions; and single records that are timed. Half-way through each hour every node is
+restarted, one after another. In the end a table shows memory, file descriptors, threads, tasks, disk and p99 by the
+hour (by ten minutes in a short run) for each process; a figure that grew fails the run. HOURS may be a fraction; LOAD
+is the bulk load's records a second.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAX_OPEN_FILES = 8_192
 
 @dataclass(slots=True)
 class Soak:
-    """One soak, and what was seen."""
+    """One soak, and its measurements."""
 
     cluster: LocalCluster
     bulk: BulkLoad
@@ -60,7 +60,7 @@ class Soak:
     started: float = field(default_factory=time.monotonic)
 
     async def run(self) -> None:
-        """Load and restart until the time is over."""
+        """Load and restart until HOURS are over."""
         async with self.bulk, asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.work.run()), group.create_task(self._look())]
             for hour in range(max(1, round(self.seconds / HOUR_S))):
@@ -71,7 +71,7 @@ class Soak:
                 task.cancel()
 
     async def restart_all(self) -> None:
-        """Restart every node in order; each one is back in every ISR before the next one goes."""
+        """Restart every node in order; each one is in every ISR again before the next one stops."""
         for name in self.cluster.names:
             await asyncio.to_thread(self.cluster.restart, name)
             await asyncio.to_thread(self.cluster.wait_ready, READY_WITHIN_S)
@@ -79,7 +79,7 @@ class Soak:
             self.restarts += 1
 
     async def _until_in_sync(self) -> None:
-        """Wait until no broker counts an under-replicated partition."""
+        """Wait until every broker reports zero under-replicated partitions."""
         deadline = time.monotonic() + IN_SYNC_WITHIN_S
         while time.monotonic() < deadline:
             pages = [await self._metrics(name) for name in self.cluster.brokers]
@@ -93,7 +93,7 @@ class Soak:
             await asyncio.sleep(min(left, 5.0))
             for name in self.cluster.names:
                 if self.cluster.pid(name) is None:
-                    raise BrokenPromiseError(f"{name} ended by itself:\n{self.cluster.log_tail(name)}")
+                    raise BrokenPromiseError(f"{name} exited by itself:\n{self.cluster.log_tail(name)}")
 
     async def _look(self) -> None:
         while True:
@@ -113,7 +113,7 @@ class Soak:
             self.samples.append(sample)
 
     async def _metrics(self, name: str) -> str:
-        """Return a node's metrics page, or nothing while it does not answer."""
+        """Return a node's metrics page, or an empty string while it does not answer."""
         address = self.cluster.node(name).health
         assert isinstance(address, Address)
         with suppress(RaftlogError):
@@ -124,7 +124,7 @@ class Soak:
 
 
 def main() -> int:
-    """Soak for HOURS, print the table, and return whether everything held."""
+    """Soak for HOURS, print the table, and return whether every check passed."""
     seconds = 3_600 * float(os.environ.get("HOURS") or 8)
     rate = int(os.environ.get("LOAD") or DEFAULT_LOAD)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""What each process of a soak holds (memory, descriptors, threads, tasks, disk), and how that grows."""
+"""The resources of each process of a soak (memory, descriptors, threads, tasks, disk), and how they grow."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 FIGURES = ("rss_mb", "fds", "threads", "tasks", "disk_mb")
 WARM_UP_S = 480.0
-"""A process is judged from then on: caches, pools and arenas have filled."""
+"""A process is judged from then on: its caches, pools and arenas are full."""
 MIN_JUDGED_S = 600.0
 """A life shorter than this, after its warm-up, is not judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """How much more a figure's last third may show than its first third."""
+    """How much a figure's last third may exceed its first third."""
 
     share: float
     plus: float
@@ -36,7 +36,7 @@ ALLOWED: dict[str, Allowance] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One process at one moment. A figure that cannot be had is -1."""
+    """One process at one moment. An unavailable figure is -1."""
 
     name: str
     pid: int
@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A figure of one process' life that grew by more than it may."""
+    """A figure of one process' life that grew by more than its allowance."""
 
     name: str
     pid: int
@@ -64,7 +64,7 @@ class Growth:
 
 
 def look(name: str, pid: int, at_s: float, *, folder: Path | None = None, tasks: float = -1) -> Sample | None:
-    """Look at a process; None if it is gone."""
+    """Sample a process; None if it has exited."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
         fds = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208  (names only, many times)
@@ -113,7 +113,7 @@ def judged_lives(samples: Iterable[Sample]) -> int:
 
 
 def p99(milliseconds: Sequence[float]) -> float:
-    """Return the 99th percentile, or -1 of nothing."""
+    """Return the 99th percentile, or -1 if there are no values."""
     if not milliseconds:
         return -1
     ordered = sorted(milliseconds)

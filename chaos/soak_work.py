@@ -1,6 +1,6 @@
-"""What a soak's cluster has to do beside the bulk load: topics come and go, groups churn, single records are timed.
+"""The work of a soak's cluster beside the bulk load: topics come and go, groups churn, single records are timed.
 
-Each piece of work goes on until it is cancelled. An error while a node restarts is counted; work goes on.
+Each kind of work runs until it is cancelled. An error while a node restarts is counted; work continues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMMIT_EACH = 20
 
 @dataclass(slots=True)
 class SoakWork:
-    """Clients of one cluster. `counts` says what they did, `errors` what they were told."""
+    """Clients of one cluster. `counts` counts their work, `errors` the errors that they got."""
 
     bootstrap: list[str]
     seed: int = 1
@@ -49,13 +49,13 @@ class SoakWork:
                 )
 
     async def run(self) -> None:
-        """Do everything until cancelled."""
+        """Do all work until cancelled."""
         async with asyncio.TaskGroup() as group:
             for work in (self._probe, self._stream, self._pay, self._topics, self._members):
                 group.create_task(self._forever(work), name=work.__name__)
 
     async def _forever(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it again after each error: the application's supervisor does so."""
+        """Repeat the work after each error, as an application's supervisor does."""
         while True:
             try:
                 await work()
@@ -72,7 +72,7 @@ class SoakWork:
                 await asyncio.sleep(PROBE_EACH_S)
 
     async def _stream(self) -> None:
-        """Write what groups read."""
+        """Write the records that groups read."""
         async with raftlog.Producer(self.bootstrap) as producer:
             while True:
                 await producer.send(STREAM, b"%d" % self.counts["streamed"], key=b"%d" % (self.counts["streamed"] % 97))
@@ -117,7 +117,7 @@ class SoakWork:
         self.counts["brief records short"] += TOPIC_RECORDS - seen
 
     async def _members(self) -> None:
-        """Keep a group whose members join and leave; after some minutes the group is deleted and another one begins."""
+        """Run a group whose members join and leave. After some minutes delete it and begin another one."""
         dice, number = random.Random(self.seed), 0
         while True:
             number += 1
@@ -159,7 +159,7 @@ class SoakWork:
 
 
 class _AbortError(Exception):
-    """Ends a transaction that shall not count."""
+    """Aborts a transaction."""
 
 
 async def _end(task: asyncio.Task[None]) -> None:

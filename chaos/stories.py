@@ -1,4 +1,4 @@
-"""What is done to a cluster under load, scenario by scenario. The checker judges what clients saw."""
+"""The faults of each scenario's cluster under load. The checker judges the clients' history."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def isolate_leader_then_kill_all_but_one(run: Run) -> None:
 
 
 async def kill_each_process(run: Run) -> None:
-    """Kill each process of the cluster in turn, the leader and the active controller among them, and restart it."""
+    """Kill and restart each process of the cluster, one at a time, the leader and the active controller among them."""
     for name in run.cluster.nodes.names:
         with run.fault("SIGKILL", "each", name):
             await run.cluster.kill(name)
@@ -95,7 +95,7 @@ APART, MAX_APART_MS = "kills_at_most_apart_ms", 10
 
 
 async def failover(run: Run) -> None:
-    """Kill a leader and the active controller within 10 ms, again and again; a leader alone; and hang a leader."""
+    """Kill a leader and the active controller within 10 ms, again and again; a leader alone; and stop a leader."""
     await run.warm_up()
     kills = run.options.kills or KILLS
     for number in range(kills):
@@ -137,7 +137,7 @@ async def _fail_over(run: Run, target: str, *, hang: bool = False) -> None:
 
 
 async def paused_leader(run: Run) -> None:
-    """Hang a leader until another one leads, and let it go on: what it then says counts for nothing (KIP-320)."""
+    """Stop a leader until another one leads, then continue it: its later answers must not count (KIP-320)."""
     for partition in range(run.workload.partitions):
         await run.load(100)
         leader = await run.cluster.leader_of(run.topic, partition)
@@ -150,7 +150,7 @@ async def paused_leader(run: Run) -> None:
 
 
 async def lost_answers(run: Run) -> None:
-    """Let answers to clients vanish, so that they send again; nothing else, or the leader dies, or all brokers do."""
+    """Drop answers to clients, so that they retry: alone, then with a killed leader, then with all brokers killed."""
     for way in ("nothing else", "a leader dies", "all brokers die"):
         await run.load(100)
         with run.fault("lost answers", way, CLIENT):
@@ -173,7 +173,7 @@ async def matrix(run: Run) -> None:
 
 
 async def swarm(run: Run) -> None:
-    """Cells drawn at random, alone and in pairs, for as long as DURATION says (a minute)."""
+    """Cells drawn at random, alone and in pairs, for DURATION (default: a minute)."""
     await run.warm_up()
     until = time.monotonic() + (run.options.duration_s or SWARM_S)
     await _nemesis(run).run(Schedule(run.options.seed).swarm(), until=until)

@@ -1,7 +1,7 @@
-"""A process that does to a cluster what strangers, slow readers and broken programs do, until its time is up.
+"""A process that attacks a cluster as unauthenticated clients, slow readers and broken programs do, until its deadline.
 
-`python -m chaos.stranger SECONDS SEED public,... internal,...`: each kind of attack goes on beside the others, at a
-pace that leaves the machine to those who are measured. It prints how often each attack was begun, as JSON.
+`python -m chaos.stranger SECONDS SEED public,... internal,...`: the attacks run side by side, at a pace that leaves the
+machine to the clients that are measured. It prints how often each attack was begun, as JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from raftlog.wire import paths
 
 PAUSE_S = 0.05
 FROM = ("127.0.0.9", 0)
-"""Strangers come from an address of their own."""
+"""The attacks come from an address of their own."""
 HELD = 150
 """Connections that each kind of attack keeps open at each broker."""
 DEEP = b"[" * 990 + b"]" * 990
@@ -50,7 +50,7 @@ class Stranger:
         self._deadline = deadline
 
     async def run(self) -> None:
-        """Do all of it at once."""
+        """Run all attacks at once."""
         attacks: list[Callable[[], Awaitable[None]]] = [
             self.large_json,
             self.forged_requests,
@@ -76,7 +76,7 @@ class Stranger:
             await asyncio.sleep(PAUSE_S)
 
     async def _hold(self, begin: Callable[[asyncio.StreamWriter], None], address: Address) -> None:
-        """Keep connections open that have begun something; open each anew that the broker closes."""
+        """Keep connections with an unfinished request open; replace each one that the broker closes."""
         held: list[asyncio.StreamWriter] = []
         while time.monotonic() < self._deadline:
             held = [writer for writer in held if not writer.transport.is_closing()]
@@ -91,10 +91,10 @@ class Stranger:
         for writer in held:
             writer.transport.abort()
 
-    # Connections that are kept.
+    # Attacks that keep connections open.
 
     def idle(self, writer: asyncio.StreamWriter) -> None:
-        """Say nothing."""
+        """Send nothing."""
 
     def endless_head(self, writer: asyncio.StreamWriter) -> None:
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Never: ends")
@@ -105,10 +105,10 @@ class Stranger:
         writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode() + b"1\r\n{")
 
     def takes_nothing(self, writer: asyncio.StreamWriter) -> None:
-        """Ask again and again, and read no answer."""
+        """Send requests, and read no answer."""
         writer.write(b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
 
-    # Requests.
+    # Attacks by requests.
 
     async def large_json(self) -> None:
         method, path, body = self._dice.choice(JSON_BODIES)
@@ -125,7 +125,7 @@ class Stranger:
         await self._ask(address, "POST", "/v1/groups/strange/heartbeat", orjson.dumps(body))
 
     async def changes(self) -> None:
-        """Ask for changes on many connections at once, most of which are refused."""
+        """Request changes on many connections at once; most of them are refused."""
         address = self._dice.choice(self._public)
         asked = [
             self._ask(address, "PUT", "/v1/users/stranger", b'{"password":"long enough"}'),
@@ -143,7 +143,7 @@ class Stranger:
             writer.transport.abort()
 
     async def forged_requests(self) -> None:
-        """Pretend to be a broker, a follower or a coordinator, with numbers that none of them has."""
+        """Pretend to be a broker, a follower or a coordinator, with wrong numbers."""
         large = self._dice.choice([2**62, -1, 0, 10**9])
         marker = {"producer_id": -1, "producer_epoch": -1, "coordinator_epoch": 2**31 - 1, "committed": True}
         partition = {"topic_id": "0" * 32, "partition": 0, "leader_epoch": 0, "fetch_offset": large}
@@ -190,7 +190,7 @@ def _yield_processors() -> None:
 
 
 async def main(seconds: float, seed: int, public: str, internal: str) -> None:
-    """Attack, and print what was done."""
+    """Attack, and print the counts."""
     _yield_processors()
     stranger = Stranger(_addresses(public), _addresses(internal), random.Random(seed), time.monotonic() + seconds)
     await stranger.run()

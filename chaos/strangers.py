@@ -1,4 +1,4 @@
-"""Strangers attack every listener beside the usual load and faults: nothing is lost, and honest clients are served."""
+"""Attacks on every listener beside the usual load and faults: no record is lost, and honest clients are served."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from raftlog.wire.metadata import BrokersResponse
 QUIET_S = 12.0
 ATTACK_S = 30.0
 SLOWER = 5
-"""How many times its own p99 an honest client may wait while strangers attack."""
+"""How many times its own p99 an honest client may wait during the attacks."""
 POLL_S = 0.5
 
 
 async def strangers(run: Run) -> None:
-    """Measure honest clients without strangers, then with them; then kill a broker and the controller amid attacks."""
+    """Measure honest clients without attacks, then with them; then kill a broker and the controller during attacks."""
     await run.warm_up()
     quiet = await _latency_p99(run, QUIET_S)
     async with _attacks(run, ATTACK_S + 5):
@@ -48,7 +48,7 @@ async def strangers(run: Run) -> None:
 
 
 async def _latency_p99(run: Run, seconds: float) -> int:
-    """Return how long sends took that were begun within the next `seconds`, in us."""
+    """Return the p99, in us, of sends that were begun within the next `seconds`."""
     begun_ns = time.monotonic_ns()
     await asyncio.sleep(seconds)
     took = [
@@ -63,9 +63,10 @@ async def _latency_p99(run: Run, seconds: float) -> int:
 
 @asynccontextmanager
 async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
-    """Have a process of its own attack all brokers, past the proxies, until the block ends.
+    """Attack all brokers from a process of its own, not through the proxies, until the block is left.
 
-    It has the lowest priority: strangers bring machines of their own, and take no processor from the cluster's.
+    It has the lowest priority: real attackers have machines of their own, and take no processor time from the
+    cluster's.
     """
     nodes = [run.cluster.nodes.node(name) for name in run.brokers]
     process = await asyncio.create_subprocess_exec(
@@ -77,12 +78,12 @@ async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
         ",".join(str(node.public) for node in nodes),
         ",".join(str(node.internal) for node in nodes),
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Its priority is its session's.
+        start_new_session=True,  # The autogroup of its session has its priority.
     )
     try:
         yield
         if process.returncode is not None:
-            raise BrokenPromiseError(f"the strangers ended before their time, with {process.returncode}")
+            raise BrokenPromiseError(f"the attacking process exited early with {process.returncode}")
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -94,7 +95,7 @@ async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _none_fenced(run: Run) -> AsyncIterator[None]:
-    """Look all the while whether a broker is fenced, or has lost its place in the cluster."""
+    """Check all the while whether a broker is fenced."""
     seen: list[str] = []
 
     async def look(session: HttpSession) -> None:
@@ -116,4 +117,4 @@ async def _none_fenced(run: Run) -> AsyncIterator[None]:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
     if seen:
-        raise BrokenPromiseError(f"{seen[0]} while strangers attacked ({len(seen)} looks)")
+        raise BrokenPromiseError(f"{seen[0]} during the attacks ({len(seen)} looks)")

@@ -46,7 +46,7 @@ class Plot:
             self._parts.append(f'<polyline points="{steps}" fill="none" stroke="{colour}" stroke-width="1"/>')
 
     def bars(self, title: str, rows: Sequence[tuple[str, Sequence[tuple[float, float, str, str]]]]) -> None:
-        """Add a row for each name, with bars of (begin, end, colour, what a pointer over it shows)."""
+        """Add a row for each name, with bars of (begin, end, colour, tooltip)."""
         height = 14 * len(rows)
         base = self._panel(title, height, "")
         for number, (name, bars) in enumerate(rows):
@@ -72,7 +72,7 @@ class Plot:
         )
 
     def _panel(self, title: str, height: int, scale: str) -> int:
-        """Make room; return the y of the new panel's lower edge."""
+        """Make space; return the y of the new panel's lower edge."""
         base = self._y + 16 + height
         self._parts.append(f'<text x="{LEFT}" y="{self._y + 10}" font-weight="600">{escape(title)}</text>')
         if scale:

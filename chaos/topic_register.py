@@ -1,4 +1,4 @@
-"""One topic name as a register: what each operation does to it, and what an answer without explanation means."""
+"""One topic name as a register: the effect of each operation on it, and the meaning of an answer that none explains."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class NameState:
     """What a name holds."""
 
     topic: TopicSeen | None = None
-    """Its id is empty while only unknown creations can have made it: the first answer that shows it tells."""
+    """Its id is empty while only unknown creations can have made it; the first answer that shows the topic sets it."""
     guessed: frozenset[str] = frozenset()
-    """Ids that were learnt like this: no second topic has one of them."""
+    """Ids that were learnt from such an answer: no second topic has one of them."""
 
 
 NOTHING = NameState()
@@ -35,10 +35,10 @@ class Observation:
 
 
 def register_operation(observation: Observation, created: frozenset[str]) -> Operation[NameState, Observation] | None:
-    """Return what an operation did to its name; None if it did, and says, nothing.
+    """Return an operation's effect on its name; None if it had none, and shows nothing.
 
     Args:
-        created: ids that acknowledged creations made: an unknown one cannot have made them.
+        created: ids that acknowledged creations made; an unknown creation cannot have made them.
     """
     operation = observation.operation
     steps: tuple[Step, ...] | None
@@ -79,7 +79,7 @@ def _effect(operation: TopicOperation, topic_id: str) -> Step:
 
 
 def _refused(operation: TopicOperation) -> tuple[Step, ...] | None:
-    """Return what a refusal says about the name. Most say nothing: the quorum was not available, for example."""
+    """Return what a refusal shows of the name. Most show nothing: the quorum was not available, for example."""
     match operation.code:
         case ErrorCode.TOPIC_ALREADY_EXISTS:
             return (lambda state: state if state.topic else None,)
@@ -121,7 +121,7 @@ def _show(seen: TopicSeen | None, created: frozenset[str], state: NameState) -> 
 def diagnosis(
     contradiction: Contradiction[NameState, Observation], observations: Sequence[Observation]
 ) -> tuple[str, str]:
-    """Return what kind of broken promise an answer is that no order explains, and the evidence."""
+    """Return the kind of broken promise of an answer that no order explains, and the evidence."""
     observation = contradiction.operation
     operation = observation.operation
     possible = [state.topic for state in contradiction.possible]
@@ -170,7 +170,7 @@ def _fits(seen: TopicSeen | None, possible: Sequence[TopicSeen | None]) -> bool:
 
 
 def _resurrected(seen: TopicSeen, observations: Sequence[Observation], before_ns: int) -> bool:
-    """Tell whether an answer that came before shows that the topic was gone, after others had shown it."""
+    """Return whether an earlier answer shows that the topic was deleted, after others had shown it."""
     shown = min((o.operation.invoked_ns for o in observations if _shows(o, seen.topic_id)), default=before_ns)
     return any(
         shown < o.operation.completed_ns < before_ns

@@ -1,7 +1,7 @@
-"""Who listens where, and through which proxy each process reaches each other one.
+"""The address of each listener, and the proxy through which each process reaches each other one.
 
-Node i listens on 127.0.0.(10+i); the link from process i to process j is a proxy on 127.0.(100+i).(10+j), with the port
-of the listener that it leads to. Each process gets its own dial map, so an advertised address cannot bypass a proxy.
+Node i listens on 127.0.0.(10+i). The link from process i to process j is a proxy on 127.0.(100+i).(10+j), with the port
+of the target's listener. Each process gets its own dial map, so an advertised address cannot bypass a proxy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Topology:
         }
 
     def add_links(self, links: Links, listeners: dict[str, list[Address]]) -> None:
-        """Make every proxy that the dial maps name."""
+        """Make every proxy of the dial maps."""
         for source in self.names:
             for target, addresses in listeners.items():
                 if target == source:

@@ -1,7 +1,7 @@
-"""Transactions under faults: a workload, its history, and what must hold of it (Jepsen's Kafka workload).
+"""Transactions under faults: a workload, its history, and its checks (Jepsen's Kafka workload).
 
 Each transaction writes one to four unique values to random partitions, then commits, or aborts on purpose. Outcomes:
-`ok` (committed), `fail` (aborted, for certain), `info` (nobody said). Readers read committed records only.
+`ok` (committed), `fail` (aborted, for certain), `info` (unknown). Readers read committed records only.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from chaos.history import Outcome
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """One transaction: its values with their partitions, and what became of it."""
+    """One transaction: its values with their partitions, and its outcome."""
 
     process: str
     number: int
     asked_ns: int = 0
-    """When it was about to begin."""
+    """The time just before the client began it."""
     begun_ns: int = 0
-    """When it had, and so had its producer epoch."""
+    """The time when it had begun: from then on it has its producer epoch."""
     writes: list[tuple[int, str]] = field(default_factory=list)
     outcome: Outcome = "info"
     error: str = ""
@@ -35,7 +35,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedRead:
-    """One record that a reader of committed records saw."""
+    """One record that a reader of committed records received."""
 
     process: str
     partition: int
@@ -45,7 +45,7 @@ class CommittedRead:
 
 @dataclass(slots=True, kw_only=True)
 class TransactionHistory:
-    """All that was asked for, in the order of its beginning, and all that was seen."""
+    """All transactions, in the order in which they began, and all reads."""
 
     transactions: list[Transaction] = field(default_factory=list)
     reads: list[CommittedRead] = field(default_factory=list)
@@ -53,9 +53,9 @@ class TransactionHistory:
 
 
 def check_transactions(history: TransactionHistory) -> list[Anomaly]:
-    """Return every broken promise. A history without a commit and final reads proves nothing, and says so."""
+    """Return every broken promise. A history without a commit or without final reads is invalid: it proves nothing."""
     if not history.final_reads or not any(one.outcome == "ok" for one in history.transactions):
-        return [Anomaly("invalid", "no transaction was committed, or nothing was read in the end")]
+        return [Anomaly("invalid", "no transaction was committed, or there are no final reads")]
     found = list(_of_single_reads(history))
     seen = {read.value for read in history.final_reads}
     for transaction in history.transactions:
@@ -68,7 +68,7 @@ def _of_transaction(transaction: Transaction, seen: set[str]) -> Iterable[Anomal
     there = [value for value in values if value in seen]
     name = f"transaction {transaction.number} of {transaction.process} ({transaction.outcome})"
     if transaction.outcome == "ok" and len(there) < len(values):
-        yield Anomaly("lost", f"{name}: {sorted(set(values) - seen)} are gone")
+        yield Anomaly("lost", f"{name}: {sorted(set(values) - seen)} are missing")
     elif there and len(there) < len(values):
         yield Anomaly("torn transaction", f"{name}: only {there} of {values} were read")
 
@@ -80,7 +80,7 @@ def _of_single_reads(history: TransactionHistory) -> Iterable[Anomaly]:
         places[read.value].add((read.partition, read.offset))
         writer = writers.get(read.value)
         if writer is None:
-            yield Anomaly("phantom", f"{read.value} was read by {read.process}, and never sent")
+            yield Anomaly("phantom", f"{read.value} was read by {read.process}, and was never sent")
         elif writer.outcome == "fail":
             yield Anomaly("aborted read", f"{read.value} was read by {read.process}; its transaction was aborted")
     for value, found in places.items():
@@ -89,11 +89,11 @@ def _of_single_reads(history: TransactionHistory) -> Iterable[Anomaly]:
     final = {read.value for read in history.final_reads}
     for read in history.reads:
         if read.value not in final:
-            yield Anomaly("lost", f"{read.value} was read as committed by {read.process}, and is gone")
+            yield Anomaly("lost", f"{read.value} was read as committed by {read.process}, and is missing")
 
 
 def _skips(history: TransactionHistory) -> Iterable[Anomaly]:
-    """Find readers that did not see all that was committed, once and in order, as far as they came."""
+    """Find readers that did not receive all committed records, once and in order, up to where they came."""
     final: dict[int, list[int]] = defaultdict(list)
     for read in history.final_reads:
         final[read.partition].append(read.offset)
@@ -111,8 +111,8 @@ def _skips(history: TransactionHistory) -> Iterable[Anomaly]:
 def _zombies(history: TransactionHistory) -> Iterable[Anomaly]:
     """Find records of a process, `<name>/<life>`, above those of one whose first transaction fenced it.
 
-    Which of two lives came first is no matter of their numbers: an answer may be late. But what began before another
-    process was about to ask for its first epoch has an earlier one than all that this one wrote.
+    The numbers of two lives do not show which came first: an answer may be late. But a transaction that had begun
+    before another process requested its first epoch has an earlier epoch than every transaction of that process.
     """
     writers = {value: one for one in history.transactions for _, value in one.writes}
     first_asked_ns: dict[str, int] = {}
@@ -132,7 +132,7 @@ def _zombies(history: TransactionHistory) -> Iterable[Anomaly]:
 
 
 class TransactionClients:
-    """Producers with transactional ids, each of which lives several lives, and readers of what is committed."""
+    """Producers with transactional ids, each of which lives several lives, and readers of committed records."""
 
     def __init__(
         self, history: TransactionHistory, bootstrap: Sequence[str], dice: random.Random, *, topic: str, partitions: int
@@ -156,7 +156,7 @@ class TransactionClients:
         )
 
     async def live(self, name: str, pause_s: float) -> None:
-        """Produce until told to stop; one life after another, the earlier ones not told that they are over."""
+        """Produce until stopped; one life after another, without a notice to the earlier ones."""
         life, zombies = 0, list[asyncio.Task[None]]()
         while not self.stopping:
             zombies.append(asyncio.ensure_future(self.one_life(name, life, pause_s)))
@@ -167,7 +167,7 @@ class TransactionClients:
         await asyncio.gather(*zombies)
 
     async def one_life(self, name: str, life: int, pause_s: float) -> None:
-        """Produce as one process, until told to stop or fenced by the next one."""
+        """Produce as one process, until stopped or fenced by the next one."""
         number = 0
         async with self.producer(name) as producer:
             while not self.stopping:
@@ -179,7 +179,7 @@ class TransactionClients:
                 await asyncio.sleep(self._dice.uniform(0, 2 * pause_s))
 
     async def run(self, producer: raftlog.Producer, transaction: Transaction) -> None:
-        """Run one transaction, and note what became of it."""
+        """Run one transaction, and note its outcome."""
         self.history.transactions.append(transaction)
         transaction.asked_ns = time.monotonic_ns()
         give_up = self._dice.random() < 0.25
@@ -196,7 +196,7 @@ class TransactionClients:
         except _GivenUpError:
             transaction.outcome = "fail"
         except raftlog.UnknownOutcomeError as error:
-            # Of a send, it aborts; of the commit, nobody knows.
+            # After a send of unknown outcome it aborts; after the commit the outcome stays unknown.
             transaction.outcome, transaction.error = "info", error.code.value
         except raftlog.RaftlogError as error:
             transaction.outcome, transaction.error = "fail", error.code.value
@@ -204,7 +204,7 @@ class TransactionClients:
             transaction.outcome = "ok"
 
     async def tail(self, name: str) -> None:
-        """Read what is committed, for ever."""
+        """Read committed records without end."""
         async with raftlog.Consumer(
             self._bootstrap, self._topic, start="earliest", isolation="read_committed"
         ) as consumer:

@@ -1,4 +1,4 @@
-"""Watches the cluster as a client could: who leads each partition, who is in sync, which controller is active."""
+"""Watches the cluster as a client could: each partition's leader and ISR, and the active controller."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ASK_TIMEOUT_MS = 500
 
 
 class Watch:
-    """Asks every node, time and again, on the client's links. Use as an async context manager."""
+    """Queries every node again and again, on the client's links. Use as an async context manager."""
 
     def __init__(self, cluster: ChaosCluster, topic: str, history: History) -> None:
         nodes = cluster.nodes
         self.leaders: dict[int, tuple[int, int]] = {}
-        """By partition: the newest leader epoch that a broker told of, and its leader (-1: none)."""
+        """By partition: the newest leader epoch that a broker reported, and its leader (-1: none)."""
         self.replicas: dict[int, tuple[int, ...]] = {}
         self._active = (-1, -1)
         self._topic, self._history = topic, history
@@ -49,11 +49,11 @@ class Watch:
 
     @property
     def active_controller(self) -> str | None:
-        """The controller of the newest controller epoch that a controller told of."""
+        """The controller of the newest controller epoch that a controller reported."""
         return f"controller-{self._active[1]}" if self._active[1] >= 0 else None
 
     def leader(self, partition: int) -> str | None:
-        """Return who leads a partition, by the newest word; None if nobody does."""
+        """Return a partition's leader, by the newest report; None if it has none."""
         leader = self.leaders.get(partition, (-1, -1))[1]
         return f"broker-{leader}" if leader >= 0 else None
 

@@ -1,8 +1,8 @@
-"""Clients under chaos: each notes what it was told, and nothing else.
+"""Clients under chaos: each logs its answers, and nothing else.
 
-Values are unique: increasing integers for each key; about ten keys are hot at a time, and give way to others. Producers
-send a few records at once, with every setting of `KINDS`. Clients crash now and then, in the middle of what they do,
-and start again as another process (in the history's sense). `readers` tail every partition throughout.
+Values are unique: increasing integers for each key. About ten keys are hot at a time, and others replace them.
+Producers send a few records at once, with every setting of `KINDS`. Clients crash now and then, in the middle of a
+request, and start again as another process (in the history's sense). `readers` tail every partition throughout.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ KINDS = (
 
 
 class Keys:
-    """About ten hot keys. Each is used for so many writes, then another takes its place."""
+    """About ten hot keys. Each is used for so many writes, then another one replaces it."""
 
     def __init__(self, dice: random.Random, count: int = HOT_KEYS) -> None:
         self._dice = dice
@@ -99,10 +99,10 @@ class Workload:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _going: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: int = 0
-    """How many sends are on their way."""
+    """How many sends are in flight."""
     _acknowledged: int = 0
     _newest: dict[int, int] = field(default_factory=dict)
-    """By partition, when the newest send was invoked that is durably acknowledged."""
+    """By partition, when the newest durably acknowledged send was invoked."""
 
     def __post_init__(self) -> None:
         self._keys = Keys(random.Random(self.seed))
@@ -136,7 +136,7 @@ class Workload:
         """Wait until `count` more sends were acknowledged; return how many seconds that took.
 
         Raises:
-            TimeoutError: they were not, within the time.
+            TimeoutError: they were not, before the deadline.
         """
         goal = self._acknowledged + count
         return await self._until(lambda: self._acknowledged >= goal, within_s)
@@ -151,13 +151,13 @@ class Workload:
         return await self._until(everywhere, within_s)
 
     def crash(self) -> None:
-        """Crash every producer, in the middle of what it does; each starts again."""
+        """Crash every producer in the middle of a request; each starts again."""
         for name, life in self._lives.items():
             if name.startswith("producer"):
                 _crash(life)
 
     async def pause(self) -> None:
-        """Let producers finish what they do and wait, until `go_on`."""
+        """Let producers finish their requests and wait, until `go_on`."""
         self._going.clear()
         while self._busy:
             await asyncio.sleep(0.01)
@@ -177,7 +177,7 @@ class Workload:
         self._tasks.append(asyncio.create_task(self._live(name, life), name=name))
 
     async def _live(self, name: str, life: Callable[[str], Coroutine[Any, Any, None]]) -> None:
-        """Live one life after another, until the workload stops; this task's own cancellation ends it all."""
+        """Live one life after another, until the workload stops; cancelling this task ends the life too."""
         dice, number = random.Random(f"{self.seed} {name}"), 0
         while not self._stopping:
             one = asyncio.create_task(life(f"{name}/{number}"))
@@ -282,7 +282,7 @@ class Workload:
         why: str,
     ) -> None:
         if outcome == "ok" and offset < 0:
-            outcome = "info"  # acks=0: nobody said anything.
+            outcome = "info"  # acks=0: there is no answer.
         done = Send(
             process=process,
             partition=partition,
@@ -303,7 +303,7 @@ class Workload:
 
 
 def _crash(life: asyncio.Task[None]) -> None:
-    """End a life in the middle of what it does; once, for then it closes its connections."""
+    """Cancel a life in the middle of a request; only once, for it then closes its connections."""
     if not life.cancelling():
         life.cancel()
 
@@ -311,7 +311,10 @@ def _crash(life: asyncio.Task[None]) -> None:
 async def send(
     producer: raftlog.Producer, topic: str, partition: int, value: str, *, key: bytes | None = None
 ) -> tuple[int, Outcome, str]:
-    """Send one value; return its offset, the outcome, and why. What is not unknown, the client says for certain."""
+    """Send one value; return its offset, the outcome, and why.
+
+    The client is certain of an outcome other than `info`.
+    """
     try:
         metadata = await producer.send(topic, value=value.encode(), key=key, partition=partition)
     except UnknownOutcomeError as error:

@@ -110,7 +110,7 @@ def test_a_sampled_record_that_the_final_reader_misses_is_lost():
 
 
 def test_nothing_at_all_proves_nothing():
-    assert "nothing was acknowledged" in verdict(judged([], table([])))
+    assert "no record was acknowledged" in verdict(judged([], table([])))
 
 
 @pytest.mark.cluster

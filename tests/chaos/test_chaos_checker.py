@@ -115,7 +115,7 @@ def test_a_hole_below_what_is_read_is_lost():
     history.reads, history.replicas = [], []
 
     assert kinds(history) == {"lost"}
-    assert check(history).anomalies[0].detail == "b was acknowledged at offset 1 and is gone"
+    assert check(history).anomalies[0].detail == "b was acknowledged at offset 1 and is missing"
 
 
 def test_a_missing_tail_is_unseen():

@@ -105,7 +105,7 @@ def test_an_anomaly_is_shown_with_its_operations():
     assert not report["ok"]
     assert "1 of 1 scenarios BROKEN" in html
     assert "broker-1 &lt;ended&gt; by itself" in html
-    assert "<b>lost</b>: b was acknowledged at offset 1 and is gone" in html
+    assert "<b>lost</b>: b was acknowledged at offset 1 and is missing" in html
     assert "Send(process=&#x27;p&#x27;, partition=0, value=&#x27;b&#x27;" in html
 
 
