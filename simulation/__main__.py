@@ -1,6 +1,6 @@
-"""`make sim [WORLD=quorum|cluster] [SEEDS=n|a-b] [SEED=s]`: many schedules, or one and what happens in it.
+"""`make sim [WORLD=quorum|cluster] [SEEDS=n|a-b] [SEED=s]`: runs many schedules, or one with a printed history.
 
-With WORLD=cluster, SEED=s SHRINK=1 looks for the smallest part of a schedule that still fails, and KEEP=numbers
+With WORLD=cluster, SEED=s SHRINK=1 searches the smallest part of a schedule that still fails, and KEEP=numbers
 DURATION=seconds WITHOUT=features replays a part of one. The last line is one JSON object.
 """
 
@@ -32,13 +32,13 @@ from simulation.play import MEMORY, Outcome, play
 DEFAULT_SEEDS = {"quorum": 1_000, "cluster": 100}
 BUILD = Path("build") / "sim"
 PER_PROCESS = {"quorum": 500, "cluster": 20}
-"""A cluster that ends amid everything leaves something behind: after a hundred, half the time went there."""
+"""Schedules for one process: each leaves objects behind, and after a hundred clusters these take half the time."""
 LINE_EVERY = 100
-"""Where no terminal shows a bar: schedules between two lines of progress."""
+"""Without a terminal: schedules between two lines of progress."""
 
 
 def play_all(world: str, seeds: range) -> Iterator[Outcome]:
-    """Run many, on every core, or in JOBS processes; Ctrl-C ends it with what has been played."""
+    """Run many schedules, on every core or in JOBS processes; Ctrl-C ends with the results so far."""
     console, processes = Console(stderr=True), int(os.environ.get("JOBS") or 0) or os.cpu_count() or 1
     outcomes = track(
         _in_fresh_processes(world, seeds, processes), description="schedules", total=len(seeds), console=console
@@ -51,10 +51,10 @@ def play_all(world: str, seeds: range) -> Iterator[Outcome]:
 
 
 def _in_fresh_processes(world: str, seeds: range, processes: int) -> Iterator[Outcome]:
-    """Play them in order, `PER_PROCESS` of them in each process.
+    """Run schedules in order, `PER_PROCESS` of them in each process.
 
-    A pool for each round of processes: one that replaces them while it works can be left without any
-    (python/cpython#115634), or wait for ever for what a process that died was to answer.
+    Each round of processes has its own pool. A pool that replaces its processes can be left without any
+    (python/cpython#115634), or wait for ever for the result of a process that died.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["simulation.raft" if world == "quorum" else "simulation.cluster"])
@@ -70,7 +70,7 @@ def _in_fresh_processes(world: str, seeds: range, processes: int) -> Iterator[Ou
 
 
 def play_one(world: str, seed: int) -> Iterator[Outcome]:
-    """Run one, or its smallest part that fails, and tell what happens in it."""
+    """Run one schedule, or its smallest part that fails, and print its events."""
     part: dict[str, Any] = {}
     if os.environ.get("SHRINK"):
         part = smallest_part(seed)
@@ -84,7 +84,7 @@ def play_one(world: str, seed: int) -> Iterator[Outcome]:
 
 
 def smallest_part(seed: int) -> dict[str, Any]:
-    """Return which part of a cluster's schedule still fails; nothing, if all of it does not."""
+    """Return the part of a cluster's schedule that still fails; empty if the whole schedule does not fail."""
     from simulation.cluster.shrink import shrink  # noqa: PLC0415  (the quorum's simulation needs none of it)
 
     logging.disable(logging.CRITICAL)
@@ -123,7 +123,7 @@ def report_on(outcomes: Iterator[Outcome]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the seeds that the environment names; exit 1 if one of them breaks a promise."""
+    """Run the seeds of the environment; exit 1 if one of them breaks a promise."""
     one, world = os.environ.get("SEED", ""), os.environ.get("WORLD") or "quorum"
     if world not in DEFAULT_SEEDS:
         sys.exit(f"WORLD: expected quorum or cluster, received {world!r}")
@@ -132,7 +132,7 @@ def main() -> int:
         sys.exit(f"SEEDS: expected a number of seeds, or a first one and an end as in 200-400, received {asked!r}")
     first, _, end = asked.rpartition("-")
     seeds = range(int(first or 0), int(end))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has it ignored by what runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell ignores SIGINT for background jobs.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     report = report_on(play_one(world, int(one)) if one else play_all(world, seeds))
     if not one and report["schedules"] < len(seeds):

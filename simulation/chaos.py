@@ -1,4 +1,4 @@
-"""Which faults come, and when: every world has its own weather."""
+"""Which faults happen in a world, and when."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ FAULT_RATE = 0.15
 
 
 class Chaos(Schemes):
-    """Lets time pass unevenly: some tick, some do not; messages lag; faults come and go."""
+    """Lets time pass unevenly: only some voters tick, messages are late, and faults begin and end."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        # Some worlds see one scheme, or one fault, again and again, and little else.
+        # Some worlds repeat one scheme, or one fault, and have few others.
         focus = self.random.choice((*SCHEMES, "last_words", None))
         weights = (0.1, 1.0, 1.0, 3.0) if focus is None else (0.0, 0.0, 0.5)
         self._weights = [30.0 if name == focus else self.random.choice(weights) for name in FAULTS]
@@ -55,7 +55,7 @@ class Chaos(Schemes):
             self._deliver()
 
     def _propose(self, count: int) -> None:
-        """Everybody who believes to lead is asked: a deposed leader's entries make conflicts."""
+        """Propose at every voter that believes to lead: a deposed leader's entries make conflicts."""
         if self.quiet:
             return
         for _ in range(count):

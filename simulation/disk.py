@@ -1,9 +1,9 @@
-"""A disk that keeps what was synced, and of everything else as much as it likes.
+"""A disk that keeps synced writes, and of all others any part.
 
-Files are real, their durability is simulated: inside `hooked`, the calls that make something durable only note that it
-is. A loss of power then cuts each file down to what was synced plus any part of the rest, torn at any byte, or leaves
-sectors of zeros, and undoes renames whose folder was not synced. A fuse ends a voter at its n-th disk operation from
-now, or makes that one fail.
+Files are real, their durability is simulated: inside `hooked`, the calls that make something durable only record it. A
+loss of power then cuts each file down to its synced bytes plus any part of the rest, torn at any byte, or leaves
+sectors of zeros. It also undoes renames whose folder was not synced. A fuse kills a voter at its n-th disk operation
+from now, or makes that operation fail.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from simulation.flips import Flips
 
 Fuse = Literal["power", "error"]
 SECTOR_BYTES = 512
-"""A disk writes one whole, or not."""
+"""A disk writes a sector whole, or not at all."""
 
 
 class PowerLossError(BaseException):
-    """The voter that runs has died in the middle of a disk operation; no handler for errors may swallow it."""
+    """The running voter died in the middle of a disk operation; no error handler may swallow it."""
 
 
 @dataclass
@@ -40,37 +40,37 @@ class _Rename:
 
 
 class SimulatedDisk:
-    """The disks of all voters. `running` names the one whose code runs."""
+    """The disks of all voters. `running` is the name of the voter whose code runs."""
 
     def __init__(self, dice: random.Random) -> None:
         self.running: str | None = None
         self.dead: set[str] = set()
         self.failed: set[str] = set()
-        """Voters whose disk has refused a write: they must stop by themselves before they promise anything more."""
+        """Voters whose disk has failed a write: they must stop by themselves before they promise anything more."""
         self.flips = Flips()
         self._random = dice
         self._fuses: dict[str, tuple[int, Fuse]] = {}
         self._synced: dict[int, int] = {}
         self._stuck: set[int] = set()
-        """Files that only grow, and whose sync failed: a kernel drops the pages, and reports success from then on."""
+        """Append-only files whose sync failed: a kernel drops the pages, and reports success from then on."""
         self._renames: dict[int, list[_Rename]] = {}
 
     def light_fuse(self, name: str, operations: int, kind: Fuse) -> None:
-        """End a voter, or fail its disk, at one of its next operations."""
+        """Kill a voter, or fail its disk, at one of its next operations."""
         self._fuses[name] = (operations, kind)
 
     def calm(self) -> None:
-        """Put every fuse out."""
+        """Remove every fuse."""
         self._fuses.clear()
 
     def die(self) -> None:
-        """End the voter that runs. It does not come back from this call, as from `os._exit`."""
+        """Kill the running voter. This call does not return, like `os._exit`."""
         assert self.running is not None
         self.dead.add(self.running)
         raise PowerLossError
 
     def crash(self, name: str, folder: Path, *, power: bool) -> None:
-        """End a voter's process; with `power`, its machine too, so that only what was synced is sure to survive."""
+        """Kill a voter's process; with `power`, cut its machine's power: only synced writes certainly survive."""
         self.dead.discard(name)
         self.failed.discard(name)
         self._fuses.pop(name, None)
@@ -80,13 +80,13 @@ class SimulatedDisk:
                 self._undo(rename)
             for path in sorted(folder.iterdir()):
                 self._tear(path)
-        for path in folder.iterdir():  # Whatever is left is on disk.
+        for path in folder.iterdir():  # Everything that is left is on disk.
             status = path.stat()
             self._stuck.discard(status.st_ino)
             self._synced[status.st_ino] = 0 if path.suffix == ".new" else status.st_size
 
     def wipe(self, folder: Path) -> None:
-        """Leave nothing of what a voter that is down has written."""
+        """Delete everything that a stopped voter has written."""
         for path in folder.iterdir():
             inode = path.stat().st_ino  # Another file may get it.
             self._synced.pop(inode, None)
@@ -109,17 +109,17 @@ class SimulatedDisk:
         os.truncate(path, kept)
         self.flips.cut(status.st_ino, kept)
         if kept < status.st_size and self._random.random() < 0.2:
-            # The size was noted, whole sectors of bytes were not: zeros.
+            # The size was written, whole sectors of bytes were not: zeros.
             whole = max(synced, kept - kept % SECTOR_BYTES)
             os.truncate(path, whole)
             self.flips.cut(status.st_ino, whole)
             os.truncate(path, status.st_size)
 
-    # What the journal and the snapshots call.
+    # The calls of the journal and the snapshots.
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
-        """Stand before the operating system's calls."""
+        """Replace the operating system's calls."""
         names = ("write", "fdatasync", "fsync", "replace")
         saved: dict[str, Any] = {name: getattr(os, name) for name in names}
         self._os_write, self._os_replace = saved["write"], saved["replace"]
@@ -132,7 +132,7 @@ class SimulatedDisk:
                 setattr(os, name, function)
 
     def _burn(self, descriptor: int | None = None) -> None:
-        """Count one operation of the voter that runs."""
+        """Count one operation of the running voter."""
         name = self.running
         if name is None:
             return

@@ -1,4 +1,4 @@
-"""What can go wrong at any time, and for how long."""
+"""The faults that can happen at any time, and their duration."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from simulation.world import World
 
 
 class Faults:
-    """Faults that come, and go again after some steps. Whatever differs is drawn from the world's dice."""
+    """Faults that begin, and end after some steps. The world's dice draw everything that varies."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.random
         self.step = 0
         self.alone: str | None = None
-        """The only voter that ticks, when one does: it alone can begin an election, or replicate."""
+        """The only voter that ticks, if one does: only it can begin an election, or replicate."""
         self.quiet = False
-        """Nobody proposes."""
+        """No voter proposes."""
         self.scripted = False
-        """While a scheme is under way, there is little else."""
+        """While a scheme runs, there are few other faults."""
         self._later: list[tuple[int, Callable[[], None]]] = []
 
     def after(self, shortest: int, longest: int, action: Callable[[], None]) -> None:
@@ -38,14 +38,14 @@ class Faults:
             self.world.crash(self.random.choice(sorted(self.world.engines)), power=self.random.random() < 0.5)
 
     def do_power_loss(self) -> None:
-        """At one of the next disk operations."""
+        """A voter loses its power at one of its next disk operations."""
         if len(self.world.engines) > len(self.world.names) // 2:
             name = self.random.choice(sorted(self.world.engines))
             self.world.note(f"power of {name} will fail")
             self.world.disk.light_fuse(name, self.random.randint(1, 8), "power")
 
     def do_last_words(self) -> None:
-        """A voter dies in the middle of a sync; what it has sent arrives; it is back before its leader is missed."""
+        """A voter dies in the middle of a sync; what it has sent arrives; it restarts before its leader notices."""
         world = self.world
         if self.scripted or len(world.engines) < len(world.names):
             return
@@ -146,7 +146,7 @@ class Faults:
     # The leader.
 
     def do_isolate_leader(self) -> None:
-        """Cut the leader off, at once or without anybody noticing, and give it something to be wrong about."""
+        """Cut the leader off, with or without a notice to the voters, and propose entries at it."""
         leader = self.world.leader()
         if leader is None:
             return

@@ -1,4 +1,4 @@
-"""Bits that have changed on a disk: which ones, in which file, and what the files would be without that."""
+"""Bits that have changed on a disk: their files and positions, and the files' content without the change."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 class Flips:
-    """The changed bits of all files, by inode and byte. A file that is replaced or cut takes its own along."""
+    """The changed bits of all files, by inode and byte. A file that is replaced or truncated loses its own."""
 
     def __init__(self) -> None:
         self._masks: dict[int, dict[int, int]] = {}
 
     def flip(self, path: Path, bit: int) -> None:
-        """Change one bit; a second time puts it back."""
+        """Change one bit; a second call restores it."""
         self._change(path, {bit // 8: 1 << bit % 8})
         masks = self._masks.setdefault(path.stat().st_ino, {})
         masks[bit // 8] = masks.get(bit // 8, 0) ^ 1 << bit % 8
@@ -20,30 +20,30 @@ class Flips:
             del masks[bit // 8]
 
     def concern(self, path: Path) -> bool:
-        """Tell whether the file holds a changed bit."""
+        """Return whether the file contains a changed bit."""
         return path.exists() and bool(self._masks.get(path.stat().st_ino))
 
     def undone(self, path: Path) -> bytes:
-        """Return what the file would hold."""
+        """Return the file's content without the changes."""
         content = bytearray(path.read_bytes())
         for at, mask in self._masks.get(path.stat().st_ino, {}).items():
             content[at] ^= mask
         return bytes(content)
 
     def undo(self, path: Path) -> None:
-        """Change every bit back."""
+        """Restore every changed bit."""
         self._change(path, self.taken(path.stat().st_ino))
 
     def taken(self, inode: int) -> dict[int, int]:
-        """Forget a file's changed bits, and return them."""
+        """Remove and return a file's changed bits."""
         return self._masks.pop(inode, {})
 
     def given(self, inode: int, masks: dict[int, int]) -> None:
-        """Learn that a file was written with changed bits in it."""
+        """Record that a file was written with changed bits in it."""
         self._masks[inode] = masks
 
     def cut(self, inode: int, size: int) -> None:
-        """Learn that nothing is left of a file beyond a size."""
+        """Remove a file's changed bits beyond a size."""
         masks = self._masks.get(inode, {})
         self._masks[inode] = {at: mask for at, mask in masks.items() if at < size}
 

@@ -1,4 +1,4 @@
-"""The end of a history: every fault ends, and then there must be progress, and nothing lost."""
+"""The end of a history: every fault ends; then there must be progress, and no acknowledged entry may be lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HEAL_S = 30.0
 
 
 def heal(world: World) -> None:
-    """Require progress with a bare majority, then with everybody, and every acknowledged entry everywhere."""
+    """Require progress with a bare majority, then with all voters, and every acknowledged entry at every voter."""
     world.note("heal")
     world.promises.logs_match(world.engines)
     absent = _absent(world)
@@ -33,7 +33,7 @@ def heal(world: World) -> None:
 
 
 def _absent(world: World) -> set[str]:
-    """Choose who does not come back at first: no majority may need those who have lost their memory."""
+    """Choose the voters that stay down at first: no majority may need a voter that has lost its memory."""
     most = (len(world.names) - 1) // 2
     if unable := world.not_full | world.rot.unable():
         return unable if len(unable) <= most else set()
@@ -41,7 +41,7 @@ def _absent(world: World) -> set[str]:
 
 
 def _progress(world: World, names: Iterable[str]) -> None:
-    """Require that these voters, a majority, take in more."""
+    """Require that these voters, a majority, acknowledge more entries."""
     before, deadline = len(world.promises.acknowledged), world.now + HEAL_S
     while len(world.promises.acknowledged) < before + 3:
         if world.now > deadline:
@@ -57,7 +57,7 @@ def _progress(world: World, names: Iterable[str]) -> None:
 
 
 def _everybody_takes_part(world: World) -> None:
-    """Require progress, and that every voter is up and full."""
+    """Require progress, and that every voter is running and full."""
     deadline = world.now + HEAL_S
     _progress(world, world.names)
     while world.not_full or len(world.engines) < len(world.names):
@@ -68,7 +68,7 @@ def _everybody_takes_part(world: World) -> None:
 
 
 def _catch_up_from_damaged_snapshots(world: World) -> None:
-    """Whoever needs a snapshot gets a sound one, though every snapshot on a disk is damaged."""
+    """A voter that needs a snapshot gets an intact one, though every snapshot on a disk is damaged."""
     world.promises.kept_everywhere(world.machines)
     guest = world.rot.damage_snapshots()
     world.wipe(guest)
@@ -78,7 +78,7 @@ def _catch_up_from_damaged_snapshots(world: World) -> None:
 
 
 def _scrub(world: World) -> None:
-    """What every voter has looked at is whole, so that all of them can start again."""
+    """A voter's scrubbed files are intact, so that all voters can start again."""
     for name in world.names:
         world.rot.scrub(name)
         world.crash(name, power=True)
@@ -87,10 +87,10 @@ def _scrub(world: World) -> None:
 
 
 def _cut_off_and_back(world: World) -> None:
-    """A voter that was cut off comes back: the leader goes on, in its term."""
+    """A voter that was cut off reconnects: the leader stays leader, in its term."""
     leader = world.leader()
     if leader is None:
-        world.promises.fail("nobody leads, though nothing is wrong")
+        world.promises.fail("no voter leads after every fault has ended")
         return
     term = world.engines[leader].term
     guest = world.random.choice([name for name in world.names if name != leader])
@@ -100,11 +100,11 @@ def _cut_off_and_back(world: World) -> None:
                 change(guest, other)
         world.run(1.0)
     if world.leader() != leader or world.engines[leader].term != term:
-        world.promises.fail(f"{guest} came back, and {leader} does not lead term {term} any more")
+        world.promises.fail(f"{guest} reconnected, and {leader} does not lead term {term} any more")
 
 
 def _replace_a_disk(world: World) -> None:
-    """A voter without a memory waits until it has heard everybody, which keeps nobody else from going on."""
+    """A voter without a memory waits for an answer of every other voter, while the others make progress."""
     guest, far = world.random.sample(world.names, 2)
     world.wipe(guest)
     world.network.part(guest, far)
@@ -112,6 +112,6 @@ def _replace_a_disk(world: World) -> None:
     _progress(world, set(world.names) - {guest})
     world.run(2.0)
     if guest not in world.not_full:
-        world.promises.fail(f"{guest} is full again, and has not heard {far}")
+        world.promises.fail(f"{guest} is full again without an answer of {far}")
     world.network.rejoin(guest, far)
     _everybody_takes_part(world)

@@ -1,4 +1,4 @@
-"""Links between voters: ordered, like connections, but slow, one-way, lossy or repeating when a fault says so."""
+"""Links between voters: ordered, like connections; faults make them slow, one-way, lossy or repeating."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Link = tuple[str, str]
 
 
 class FixedNode(Node):  # type: ignore[misc]
-    """A node whose place in the core's sets is the same in every process: a seed must be one history."""
+    """A node whose position in the core's sets is the same in every process: a seed must be one history."""
 
     def __hash__(self) -> int:
         return int.from_bytes(self.id.encode()[-6:], "big")
@@ -54,13 +54,13 @@ class SimulatedWire(Transport):  # type: ignore[misc]
 
 
 class Network:
-    """All links, and what is wrong with them."""
+    """All links, and their faults."""
 
     def __init__(self, names: list[str], dice: random.Random) -> None:
-        """Begin.
+        """Create the links.
 
         Args:
-            dice: draws how much of what a voter has sent outlives it.
+            dice: draws how much of what a voter has sent arrives after its death.
         """
         self.names = names
         self._dice = dice
@@ -68,22 +68,22 @@ class Network:
         self.wires: dict[str, SimulatedWire] = {}
         self.links: dict[Link, deque[bytes]] = {pair: deque() for pair in self.pairs}
         self.cut: set[frozenset[str]] = set()
-        """No connection, and both sides know."""
+        """Links without a connection; both ends know it."""
         self.dropping: set[Link] = set()
-        """What is sent is lost, and nobody knows."""
+        """Links that lose their messages; neither end knows it."""
         self.held: set[Link] = set()
-        """What is sent waits until it is released."""
+        """Links that hold their messages until a release."""
         self.slow: set[Link] = set()
         self._outliving: set[Link] = set()
-        """Links whose source has gone: the target hears of that once it has what is still under way."""
+        """Links whose source has died: the target learns of it after the messages that are still in flight."""
 
     def join(self, name: str) -> SimulatedWire:
-        """Give a voter that starts a wire; `connect` it once its engine listens."""
+        """Return a wire for a voter that starts; `connect` it once its engine listens."""
         self.wires[name] = wire = SimulatedWire(self, name)
         return wire
 
     def leave(self, name: str) -> None:
-        """End a voter's connections. Of what it has sent, a part is still delivered: the network has it."""
+        """Close a voter's connections. Of the messages in flight, some are still delivered."""
         for other in self.names:
             if other == name:
                 continue
@@ -99,7 +99,7 @@ class Network:
         self.wires.pop(name, None)
 
     def delivered(self, link: Link) -> None:
-        """Learn that messages have arrived: behind the last one of a voter that is gone comes the connection's end."""
+        """Record that messages have arrived: after a dead voter's last one, the connection closes."""
         if link in self._outliving and not self.links[link]:
             self._outliving.discard(link)
             self.wires[link[1]].disconnected(link[0])
@@ -115,7 +115,7 @@ class Network:
         return one in self.wires and other in self.wires and frozenset((one, other)) not in self.cut
 
     def disconnect(self, one: str, other: str) -> None:
-        """Lose a connection, and what was on it."""
+        """Close a connection, and drop its messages."""
         for source, target in ((one, other), (other, one)):
             self._outliving.discard((source, target))
             self.links[source, target].clear()
@@ -125,14 +125,14 @@ class Network:
     def connect(self, one: str, other: str) -> None:
         if self.is_connected(one, other):
             for source, target in ((one, other), (other, one)):
-                if (source, target) in self._outliving:  # What it sent in its life before may still come, late.
+                if (source, target) in self._outliving:  # Messages of its earlier life may still arrive late.
                     self._outliving.discard((source, target))
                     self.wires[target].disconnected(source)
             self.wires[one].connected(other)
             self.wires[other].connected(one)
 
     def part(self, one: str, other: str) -> None:
-        """Cut two voters off from each other, and let both know."""
+        """Cut two voters off from each other; both get a notice."""
         self.cut.add(frozenset((one, other)))
         self.disconnect(one, other)
 
@@ -141,7 +141,7 @@ class Network:
         self.connect(one, other)
 
     def calm(self) -> None:
-        """End every fault; each connection is made anew."""
+        """End every fault; open each connection again."""
         self.cut.clear()
         self.dropping.clear()
         self.held.clear()
@@ -151,5 +151,5 @@ class Network:
             self.connect(one, other)
 
     def between(self, some: set[str]) -> list[Link]:
-        """The links that cross the border of a group, both ways."""
+        """Return the links between a group and all others, both ways."""
         return [pair for pair in self.pairs if (pair[0] in some) != (pair[1] in some)]

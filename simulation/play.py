@@ -1,4 +1,4 @@
-"""Plays one schedule of either simulation: a module of its own, because other processes import it."""
+"""Runs one schedule of either simulation: a module of its own, because other processes import it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 MEMORY = Path("/dev/shm")  # noqa: S108  (each run makes a folder of its own there)
-"""Worlds live in memory, where there is such a place: their disks are simulated anyhow."""
+"""Worlds are kept in memory, where the machine has such a folder: their disks are simulated."""
 Outcome = tuple[int, Any, str]
-"""A seed, and its figures, or what it broke."""
+"""A seed, and its figures, or the broken promise."""
 
 
 def play(world: str, seed: int, tell: Callable[[str], None] | None = None, **part: Any) -> Outcome:
-    """Run one schedule, or a part of it, in whichever process this is."""
+    """Run one schedule, or a part of it, in the current process."""
     simulate = importlib.import_module("simulation.raft" if world == "quorum" else "simulation.cluster").simulate
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:

@@ -1,4 +1,4 @@
-"""What is checked: the promises of Raft, and of our engine, over a whole history."""
+"""The checks: the promises of Raft, and of our engine, over a whole history."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class SafetyViolationError(Exception):
 
 
 class Promises:
-    """Everything that any voter or proposer has seen, and must not see contradicted."""
+    """Everything that voters and proposers have seen, which later events must not contradict."""
 
     def __init__(self) -> None:
         self.agreed: dict[int, bytes] = {}
         self.acknowledged: dict[bytes, tuple[int, int]] = {}
-        """Payload: the index and the term in which its proposer was told of success."""
+        """By payload, the index and the term of the success that its proposer got."""
         self.leaders: dict[int, str] = {}
         self.announced: set[int] = set()
         self.forgotten: dict[str, list[list[Entry]]] = {}
-        """The logs on disks that were replaced: a leader may still count what their voters acknowledged."""
+        """By voter, the logs on disks that were replaced: a leader may still count that voter's acknowledgements."""
         self.broken: str | None = None
         """The first violation: the core swallows exceptions in some places."""
 
@@ -33,7 +33,7 @@ class Promises:
         raise SafetyViolationError(self.broken)
 
     def agree(self, name: str, index: int, payload: bytes) -> None:
-        """State machine safety: everybody applies the same at an index."""
+        """State machine safety: every voter applies the same payload at an index."""
         known = self.agreed.setdefault(index, payload)
         if known != payload:
             self.fail(f"{name} applied {payload!r} at {index}, another voter {known!r}")
@@ -41,9 +41,10 @@ class Promises:
     def acknowledge(
         self, machine: Machine, payload: bytes, index: int, term: int, engines: dict[str, RaftEngine], voters: int
     ) -> None:
-        """Success means: applied, here, at that index, once; and held by a majority, if voters that are down hold it.
+        """Check a success: the entry was applied here, at that index, once, and a majority has it.
 
-        A voter whose disk was replaced has held it, if it was on that disk: one such voter may be one of the majority.
+        Stopped voters count too. A voter whose disk was replaced had the entry if that disk had it; the majority may
+        include one such voter.
         """
         if not machine.entries or machine.entries[-1] != (index, payload):
             self.fail(f"{machine.name} acknowledged {payload!r} at {index}, and applied {machine.entries[-1:]} there")
@@ -56,18 +57,18 @@ class Promises:
             self.fail(f"{machine.name} acknowledged {payload!r} at {index}, which {', '.join(without)} do not hold")
 
     def forgets(self, name: str, log: list[Entry]) -> None:
-        """Note what was on a disk that is replaced."""
+        """Record the content of a disk that is replaced."""
         self.forgotten.setdefault(name, []).append(log)
 
     def remembers(self, name: str, log: list[Entry]) -> None:
-        """A full voter holds again what it helped to make safe; from now on it counts like any other."""
+        """A full voter has again the entries of its earlier disk; from now on it counts like any other."""
         for lost in self.forgotten.pop(name, ()):
             for payload, (index, _) in self.acknowledged.items():
                 if _holds(lost, index, payload) and not _holds(log, index, payload):
                     self.fail(f"{name} is full again, and lacks acknowledged {payload!r} at {index}, which it forgot")
 
     def watch(self, name: str, engine: RaftEngine, machine: Machine) -> bool:
-        """Check a voter that may lead; return whether it was not known to."""
+        """Check a voter that may lead; return whether its leadership is new."""
         if not engine.is_leader:
             return False
         term = engine.term
@@ -93,7 +94,7 @@ class Promises:
                     self.fail(f"the logs of {one} and {other} agree at {last}, and differ at {index}")
 
     def kept_everywhere(self, machines: dict[str, Machine]) -> None:
-        """Every acknowledged entry is applied by every voter, where it was acknowledged."""
+        """Every acknowledged entry is applied by every voter, at its index."""
         for name, machine in machines.items():
             applied = dict(machine.entries)
             for payload, (index, _) in self.acknowledged.items():
@@ -107,7 +108,7 @@ def _holds(log: RaftJournal | list[Entry], index: int, payload: bytes) -> bool:
 
 
 class Machine:
-    """One voter's state machine: what it applied since its process began."""
+    """One voter's state machine: the entries applied since its process began."""
 
     def __init__(self, promises: Promises, name: str) -> None:
         self.name = name
@@ -134,4 +135,4 @@ class Machine:
         self.entries = entries
 
     def leadership_changed(self, leader: int | None) -> None:
-        """Nothing: the world asks the engines."""
+        """Do nothing: the world queries the engines."""

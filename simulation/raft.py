@@ -1,9 +1,13 @@
 """The metadata quorum's real engine in simulation: no sockets, no threads, no real time.
 
-Every voter is a `RaftEngine` with its real journal and snapshots; time, messages, disks and crashes are ours. Checked
-throughout: nobody applies anything else at an index than another, or twice, or out of order; one leader for each term,
-which has applied what earlier terms acknowledged; success only where an entry was applied. Checked after healing: there
-is progress, every acknowledged entry is applied by every voter at its index, and the logs match.
+Every voter is a `RaftEngine` with its real journal and snapshots; time, messages, disks and crashes are simulated.
+Checked throughout:
+
+- No two voters apply different entries at one index, and no voter applies an entry twice or out of order.
+- Each term has one leader, which has applied what earlier terms acknowledged.
+- A proposal succeeds only where its entry was applied.
+
+Checked after healing: there is progress, every voter applies every acknowledged entry at its index, and the logs match.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ class History:
     refusals: int
     """How often a voter did not start because of that."""
     trace: str
-    """A hash of everything that happened: one seed, one history."""
+    """A hash of all events: one seed, one history."""
 
 
 def simulate(

@@ -1,8 +1,8 @@
-"""Bits that change in what voters have stored, while they are down and while they run; and who puts that right.
+"""Bits that change in what voters have stored, while they are down and while they run; and their repair.
 
-Half of the worlds rot, drawn apart: the others are what they were before. Most of them damage a minority at once, a
-third anybody. Checked: a voter starts with exactly what its files held before the damage, or refuses and changes
-nothing; what a scrubber has looked at is whole again; a voter without damage never refuses.
+Half of the worlds rot, drawn by dice of their own: the others do not change. Most of them damage at most a minority at
+once, a third of them any number. Checked: a voter starts with exactly what its files contained before the damage, or
+refuses and changes nothing; files are intact after a scrub; a voter without damage never refuses.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 FEATURE = "rot"
-"""What `WITHOUT` calls it."""
+"""Its name in `WITHOUT`."""
 TAIL_BYTES = 40
 Stored = tuple[list[Entry], int, str | None, str]
 """Entries, term, vote and standing."""
 
 
 class Rot:
-    """What rots in one world. It has dice of its own."""
+    """The rot of one world. It has dice of its own."""
 
     def __init__(self, world: World, seed: int, without: tuple[str, ...] = ()) -> None:
         self._world = world
@@ -39,11 +39,11 @@ class Rot:
         self._at_once = dice.choice(((voters - 1) // 2, (voters - 1) // 2, voters))
         self._rate = dice.choice((0.01, 0.03, 0.1))
         self.refusing: set[str] = set()
-        """Voters that said at their start that their files are damaged."""
+        """Voters that refused to start because their files are damaged."""
         self.damages = self.refusals = 0
 
     def step(self) -> None:
-        """Perhaps let something rot, look at a voter's files, put right what refuses to start."""
+        """Perhaps damage a file, scrub a voter's files, and repair a voter that refuses to start."""
         if not self.happens:
             return
         if self._dice.random() < self._rate and len(self.damaged()) < self._at_once:
@@ -56,11 +56,11 @@ class Rot:
             self._world.start(name)
 
     def damaged(self) -> set[str]:
-        """Voters with a changed bit in what they have stored."""
+        """Return voters with a changed bit in their files."""
         return {name for name in self._world.names if any(map(self._disk.flips.concern, self._files(name)))}
 
     def unable(self) -> set[str]:
-        """Voters that are down, and will not start by themselves."""
+        """Return voters that are down, and will not start by themselves."""
         return self.damaged() - self._world.engines.keys()
 
     def _files(self, name: str) -> list[Path]:
@@ -75,7 +75,7 @@ class Rot:
             return
         path = dice.choice(files)
         size = 8 * path.stat().st_size
-        # Anywhere, or in the last records: the end of a log is what looks torn.
+        # Anywhere, or in the last records: damage at the end of a log looks like a torn write.
         first = dice.choice((0, 0, max(0, size - 8 * TAIL_BYTES)))
         bits = {dice.randrange(first, size) for _ in range(dice.choice((1, 1, 2, 5, 20)))}
         self._flip(name, path, bits)
@@ -88,7 +88,7 @@ class Rot:
             self._disk.flips.flip(path, bit)
 
     def damage_snapshots(self) -> str:
-        """Have everybody compact its log, change a bit of each snapshot, and return somebody to catch up from them."""
+        """Have all voters compact their logs, change a bit of each snapshot, and return a voter to catch up."""
         world = self._world
         for engine in world.engines.values():
             engine.forceLogCompaction()
@@ -102,7 +102,7 @@ class Rot:
 
     @contextmanager
     def judging(self, name: str) -> Iterator[None]:
-        """Watch a voter start: with what it had stored, or not at all."""
+        """Watch a voter's start: it has what it had stored, or refuses."""
         damaged, before = name in self.damaged(), self._contents(name)
         stored = self._stored(name) if damaged else None
         try:
@@ -117,7 +117,7 @@ class Rot:
     def _judge_refusal(self, name: str, error: StorageError, *, damaged: bool, before: list[bytes]) -> None:
         world = self._world
         if not damaged:
-            world.promises.fail(f"{name} does not start, though its files are sound: {error}")
+            world.promises.fail(f"{name} does not start, though its files are intact: {error}")
         if self._contents(name) != before:
             world.promises.fail(f"{name} refuses its files, and has changed them")
         world.note(f"{name} refuses to start")
@@ -131,16 +131,16 @@ class Rot:
         log = world.engines[name].log()
         known = [log.getCurrentTerm(), log.getVotedForNodeId(), log.standing]
         if (entries and log[:] != entries) or known != facts:
-            world.promises.fail(f"{name} started on a damaged journal, with something else than it had stored")
+            world.promises.fail(f"{name} started from a damaged journal, with other content than it had stored")
         if self._disk.flips.concern(folder / SNAPSHOT):
-            world.promises.fail(f"{name} started on a damaged snapshot")
-        self._disk.flips.taken((folder / JOURNAL).stat().st_ino)  # They were in a torn tail, which is cut.
+            world.promises.fail(f"{name} started from a damaged snapshot")
+        self._disk.flips.taken((folder / JOURNAL).stat().st_ino)  # They were in a torn tail, which is truncated.
 
     def _contents(self, name: str) -> list[bytes]:
         return [path.read_bytes() for path in self._files(name)]
 
     def _stored(self, name: str) -> Stored:
-        """Return what a voter would find, had no bit changed."""
+        """Return what a voter would find without the changed bits."""
         folder = self._world.folder / "undamaged"
         folder.mkdir(exist_ok=True)
         (folder / JOURNAL).write_bytes(self._disk.flips.undone(self._world.disk_of(name) / JOURNAL))
@@ -150,14 +150,14 @@ class Rot:
         return journal[:], journal.getCurrentTerm(), journal.getVotedForNodeId(), journal.standing
 
     def explains(self, name: str, reason: str) -> bool:
-        """Tell whether a voter ended because of a snapshot that was damaged after its start had looked at it."""
+        """Return whether a voter exited because of a snapshot that was damaged after the check at its start."""
         snapshot = self._world.disk_of(name) / SNAPSHOT
         return reason.startswith("cannot load the snapshot") and self._disk.flips.concern(snapshot)
 
-    # What is done about it.
+    # Repair.
 
     def scrub(self, name: str) -> None:
-        """Have a voter look at its files: afterwards they are whole."""
+        """Have a voter scrub its files: afterwards they are intact."""
         world = self._world
         world.note(f"scrub {name}")
         engine = world.engines[name]
@@ -169,10 +169,10 @@ class Rot:
         if name not in world.engines or name in self._disk.failed or engine.last_applied <= 1:
             return
         if name in self.damaged():
-            world.promises.fail(f"{name} has looked at its files, and a changed bit is left in them")
+            world.promises.fail(f"{name} has scrubbed its files, and a changed bit is left in them")
 
     def repair(self, name: str) -> None:
-        """Do as an operator would: replace the disk if everybody is there to be asked, or bring its files back."""
+        """Repair as an operator would: replace the disk if all other voters can be asked, or restore its files."""
         world = self._world
         self.refusing.discard(name)
         alone = len(world.engines) == len(world.names) - 1 and world.not_full <= {name}

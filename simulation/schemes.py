@@ -1,4 +1,4 @@
-"""Faults that need several things in a row to go wrong; few histories would see one by chance."""
+"""Faults that need several events in a row; few histories would have one by chance."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from simulation.network import Link
 
 
 class Schemes(Faults):
-    """Each is a short story with much left to the dice."""
+    """Each is a short story in which the dice decide much."""
 
     def _script(self, *phases: tuple[int, int, Callable[[], None]]) -> None:
-        """Do one thing after the other, with few other faults meanwhile."""
+        """Run phases one after another, with few other faults meanwhile."""
         self.scripted, step = True, self.step
         for shortest, longest, phase in phases:
             step += self.random.randint(shortest, longest)
@@ -20,12 +20,12 @@ class Schemes(Faults):
         self._later.append((step, lambda: setattr(self, "scripted", False)))
 
     def _leader(self) -> str | None:
-        """A leader to play a trick on, unless one is being played."""
+        """Return a leader as the target of a scheme, unless a scheme is running."""
         leader = self.world.leader()
         return leader if leader in self.world.believers() and not self.scripted else None
 
     def do_overhang(self) -> None:
-        """Leave a leader with entries that its successor holds too, and more that nobody else does."""
+        """Leave a leader with entries that its successor has too, and more that no other voter has."""
         leader = self._leader()
         if leader is None:
             return
@@ -51,7 +51,7 @@ class Schemes(Faults):
         self._script((2, 8, depose), (15, 35, end))
 
     def _teach(self, old: str, new: str) -> None:
-        """Let a deposed leader learn one message at a time what the next has decided, perhaps as a snapshot."""
+        """Send a deposed leader the next one's decisions one message at a time, perhaps as a snapshot."""
         if self.random.random() < 0.5:
             self.world.engines[new].forceLogCompaction()
         for _ in range(self.random.randint(5, 25)):
@@ -62,7 +62,7 @@ class Schemes(Faults):
                     self.world.tick(name)
 
     def do_relapse(self) -> None:
-        """Depose a leader, let it lead again later, and only then deliver what a follower told it the first time."""
+        """Depose a leader, let it lead again later, and only then deliver a follower's answer of the first term."""
         leader = self._leader()
         if leader is None or len(self.world.names) < 5:
             return
@@ -94,21 +94,21 @@ class Schemes(Faults):
         again = lambda: self._let_tick_alone(leader)  # noqa: E731
         self._script((4, 15, depose), (15, 35, again), (15, 35, release), (5, 20, end))
 
-    # What one voter of a bare majority knows is all that stands between an acknowledged entry and its loss.
+    # An acknowledged entry depends on one voter of a bare majority.
 
     def do_replace(self) -> None:
-        """Replace the disk of a voter that a bare majority needed; the rest has not heard of its entries."""
+        """Replace the disk of a voter that a bare majority needed; the other voters do not have its entries."""
         if (leader := self._leader()) is not None:
             self._forget(leader, self._bare_majority(leader), self._replace)
 
     def do_amnesia(self) -> None:
-        """The same, but that voter's power fails while it compacts its log, with entries it has yet to apply."""
+        """The same, but that voter's power fails while it compacts its log, with entries not yet applied."""
         if (leader := self._leader()) is not None:
             self._forget(leader, self._bare_majority(leader), self._die_while_compacting)
 
     def be_born_apart(self) -> None:
         """Separate a new cluster before the rest has any log; a disk is replaced after its first entries."""
-        self.world.run(0.05)  # Everybody answers everybody, and nobody's time for an election has come.
+        self.world.run(0.05)  # All voters answer each other, and no election timeout has passed.
         group = self._bare_majority(self.random.choice(self.world.names))
         self.world.note(f"born apart: {sorted(group)}")
         apart = set(self.world.network.between(group))
@@ -142,7 +142,7 @@ class Schemes(Faults):
         def lose_memory() -> None:
             forget(leader, keeper)
             dropping.difference_update(apart)
-            # The rest of the majority reaches nobody else, and sometimes not even the one that forgot.
+            # The rest of the majority reaches no other voter, and sometimes not even the one without a memory.
             dropping.update((rest & apart) | to_keeper)
 
         def depose() -> None:
@@ -157,7 +157,7 @@ class Schemes(Faults):
         self._script((4, 15, lose_memory), (2, 25, depose), (15, 40, end))
 
     def do_overtake(self) -> None:
-        """Let a follower take in entries, and acknowledge them late, one by one, while its leader compacts its log.
+        """Let a follower append entries, and acknowledge them late, one by one, while its leader compacts its log.
 
         Each of those makes the core send again what follows, by now as a snapshot, after what the follower has.
         """
@@ -191,7 +191,7 @@ class Schemes(Faults):
             network.held.discard(there)
             self.world.deliver(there, self.random.randint(1, 10))
             if self.random.random() < 0.7:
-                network.links[there].clear()  # What came after the snapshot is lost.
+                network.links[there].clear()  # The messages after the snapshot are lost.
             network.dropping -= apart
             network.dropping |= rest
             self._let_tick_alone(None)
@@ -202,7 +202,7 @@ class Schemes(Faults):
         self._script((2, 10, compact), (0, 3, send_again), (2, 8, depose), (10, 30, end))
 
     def _send_much(self, leader: str, follower: str) -> None:
-        """Several messages, as one tick sends one batch."""
+        """Send several messages, as one tick sends one batch."""
         for _ in range(self.random.randint(1, 4)):
             self._burst(leader, 1)
             if leader in self.world.awake():
@@ -222,7 +222,7 @@ class Schemes(Faults):
         self._burst(leader, 2)
         world.tick(leader)
         world.deliver((leader, keeper), 100)
-        world.deliver((keeper, leader), 100)  # Now the leader knows them to be safe, and the keeper does not.
+        world.deliver((keeper, leader), 100)  # Now the leader knows that they are committed, and the keeper does not.
         world.network.links[leader, keeper].clear()
         if leader in world.engines:
             world.tick(leader)

@@ -28,24 +28,24 @@ TICK_S = 0.02
 
 @dataclass(frozen=True)
 class Settings:
-    """What differs between worlds, besides their faults."""
+    """The differences between worlds, besides their faults."""
 
     voters: int
     batch_bytes: int
-    """Small, so that what one tick sends is many messages: more ways to lose some of them."""
+    """Small, so that one tick sends many messages, any of which may be lost."""
     snapshot_min_entries: int
     chunk_bytes: int
     send_takes_s: float
-    """With more than a heartbeat's period, the core sends one message for each tick: transfers last, and interleave."""
+    """Above a heartbeat's period, the core sends one message for each tick: transfers take long, and interleave."""
     election_timeout_s: tuple[float, float]
     leader_fallback_s: float
-    """How long a leader that hears nobody goes on: safety must not depend on it."""
+    """How long a leader without answers continues: safety must not depend on it."""
     repeats: float
     """How often a message arrives twice."""
     rejoins: bool
-    """Whether a voter leaves and comes back at the end, which must disturb nobody."""
+    """Whether a voter disconnects and reconnects at the end, which must not change the leader."""
     replaces: bool
-    """Whether a disk is replaced at the end, while not everybody can be asked about it."""
+    """Whether a disk is replaced at the end, while a voter is unreachable."""
 
     @classmethod
     def drawn(cls, dice: random.Random) -> Settings:
@@ -64,7 +64,7 @@ class Settings:
 
 
 class World:
-    """Everything there is. `tell` gets a readable line for each event, if anybody wants to read it."""
+    """One simulated world. `tell` gets a readable line for each event, if it is set."""
 
     def __init__(
         self, folder: Path, *, seed: int, tell: Callable[[str], None] | None = None, without: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class World:
         self.machines: dict[str, Machine] = {}
         self.paused: set[str] = set()
         self.not_full = set(self.names)
-        """Voters that have no memory, or not all of it yet: never a majority, once there is a cluster."""
+        """Voters that have no memory, or only part of it: never a majority, once there is a cluster."""
         self.proposed = self.unknown = self.crashes = self.disks_replaced = 0
         self._send_takes_s = self.settings.send_takes_s
         self._repeats = self.settings.repeats
@@ -116,7 +116,7 @@ class World:
     # Voters.
 
     def act(self, name: str, action: Callable[[], None]) -> None:
-        """Let a voter's code run; it may die of it."""
+        """Run a voter's code; the voter may die of it."""
         self.disk.running = name
         try:
             action()
@@ -124,7 +124,7 @@ class World:
             pass
         except OSError:
             if name not in self.disk.failed:
-                raise  # Else its event loop notes it, and goes on.
+                raise  # Otherwise its event loop logs it, and continues.
         finally:
             self.disk.running = None
         if self.promises.broken is not None:
@@ -144,7 +144,7 @@ class World:
             self.note(f"{name} leads in term {engine.term}")
 
     def start(self, name: str) -> None:
-        """Start a voter on whatever is on its disk."""
+        """Start a voter on whatever its disk contains."""
         self.note(f"start {name}")
         with self.rot.judging(name):
             self.act(name, lambda: self._build(name))
@@ -171,14 +171,14 @@ class World:
         self.engines[name], self.machines[name] = engine, machine
 
     def _fatal(self, name: str, reason: str) -> None:
-        """End the voter, which is right when its disk failed, and wrong otherwise."""
+        """Stop the voter; this is right when its disk failed, and wrong otherwise."""
         if name not in self.disk.failed | self.disk.dead and not self.rot.explains(name, reason):
             self.promises.fail(f"{name} stopped: {reason}")
         self.note(f"{name} stopped: {reason.split('/', maxsplit=1)[0]}")
         self.disk.die()
 
     def crash(self, name: str, *, power: bool) -> None:
-        """End a voter without a word."""
+        """Kill a voter."""
         self.note(f"crash {name}{' without power' if power else ''}")
         self.crashes += 1
         self.network.leave(name)
@@ -189,14 +189,14 @@ class World:
         self.disk.crash(name, self.disk_of(name), power=power)
 
     def wipe(self, name: str) -> None:
-        """End a voter, and replace its disk by an empty one."""
-        assert self.not_full <= {name}  # Else no majority may be left that remembers.
+        """Kill a voter, and replace its disk by an empty one."""
+        assert self.not_full <= {name}  # Otherwise no majority with a memory may be left.
         self.promises.forgets(name, self.engines[name].log()[:])
         self.crash(name, power=False)
         self.replace_disk(name)
 
     def replace_disk(self, name: str) -> None:
-        """Give a voter that is down an empty disk."""
+        """Give a stopped voter an empty disk."""
         self.note(f"disk of {name} is replaced")
         self.disks_replaced += 1
         self.disk.wipe(self.disk_of(name))
@@ -223,11 +223,11 @@ class World:
         self.act(name, lambda: engine.propose(payload, settled))
 
     def believers(self) -> list[str]:
-        """Voters that say that they lead, and can be asked."""
+        """Return running voters that believe to lead."""
         return [name for name in self.names if name in self.awake() and self.engines[name].leader_name == name]
 
     def leader(self) -> str | None:
-        """Whoever leads in the latest term."""
+        """Return the leader of the latest term."""
         leaders = [name for name in sorted(self.engines) if self.engines[name].is_leader]
         return max(leaders, key=lambda name: self.engines[name].term, default=None)
 
@@ -240,7 +240,7 @@ class World:
         self.act(name, self.engines[name].tick)
 
     def deliver(self, link: Link, count: int) -> None:
-        """Let some messages arrive, if there is anybody to take them."""
+        """Let some messages arrive, if the target is running."""
         source, target = link
         queue = self.network.links[link]
         while count and queue and target in self.engines and target not in self.paused:
@@ -257,7 +257,7 @@ class World:
             self.network.delivered(link)
 
     def run(self, seconds: float) -> None:
-        """Let time pass evenly, everybody in turn."""
+        """Let time pass evenly for all voters."""
         for _ in range(int(seconds / TICK_S)):
             self.now += TICK_S
             for link in self.network.pairs:
@@ -269,7 +269,7 @@ class World:
     # The end.
 
     def calm(self) -> None:
-        """End every fault, but start nobody."""
+        """End every fault, but start no voter."""
         self.network.calm()
         self.disk.calm()
         self.paused.clear()
@@ -281,7 +281,7 @@ class World:
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
-        """Let the core read this world's clock and dice, and everybody use its disks."""
+        """Let the core read this world's clock and dice, and all voters use its disks."""
         saved = core_module.monotonicTime, core_module.random, snapshots.CHUNK_BYTES
         core_module.monotonicTime, core_module.random = lambda: self.now, self.random
         snapshots.CHUNK_BYTES = self.settings.chunk_bytes

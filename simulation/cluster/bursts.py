@@ -1,4 +1,4 @@
-"""An operator who creates topics in bursts, writes to each at once, and has some of them move, grow or go."""
+"""An operator that creates topics in bursts, writes to each at once, and moves, grows or deletes some of them."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 Act: TypeAlias = Callable[[raftlog.Admin, str], Awaitable[None]]
 PREFIX = "burst-"
 BURSTS = 1 / 4
-"""So many of the worlds have bursts of topics."""
+"""The share of worlds that have bursts of topics."""
 BIG = 1 / 50
-"""So many of the worlds have five brokers and begin with a burst of 60 partitions."""
+"""The share of worlds that have five brokers and begin with a burst of 60 partitions."""
 REST_S = (0.1, 1.5)
-"""Between two things that the operator does."""
+"""The pause between two operations of the operator."""
 SEND_TIMEOUT_MS = 5_000
 MOST_TOPICS = 24
-"""Above that the operator only deletes: everything that is replicated is watched, and costs time."""
+"""Above that the operator only deletes: watching every replica costs time."""
 
 
 @dataclass(frozen=True)
 class Burst:
-    """How topics of a world come and go."""
+    """How a world's topics are created and deleted."""
 
     topics: int
-    """Created at the same time."""
+    """Topics that are created at the same time."""
     partitions: int
     big: bool = False
     moves: bool = False
-    """Some of them move to other brokers."""
+    """Whether some of them move to other brokers."""
 
     @classmethod
     def drawn(cls, seed: int, *, moves: bool = True) -> Burst | None:
-        """Draw whether a world has bursts, and how large, by dice apart: the others stay what they were."""
+        """Draw whether a world has bursts, and how large, by dice of its own: other worlds do not change."""
         apart = random.Random(f"bursts of {seed}")  # noqa: S311  (a schedule, not a secret)
         draw = apart.random()
         if draw < BIG:
@@ -66,7 +66,7 @@ class Bursts:
         return self._world.settings.bursts is not None
 
     def start(self) -> None:
-        """Begin, once the workload's topic is there."""
+        """Begin, once the workload's topic exists."""
         burst = self._world.settings.bursts
         if burst is None:
             return
@@ -75,17 +75,17 @@ class Bursts:
         self._work = self._world.loop.create_task(self._operate(burst), context=process.context)
 
     async def stop(self) -> None:
-        """End what is under way, and begin nothing more."""
+        """Cancel the current burst, and begin no other."""
         self._stopping = True
         if self._work is not None:
             await self._work
 
     def forget(self) -> None:
-        """Let go of everything."""
+        """Drop all references."""
         self._work = None
 
     async def write_everywhere(self) -> None:
-        """Write to every partition of every topic that is left.
+        """Write to every partition of every remaining topic.
 
         Raises:
             RaftlogError: a partition does not acknowledge.
@@ -135,7 +135,7 @@ class Bursts:
         try:
             await act(admin, name)
         except RaftlogError as error:
-            self._world.note(f"{name}: {error.code.value}")  # Faults go on meanwhile; what stays, healing shows.
+            self._world.note(f"{name}: {error.code.value}")  # Faults are still active; healing shows what lasts.
 
     async def _create(self, admin: raftlog.Admin, name: str, burst: Burst) -> None:
         self._topics.append(name)
@@ -153,7 +153,7 @@ class Bursts:
         await admin.alter_topic(name, partitions=partitions)
 
     async def _move(self, admin: raftlog.Admin, name: str) -> None:
-        """Move a partition to other brokers, and on again at once: each hears of it when it does."""
+        """Move a partition to other brokers, and on again at once: a broker may receive the second move first."""
         brokers = range(1, len(self._world.brokers) + 1)
         for _ in range(self._dice.randint(1, 3)):
             target = self._dice.sample(brokers, self._dice.randint(1, self._world.settings.replicas))

@@ -16,10 +16,10 @@ PEACE_S = (0.05, 3.0)
 
 
 class Chaos:
-    """Draws a mix of faults for one world, and does them one after the other; most overlap.
+    """Draws a mix of faults for one world, and injects them one after another; most overlap.
 
     Args:
-        keep: numbers of faults that happen; the others leave only their time. None means all.
+        keep: numbers of the faults that happen; of the others only the pauses happen. None means all.
     """
 
     def __init__(self, world: World, *, seconds: float, keep: Collection[int] | None = None) -> None:

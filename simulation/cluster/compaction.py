@@ -1,4 +1,4 @@
-"""A compacted topic in a simulated cluster: its clients, and what of its keys must be there in the end."""
+"""A compacted topic in a simulated cluster: its clients, and the check of its keys in the end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 TOPIC = "keys"
 COMPACTED = 1 / 6
-"""So many of the worlds have such a topic."""
+"""The share of worlds that have such a topic."""
 KEYS = 8
 TOMBSTONES = 0.2
 PAUSE_S = 0.08
 BACKOFF_MS = 400
-"""Between two looks of a broker's cleaner, where none would come in time for a world otherwise."""
+"""A broker's cleaner pauses so long between two runs: the default would be too long for a world."""
 Record = tuple[Offset, str, str | None]
 """Its offset, its key, and its value; None: a tombstone."""
 
@@ -39,7 +39,7 @@ class Compaction:
 
     @classmethod
     def drawn(cls, seed: int) -> Compaction | None:
-        """Draw whether a world has it, and how, by dice apart: the others are as they would be without any."""
+        """Draw whether a world has it, and how, by dice of its own: other worlds do not change."""
         apart = random.Random(f"cleaning {seed}")  # noqa: S311  (a schedule, not a secret)
         if apart.random() >= COMPACTED:
             return None
@@ -47,7 +47,7 @@ class Compaction:
 
     @property
     def topic_configs(self) -> dict[str, str | int | float]:
-        """What the topic is created with; segments are so small that some are compacted within a run."""
+        """The topic's settings; segments are so small that some are compacted within a run."""
         return {
             "cleanup_policy": "compact",
             "segment_bytes": 4_096,
@@ -57,12 +57,12 @@ class Compaction:
 
 
 class Keeper:
-    """Writes one record after the other, of a few keys, and reads them. Does nothing in a world without the topic."""
+    """Writes one record after another, of a few keys, and reads them. Does nothing in a world without the topic."""
 
     def __init__(self, world: World) -> None:
         self.sends: list[Send] = []
         self._reads: list[list[Record]] = []
-        """What each life of the reader saw."""
+        """The records of each life of the reader."""
         self._final: list[Record] = []
         self._world = world
         self._stopping = False
@@ -75,18 +75,18 @@ class Keeper:
 
     @property
     def compacted(self) -> int:
-        """How many acknowledged records were taken out."""
+        """The number of acknowledged records that compaction removed."""
         return sum(send.outcome == "ok" for send in self.sends) - len(self._final) if self._final else 0
 
     def start(self) -> None:
-        """Begin, once the topic is there."""
+        """Begin, once the topic exists."""
         if self.exist:
             self._dice = random.Random(self._world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
             self._work = self._as_client("keeper", "10.0.15.1", self._produce())
             self._tail = self._as_client("keeper-tail", "10.0.15.2", self._read_in_lives())
 
     async def stop(self) -> None:
-        """Let everybody come to an end, and read what is left."""
+        """Wait until the producer ends, and read the remaining records."""
         self._stopping = True
         if self._work is not None and self._tail is not None:
             await self._work
@@ -95,11 +95,11 @@ class Keeper:
         await self._as_client("keeper-reader", "10.0.15.3", self._read_everything())
 
     def forget(self) -> None:
-        """Let go of everybody."""
+        """Drop all references."""
         self._work = self._tail = None
 
     def judge(self) -> list[str]:
-        """Return what was broken."""
+        """Return the broken promises."""
         if not self.exist:
             return []
         return [*wrong_in_the_end(self.sends, self._final), *self._wrong_reads()]
@@ -179,7 +179,7 @@ class Keeper:
 
 
 def wrong_in_the_end(sends: list[Send], final: list[Record]) -> Iterator[str]:
-    """Find keys whose last acknowledged record is gone, or was overtaken by an older one, or by nobody's."""
+    """Find keys whose newest record is neither the last acknowledged one nor a later one of unknown outcome."""
     newest = {key: (offset, value) for offset, key, value in final}
     last = {send.process: send for send in sends if send.outcome == "ok"}
     doubtful = {(send.process, send.value) for send in sends if send.outcome == "info"}
@@ -188,9 +188,9 @@ def wrong_in_the_end(sends: list[Send], final: list[Record]) -> Iterator[str]:
         if offset == send.offset and _text(value) == send.value:
             continue
         if offset > send.offset and (key, _text(value)) in doubtful:
-            continue  # Sent later, and nobody knew what became of it.
+            continue  # A later send of unknown outcome replaced it.
         if offset < 0 and (send.value == _text(None) or (key, _text(None)) in doubtful):
-            continue  # It was deleted, and so was what said so.
+            continue  # The key was deleted, and its tombstone was compacted away.
         yield f"{key} is {value} at offset {offset}, and {send.value} was acknowledged last, at {send.offset}"
 
 

@@ -1,4 +1,4 @@
-"""Connections between simulated machines: ordered bytes that take their time, and both their ends."""
+"""Connections between simulated machines: ordered bytes with a delay, and both ends."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from simulation.cluster.loop import Process, SimulatedLoop
 
 Endpoint = tuple[str, int]
 Link = tuple[str, str]
-"""From a host to another."""
+"""Source and target host."""
 
 
 class FakeSocket:
-    """What aiohttp passes from its dialling to `create_connection`."""
+    """The object that aiohttp passes from its dialling to `create_connection`."""
 
     def __init__(self, address: Endpoint) -> None:
         self.address = address
 
 
 class Wire(Protocol):
-    """The network, as its connections use it."""
+    """The network's interface to its connections."""
 
     loop: SimulatedLoop
     transports: Transports
@@ -47,12 +47,12 @@ class Pipe:
         """Bytes; None for the end of the stream; an error for a reset."""
         self.queued_bytes = 0
         self.cut_at: float | None = None
-        """Of the next piece only this part arrives, and then a reset."""
+        """The share of the next piece that arrives before a reset."""
         self.stalled = False
         """Nothing more arrives, though other connections between the same machines go on."""
         self._net = net
         self._has_left = False
-        """Its sender's machine has no power any more."""
+        """Its sender's machine has lost its power."""
         self._arrives_at = 0.0
         self._due = False
 
@@ -63,7 +63,7 @@ class Pipe:
         self.flow()
 
     def keep(self, count: int) -> None:
-        """Lose all but the first so many pieces: their sender is gone."""
+        """Drop all but the first so many pieces: their sender is down."""
         while len(self.queue) > count:
             item = self.queue.pop()
             self.queued_bytes -= len(item) if isinstance(item, bytes) else 0
@@ -75,7 +75,7 @@ class Pipe:
         self.flow()
 
     def flow(self) -> None:
-        """Have the next item arrive in its time, unless the link is held or the reader pauses."""
+        """Schedule the arrival of the next item, unless the link is held or the reader pauses."""
         if self._due or not self.queue or self._is_held():
             return
         self._due = True
@@ -84,7 +84,7 @@ class Pipe:
         loop.call_at(self._arrives_at, self._arrive, context=self._net.nobody)
 
     def _arrive(self) -> None:
-        """Reach the other machine, whose process takes it when it runs."""
+        """Arrive at the other machine; its process receives the item when it runs."""
         self._due = False
         if not self.queue or self._is_held():
             return
@@ -100,7 +100,7 @@ class Pipe:
         if self.target.process.alive:
             self._net.loop.call_soon(self.target.take, item, context=self.target.process.context)
         elif not isinstance(item, Exception):
-            self.target.reset_peer()  # The machine knows no such connection.
+            self.target.reset_peer()  # The machine has no such connection.
         self.flow()
 
     def _is_held(self) -> bool:
@@ -108,7 +108,7 @@ class Pipe:
         return self.stalled or held or self.target.reading_paused
 
     def _cut(self, part: bytes) -> None:
-        """End the connection in the middle of a piece."""
+        """Reset the connection in the middle of a piece."""
         lost = ConnectionResetError("reset in the middle of an answer")
         for item in (part, lost) if part else (lost,):
             self._net.loop.call_soon(self.target.take, item, context=self.target.process.context)
@@ -133,7 +133,7 @@ class Transport(asyncio.Transport):
         self._writing_paused = False
         self._high = 64 << 10
         self._undelivered = bytearray()
-        """What has arrived and the protocol has no room for."""
+        """Bytes that have arrived and that the protocol has no space for."""
 
     def open(self, protocol: Any) -> None:
         self.protocol = protocol
@@ -196,7 +196,7 @@ class Transport(asyncio.Transport):
         return self.protocol
 
     def close(self) -> None:
-        """Close after what was written has gone."""
+        """Close after all written bytes were sent."""
         if not self._closing:
             self._closing = True
             self._end(None)
@@ -204,7 +204,7 @@ class Transport(asyncio.Transport):
                 self.out.put(None)
 
     def abort(self) -> None:
-        """Close at once; the other side sees a reset."""
+        """Close at once; the other side gets a reset."""
         self._closing = True
         self._end(None)
         self.reset_peer()
@@ -212,7 +212,7 @@ class Transport(asyncio.Transport):
     # What the network does.
 
     def reset_peer(self, *, kept: int = 0) -> None:
-        """Have the peer see a reset, after the first `kept` pieces of what is under way."""
+        """Let the peer get a reset, after the first `kept` pieces in flight."""
         if self.out is not None:
             self.out.keep(kept)
             self.out.put(ConnectionResetError("connection reset by peer"))
@@ -232,7 +232,10 @@ class Transport(asyncio.Transport):
             self._deliver(item)
 
     def _deliver(self, data: bytes) -> None:
-        """Give the protocol what has arrived; it may be another one after each piece, or read no more for now."""
+        """Give the arrived bytes to the protocol.
+
+        After each piece the transport may have another protocol, or pause reading.
+        """
         self._undelivered += data
         while self._undelivered and not self._closing and not self.reading_paused:
             if isinstance(self.protocol, asyncio.BufferedProtocol):
@@ -255,7 +258,7 @@ class Transport(asyncio.Transport):
 
 
 class Transports:
-    """Every open end, in the order of their making."""
+    """Every open end, in the order of creation."""
 
     def __init__(self) -> None:
         self._open: dict[Transport, None] = {}
@@ -270,5 +273,5 @@ class Transports:
         return [transport for transport in self._open if transport.process is process]
 
     def across(self, link: Link) -> list[Transport]:
-        """Ends at the first host of connections to the second."""
+        """Return the ends at the first host of connections to the second."""
         return [t for t in self._open if t.out is not None and t.out.link == link]

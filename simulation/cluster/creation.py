@@ -1,4 +1,4 @@
-"""How a world's topics come to be: by a client that asks until it is told."""
+"""How a world's topics are created: by a client that retries until it gets an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Configs = Mapping[str, str | int | float]
 
 
 def admin() -> Process:
-    """Return the process in which an operator's clients run."""
+    """Return the process of an operator's clients."""
     return Process("admin", "10.0.3.1")
 
 
@@ -32,7 +32,7 @@ async def create_topic(
     *,
     replicas: int | None = None,
 ) -> None:
-    """Create a topic that promises what the world's settings say, unless its own say something else."""
+    """Create a topic with the world's replication settings, unless its own settings override them."""
     settings = world.settings
     promised = {"min_insync_replicas": settings.min_insync_replicas, "flush": settings.flush, **configs}
 

@@ -1,10 +1,9 @@
 """Disks of simulated machines. Files are real; what survives a loss of power is simulated.
 
-A file keeps what it held at its last fsync, and of what was written since any part, torn at any byte, or with zeros
-for the sectors that are missing. A folder keeps the names that it had at its last fsync; each later creation, rename or
-removal is kept or not, one by one. Files that were removed or replaced, but whose old name a folder still owes, wait in
-a morgue. A process that is killed loses nothing that it has written; of the write that it is killed in, the beginning
-is there.
+A file keeps its content of its last fsync, and of later writes any part, torn at any byte, or with zeros for missing
+sectors. A folder keeps the names of its last fsync; each later creation, rename or removal is kept or not, one by one.
+Files that were removed or replaced, but whose old name may come back after a loss of power, wait in a morgue. A process
+that is killed loses nothing that it has written; of the write in which it is killed, the beginning is written.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ Fuse = Literal["power", "kill", "error"]
 
 @dataclass
 class Disk:
-    """What one machine's disk owes after a loss of power, and what is wrong with it."""
+    """One machine's disk: what a loss of power leaves of it, and its active faults."""
 
     folder: Path
     morgue: Path
     contents: dict[int, bytes] = field(default_factory=dict)
-    """By inode: what was synced."""
+    """By inode: the synced content."""
     names: dict[int, dict[str, int]] = field(default_factory=dict)
-    """By a folder's inode: names and inodes that were synced."""
+    """By a folder's inode: the synced names and inodes."""
     fuse: tuple[int, Fuse] | None = None
-    """At the n-th operation from now."""
+    """The fault that happens at the n-th operation from now."""
     failing: bool = False
-    """Every write and sync is refused: the device is gone."""
+    """Every write and sync fails: the device no longer works."""
     sync_errno: int = 0
-    """With this errno the next sync is refused, and nothing after it is; 0: none is."""
+    """The error of the next sync, and of no later one; 0: none."""
     dropped: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """By inode: what a sync that was refused should have written. The system shows it, and never writes it."""
+    """By inode: ranges that a failed sync should have written. The system shows them, and never writes them."""
     full: bool = False
     failed_once: bool = False
     was_full: bool = False
-    """Then a process may end by itself, or refuse to start."""
+    """Then a process may exit by itself, or refuse to start."""
 
     def prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +56,7 @@ class Disk:
         self.settle()
 
     def settle(self) -> None:
-        """Whatever is there is on disk: so it is after a boot."""
+        """Take everything that exists as synced, as after a boot."""
         self.contents.clear()
         self.names.clear()
         self.dropped.clear()
@@ -92,7 +91,7 @@ REAL: dict[str, Callable[..., Any]] = {
 
 
 class Disks:
-    """Every machine's disk. `on_power_loss` and `on_kill` end the process that runs."""
+    """Every machine's disk. `on_fuse` ends the running process."""
 
     def __init__(self, folder: Path, dice: random.Random, on_fuse: Callable[[Process, Fuse], None]) -> None:
         self.by_host: dict[str, Disk] = {}
@@ -106,7 +105,7 @@ class Disks:
         disk.prepare()
 
     def lose_power(self, host: str) -> None:
-        """Leave of a machine's files what its disk really has."""
+        """Reduce a machine's files to what its disk contains."""
         disk = self.by_host[host]
         self._tear_folder(disk, disk.folder)
         disk.settle()
@@ -122,7 +121,7 @@ class Disks:
     def rot(self, host: str, suffix: str, dice: random.Random) -> str | None:
         """Flip one bit in one of a machine's files; return which.
 
-        The end of a log is spared: after a loss of power, damage there cannot be told from a write that was torn.
+        The end of a log is spared: after a loss of power, damage there cannot be told apart from a torn write.
         """
         disk = self.by_host[host]
         spared = SPARED_BYTES if suffix == ".log" else 0
@@ -164,7 +163,7 @@ class Disks:
         if path.is_dir() and not path.is_symlink():
             if inode is None:
                 shutil.rmtree(path)
-            return  # Folders are not renamed over each other here.
+            return  # Here no folder is renamed over another one.
         if inode is None:
             path.unlink(missing_ok=True)
             return
@@ -192,20 +191,20 @@ class Disks:
             kept = self._dice.choice((common, len(new), self._dice.randint(common, len(new))))
             content = new[:kept]
             if kept < len(new) and self._dice.random() < 0.2:
-                # The size was noted, sectors of bytes were not.
+                # The size was written, sectors of bytes were not.
                 content = new[: max(common, kept - kept % SECTOR_BYTES)].ljust(len(new), b"\0")
-        elif common == len(new):  # Cut since.
+        elif common == len(new):  # Truncated since.
             content = self._dice.choice((old, new))
-        else:  # Cut, and written again.
+        else:  # Truncated, and written again.
             content = self._dice.choice((old, new, new[: self._dice.randint(common, len(new))]))
         REAL["truncate"](path, 0)
         path.write_bytes(content)
 
-    # What running code calls.
+    # The system calls of the running code.
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
-        """Stand before the operating system."""
+        """Replace the operating system's calls."""
         with ExitStack() as stack:
             for name in REAL:
                 if hasattr(self, f"_{name}"):
@@ -213,7 +212,7 @@ class Disks:
             yield
 
     def _burn(self, *, writes: bool = True) -> Disk | None:
-        """Count one operation of the process that runs."""
+        """Count one operation of the running process."""
         process = CURRENT.get()
         disk = self.by_host.get(process.host) if process is not None else None
         if disk is None or process is None:
@@ -254,7 +253,7 @@ class Disks:
         return written
 
     def _is_killed_now(self) -> bool:
-        """Tell whether a process is killed amid this write: the system has the beginning of it."""
+        """Return whether the process is killed during this write: the system has the beginning of it."""
         process = CURRENT.get()
         disk = self.by_host.get(process.host) if process is not None and process.alive else None
         return disk is not None and disk.fuse == (1, "kill")
@@ -312,13 +311,13 @@ def _resolved(path: Any, dir_fd: int | None) -> Path:
 
 
 def _shown(descriptor: int) -> bytes:
-    """What a file holds, as its machine shows it."""
+    """Return a file's content as its machine shows it."""
     with open(f"/proc/self/fd/{descriptor}", "rb") as file:
         return file.read()
 
 
 def _as_written(shown: bytes, old: bytes, dropped: Iterable[tuple[int, int]]) -> bytes:
-    """What a disk gets to hold once all that the machine shows is written, but for what was dropped: that stays."""
+    """Return a disk's content once everything is written that the machine shows, except the dropped ranges."""
     content = bytearray(shown)
     for start, dropped_end in dropped:
         end = min(dropped_end, len(content))
@@ -328,13 +327,13 @@ def _as_written(shown: bytes, old: bytes, dropped: Iterable[tuple[int, int]]) ->
 
 
 def _without(ranges: Iterable[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
-    """Return what is left of ranges of bytes."""
+    """Return ranges of bytes without one part."""
     parts = [part for low, high in ranges for part in ((low, min(high, start)), (max(low, end), high))]
     return [(low, high) for low, high in parts if low < high]
 
 
 def _common_length(one: bytes, other: bytes) -> int:
-    """How far two contents are the same."""
+    """Return the length of the common beginning of two contents."""
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:
         return shorter
@@ -342,7 +341,7 @@ def _common_length(one: bytes, other: bytes) -> int:
 
 
 def close_files_below(folder: Path) -> None:
-    """Close every file that this process has open below a folder, as a kernel does when a process ends."""
+    """Close every file that this process has open below a folder, as a kernel does when a process exits."""
     below = str(folder) + "/"
     for name in os.listdir("/proc/self/fd"):
         try:

@@ -1,7 +1,7 @@
-"""What followers say that they hold, and what they had synced when they said so.
+"""Compares the end offsets that followers report with what they had synced when they reported it.
 
-A fetch position is a promise, whoever makes it: a broker that is about to end has left the ISR, or has gone, before
-anybody could see that it holds less, and what a leader has acknowledged because of it stays acknowledged.
+A fetch position is a promise, also from a broker that is about to exit. Such a broker leaves the ISR, or exits, before
+a client could notice that it stores less. What a leader acknowledged because of its promise stays acknowledged.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Who = tuple[TopicIdPartition, BrokerId, BrokerEpoch]
 
 
 class Holding:
-    """Compares what leaders were told with what was so."""
+    """Compares the end offsets that leaders received with the followers' logs."""
 
     def __init__(self) -> None:
         self._most: dict[Who, float] = {}
-        """How far a broker's log was synced at most; where it was cut, nobody knows how far it had been."""
+        """By replica, the highest end that was synced; infinite if the log was truncated, for then it is unknown."""
         self._before: dict[Replica, Who] = {}
 
     def look(self, brokers: Iterable[Node]) -> str | None:
-        """Return which leader was told of more than there was."""
+        """Return which leader received a higher end offset than its follower had synced."""
         now = {
             replica: (replica.assignment.key, node.node_id, node.broker.lifecycle.broker_epoch)
             for node in brokers
             for replica in node.replicas
             if node.broker is not None
         }
-        for replica, who in (self._before | now).items():  # One that has closed meanwhile, too.
+        for replica, who in (self._before | now).items():  # Replicas that were closed meanwhile, too.
             end = math.inf if replica.log.cuts else held_end(replica)
             self._most[who] = max(self._most.get(who, 0), end)
         self._before = now
@@ -43,12 +43,12 @@ class Holding:
             most = self._most.get((leader.assignment.key, follower, known.broker_epoch), math.inf)
             if known.end_offset > most:
                 return (
-                    f"broker {follower} told the leader of {leader.assignment.topic_partition} that it holds "
-                    f"everything below {known.end_offset}, and had synced what is below {most}"
+                    f"broker {follower} reported the end {known.end_offset} to the leader of "
+                    f"{leader.assignment.topic_partition}, and had synced its log up to {most}"
                 )
         return None
 
 
 def held_end(replica: Replica) -> Offset:
-    """Return up to where a replica holds everything as firmly as its topic asks."""
+    """Return the end of the log that a replica stores as durably as its topic requires."""
     return replica.log.durable_end_offset if replica.config.flush == "batch" else replica.log.log_end_offset

@@ -1,6 +1,6 @@
-"""What one compacted partition has committed: of every key the newest record stays, and of the others nothing changes.
+"""The committed records of one compacted partition: the newest record of every key stays, and no other one changes.
 
-Each replica compacts its own files, so batches differ; what is compared is records.
+Each replica compacts its own files, so batches differ; the check compares records.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class KeyedLedger(Ledger):
     def __init__(self) -> None:
         super().__init__()
         self._newest: dict[bytes, Offset] = {}
-        """By key, where the newest record is that is known to have been committed."""
+        """By key, the offset of the newest record that is known to be committed."""
 
     def extend(self, replica: Replica, high_watermark: Offset) -> str | None:
-        """Note what a replica calls committed; what was compacted before anybody looked is not known."""
+        """Record what a replica reports as committed; records compacted before the first look are unknown."""
         known = len(self._entries)
         wrong = super().extend(replica, high_watermark)
         for entry in self._entries[known:]:
@@ -62,18 +62,18 @@ class KeyedLedger(Ledger):
         return None
 
     def _must_stay(self, entry: Entry, log_end: Offset, held: set[bytes]) -> str | None:
-        """Return why a record that a replica does not hold may not be gone from it."""
+        """Return why a record that a replica lacks had to stay, or None."""
         assert isinstance(entry, KeyedEntry)
         if entry.base_offset >= log_end:
             return f"it ends at {log_end}, and {entry} was committed"
         if self._newest[entry.key] != entry.base_offset:
-            return None  # A later one took its place.
+            return None  # A later record of the key replaced it.
         if not entry.is_tombstone:
             return f"it does not hold {entry}, the newest of its key"
         return f"it does not hold {entry}, and holds what that deleted" if entry.key in held else None
 
     def read(self, replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
-        """Walk over a log's records from one offset to another."""
+        """Yield a log's records between two offsets."""
         offset = start
         while offset < end:
             piece = replica.log.read(offset, PIECE_BYTES, limit_offset=end)

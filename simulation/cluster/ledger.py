@@ -1,4 +1,4 @@
-"""What one partition has committed, as its leaders said first: it may never become anything else."""
+"""The committed batches of one partition, as its leaders first reported them: they may never change."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Ledger:
 
     def __init__(self) -> None:
         self.start: Offset = 0
-        """What is below it may be gone."""
+        """Batches below it may have been removed."""
         self.end: Offset = 0
         self.last_leader_epoch: LeaderEpoch = -1
-        """The latest epoch whose leader called anything committed."""
+        """The latest epoch whose leader reported anything as committed."""
         self.partition_epoch = -1
-        """The latest state of the partition that such a leader knew."""
+        """The latest partition epoch that such a leader had."""
         self._entries: list[Entry] = []
         self._known_from: Offset = 0
-        """What was below it was gone before anybody looked."""
+        """Batches below it were removed before the first look."""
 
     def extend(self, replica: Replica, high_watermark: Offset) -> str | None:
-        """Note what a replica calls committed, a leader or one that a leader told; return what is wrong with it."""
+        """Record what a replica, leader or follower, reports as committed; return what is wrong with it."""
         state = self.told_by(replica)
         if (start := replica.log.log_start_offset) > self.end:
             self._entries.clear()
@@ -61,7 +61,7 @@ class Ledger:
         return None
 
     def begin_again(self, held: Sequence[Entry]) -> None:
-        """Keep what the leader of an unclean election holds: the rest is not committed any more."""
+        """Keep what the leader of an unclean election stores: the rest is not committed any more."""
         kept = next((at for at, pair in enumerate(zip(self._entries, held, strict=False)) if pair[0] != pair[1]), None)
         kept = min(len(self._entries), len(held)) if kept is None else kept
         del self._entries[kept:]
@@ -69,11 +69,11 @@ class Ledger:
 
     @staticmethod
     def told_by(replica: Replica) -> PartitionState:
-        """Return the state in which a replica calls something committed: of a follower, the latest it may be."""
+        """Return the partition state of a replica's high watermark; for a follower, the latest possible one."""
         return replica.state if replica.core is None else replica.core.state
 
     def differs(self, replica: Replica, end: Offset) -> str | None:
-        """Compare a replica's log below `end` with what was committed; return where they differ."""
+        """Compare a replica's log below `end` with the committed batches; return where they differ."""
         start, log_end = max(replica.log.log_start_offset, self._known_from), replica.log.log_end_offset
         if log_end < start <= end:
             return f"it ends at {log_end}, and everything below {start} was committed"
@@ -89,18 +89,18 @@ class Ledger:
         return None
 
     def read(self, replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
-        """Walk over what a ledger notes of a log from one offset to another."""
+        """Yield the ledger's entries of a log between two offsets."""
         return entries(replica, start, end)
 
     def newest_timestamp(self, start: Offset, end: Offset) -> int:
-        """Return the newest timestamp (us since 1970) of what is known to have been committed from `start` to `end`."""
+        """Return the newest timestamp (us since 1970) of the known committed batches from `start` to `end`."""
         first = bisect_left(self._entries, start, key=lambda entry: entry.next_offset - 1)
         last = bisect_left(self._entries, end, key=lambda entry: entry.base_offset)
         return max((entry.max_timestamp for entry in self._entries[first:last]), default=0)
 
 
 def headers(replica: Replica, start: Offset, end: Offset) -> Iterator[BatchHeader]:
-    """Walk over the batches of a log from one offset to another.
+    """Yield the batch headers of a log between two offsets.
 
     Raises:
         StorageError, CorruptBatchError: the log is damaged there.
@@ -117,7 +117,7 @@ def headers(replica: Replica, start: Offset, end: Offset) -> Iterator[BatchHeade
 
 
 def entries(replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
-    """Walk over what a ledger notes of them."""
+    """Yield the ledger's entries of batches."""
     for header in headers(replica, start, end):
         yield Entry(
             header.base_offset, header.next_offset, header.leader_epoch, header.payload_crc32c, header.max_timestamp
@@ -125,9 +125,9 @@ def entries(replica: Replica, start: Offset, end: Offset) -> Iterator[Entry]:
 
 
 def wrong_epochs(replica: Replica) -> str | None:
-    """Return where a log's leader-epoch table does not say which epoch wrote its batches."""
+    """Return where a log's leader-epoch table differs from its batches."""
     table, start = replica.log.epochs, replica.log.log_start_offset
     for header in headers(replica, start, replica.log.log_end_offset):
-        if (said := table.epoch_at(max(header.base_offset, start))) != header.leader_epoch:  # It may start in a batch.
+        if (said := table.epoch_at(max(header.base_offset, start))) != header.leader_epoch:  # Or in a batch.
             return f"offset {header.base_offset} is of epoch {header.leader_epoch}, its table says {said}"
     return None

@@ -1,4 +1,4 @@
-"""The life of a world: everything starts, something happens to it, it heals, and is judged."""
+"""The life of a world: everything starts, faults happen, everything heals, and the history is judged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Life:
         self._world = world
 
     def run(self, chaos: Chaos) -> None:
-        """Start everything, let `chaos` happen, heal, and judge.
+        """Start everything, let `chaos` inject faults, heal, and judge.
 
         Raises:
             BrokenPromiseError: with what was broken; the seed reproduces it.
@@ -49,7 +49,7 @@ class Life:
         self._world.watch.judge()
 
     async def _until_broken(self, chaos: Chaos) -> None:
-        """Go on as long as nothing is broken."""
+        """Continue as long as no promise is broken."""
         watching = asyncio.ensure_future(self._world.watch.run())
         living = asyncio.ensure_future(self._live(chaos))
         await asyncio.wait((watching, living), return_when=asyncio.FIRST_COMPLETED)
@@ -60,7 +60,7 @@ class Life:
         self._world.watch.replicas_agree()
 
     def _switch_off(self) -> None:
-        """Forget everybody. Collecting what they were in the middle of runs their `finally`: it must touch nothing."""
+        """Drop every process. Collecting an unfinished coroutine runs its `finally`, which must touch nothing."""
         world = self._world
         for node in world.nodes.values():
             if node.process is not None:
@@ -68,7 +68,7 @@ class Life:
                 close_files_below(node.folder)
             node.forget()
         with mock.patch.object(os, "close"), mock.patch.object(sys, "unraisablehook"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # Of coroutines that were never awaited: nor will they be.
+            warnings.simplefilter("ignore", RuntimeWarning)  # About coroutines that were never awaited.
             world.clients.forget()
             world.payments.forget()
             world.remover.forget()
@@ -99,7 +99,7 @@ class Life:
         await world.loop.create_task(reading, context=admin().context)
 
     async def _begin(self) -> None:
-        """Start every node, create the topics, and have their clients begin."""
+        """Start every node, create the topics, and start their clients."""
         world, settings, clients = self._world, self._world.settings, self._world.clients
         for what in (
             settings,
@@ -126,7 +126,7 @@ class Life:
         await self._begin_more()
 
     async def _begin_more(self) -> None:
-        """Create the topics that only some worlds have, and have the clients begin that only some have."""
+        """Create the topics and start the clients that only some worlds have."""
         world, settings = self._world, self._world.settings
         if world.payments.exist:
             await create_topic(world, payments.TOPIC, payments.PARTITIONS)
@@ -149,16 +149,16 @@ class Life:
             more.start()
 
     def _rot_everywhere(self) -> None:
-        """Damage many batches, on every disk, each of them whole on another one: repair has to bring all of them back.
+        """Damage many batches, on every disk, each with an intact copy on another one: repair must restore all of them.
 
-        Not where a disk has lost more than that already: then the last whole copy may be on one that is replaced.
+        Not where a disk has lost more before: then a disk that is replaced may contain the last intact copy.
         """
         world = self._world
         if world.settings.rots_everywhere and not any(n.rotten or n.disk_lost_at >= 0 for n in world.brokers):
             rot_apart(world, world.dice, 0.3)
 
     async def _settle(self) -> None:
-        """Wait until every log starts where it should, and every transaction has ended; read what counts."""
+        """Wait until every log has its final start and every transaction has ended; read the committed records."""
         clients = self._world.payments
         if self._world.settings.removal is not None:
             await self._until(self._world.watch.all_start_alike, IN_SYNC_S, "the same log start everywhere")
@@ -176,7 +176,7 @@ class Life:
             await clients.read_everything()
 
     async def _heal(self) -> None:
-        """End every fault; require leaders, acknowledgements and full ISRs within their times."""
+        """End every fault; require leaders, acknowledgements and full ISRs before their deadlines."""
         world = self._world
         world.note("heal")
         for node in world.nodes.values():
@@ -203,7 +203,7 @@ class Life:
             await self._until(lambda: world.payments.committed_since(begun), IN_SYNC_S, "a commit after healing")
         if world.unclean.exist:
             await self._until(
-                lambda: world.unclean.acknowledged_since(since_ns), IN_SYNC_S, "a topic that elects anybody to go on"
+                lambda: world.unclean.acknowledged_since(since_ns), IN_SYNC_S, "the unclean topic to go on"
             )
         try:
             await world.bursts.write_everywhere()
@@ -224,7 +224,7 @@ class Life:
         world.power_on(node)
 
     async def _until(self, holds: Callable[[], bool], within_s: float, what: str) -> None:
-        """Wait, as an operator does: who has ended is started, and a disk that is damaged for good is replaced."""
+        """Wait, as an operator does: start nodes that exited, and replace disks that are damaged for good."""
         world = self._world
         deadline = world.loop.time() + within_s
         while not holds():
@@ -239,7 +239,7 @@ class Life:
                 world.watch.fail(f"not within {within_s:g} s: {what}")
 
     async def _find_rot(self) -> None:
-        """Have all damage found: by scrubbers, where there are any and records stay, else by somebody who reads."""
+        """Have all damage found: by scrubbers, where there are any and records stay, otherwise by reads."""
         settings = self._world.settings
         if settings.scrub_interval_ms > 0 and settings.removal is None:
             await self._until(lambda: not rotten_logs(self._world), IN_SYNC_S, "scrubbers to have all damage repaired")
@@ -249,12 +249,12 @@ class Life:
                 await self._read_all_of(node)
 
     async def _read_all_of(self, node: Node) -> None:
-        """Read every byte of a broker with bad ones, as readers in its rack would: what is found heals by itself."""
+        """Read every byte of a broker with damaged ones, as readers in its rack would: repair follows each finding."""
         world, process = self._world, node.process
         assert process is not None
 
         async def read() -> bool:
-            """Return whether everything was sound."""
+            """Return whether no damage was found."""
             for replica in node.replicas:
                 offset = replica.log.log_start_offset
                 while replica.damage is None and offset < replica.high_watermark:
@@ -276,8 +276,8 @@ class Life:
         collecting = gc.isenabled()
         world = self._world
         if not gc.get_freeze_count():
-            gc.freeze()  # Modules stay: looking at them again after each world takes longer than all the rest.
-        gc.disable()  # What a collection closes, and when, would be no function of the seed.
+            gc.freeze()  # Modules stay: collecting them again after each world takes longer than everything else.
+        gc.disable()  # A collection's time and effects would be no function of the seed.
         try:
             with (
                 machine(world.loop, world.dice, world.on_exit, world.boot_id),

@@ -1,11 +1,11 @@
 """An event loop whose time, order and threads are drawn from a seed. Everything written for asyncio runs on it.
 
-Each callback belongs to the process whose context it was scheduled in (`Process`, a context variable). A process that
-is dead runs nothing any more, as after SIGKILL: no handler, no `finally`. One that is paused runs it later, as after
-SIGSTOP. Work for threads runs on the loop, some time later: nothing else may happen in the middle of it.
+Each callback belongs to the process in whose context it was scheduled (`Process`, a context variable). A process that
+was killed runs nothing any more, as after SIGKILL: no handler, no `finally`. A paused process runs its callbacks later,
+as after SIGSTOP. Work for threads runs on the loop, some time later: nothing else may happen in the middle of it.
 
-A process may be busy now and then: a callback takes its time, and all that became due meanwhile, time limits and what
-they limit, runs in one turn after it.
+A process may be busy now and then: one callback takes some time. All callbacks that become due meanwhile run in one
+turn after it, time limits and the work that they limit included.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BUSY_SHARE = 1 / 20
-"""So many callbacks take their time, where any do."""
+"""The share of callbacks that take time, in worlds where any do."""
 THREAD_S = (0.0001, 0.004)
-"""How long work takes that real code gives to a thread; slow disks are drawn by the world."""
+"""The duration of work that real code gives to a thread; the world draws that of slow disks."""
 
 
 class ProcessDiedError(BaseException):
-    """The process that runs has ended in the middle of something. No handler for errors may swallow it."""
+    """The running process was killed in the middle of an operation. No error handler may swallow it."""
 
 
 @dataclass(eq=False)
@@ -40,12 +40,12 @@ class Process:
     busy: bool = False
     thread_s: tuple[float, float] = THREAD_S
     backlog: list[asyncio.Handle] = field(default_factory=list)
-    """What became due while it was paused or busy."""
+    """Callbacks that became due while it was paused or busy."""
     wall_skew_us: int = 0
 
     @property
     def context(self) -> Context:
-        """A context for work that belongs to this process."""
+        """Return a context for work that belongs to this process."""
         context = copy_context()
         context.run(CURRENT.set, self)
         return context
@@ -55,11 +55,11 @@ CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """Runs until a future is done; time passes only when nothing is left to do."""
+    """Runs until a future is done; time passes only when no callback is ready."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
-    """By time, and then in the order of their making."""
+    """By time, then in the order of creation."""
     _stopping: bool
 
     def __init__(self, dice: random.Random) -> None:
@@ -67,14 +67,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.dice = dice
         self.steps = 0
         self.turns: random.Random | None = None
-        """Draws who is busy when, in a world where callbacks take time."""
+        """Draws which callbacks take time, in a world where any do."""
         self.longest_turn_s = 0.0
         self.network: Any = None
-        """Set by whoever makes the network, which needs the loop first."""
+        """Set by the creator of the network, which needs the loop first."""
         self._now = 1_000.0
         self._timers_made = 0
         self._graves: list[Any] = []
-        """Callbacks of the dead: kept, because collecting a coroutine would run its `finally`."""
+        """Callbacks of killed processes: kept, because collecting a coroutine would run its `finally`."""
         self._selector = None  # The base class reads it when debugging.
         self.set_exception_handler(lambda loop, context: None)
 
@@ -106,7 +106,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """Do nothing: there is no executor."""
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
         """Listen on the simulated network."""
@@ -119,7 +119,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return await self.network.dial(protocol_factory, sock.address if sock is not None else (host, port))
 
     def resume(self, process: Process) -> None:
-        """Let a paused process do what became due meanwhile."""
+        """Run the callbacks of a paused process that became due meanwhile."""
         process.paused = False
         self._go_on(process)
 
@@ -129,7 +129,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             process.backlog = []
 
     def _be_busy(self, process: Process, for_s: float) -> None:
-        """Let a process do nothing else for a while."""
+        """Keep a process from all other work for a while."""
 
         def end() -> None:
             process.busy = False
@@ -139,22 +139,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_at(self._now + for_s, end, context=Context())
 
     def forget(self) -> None:
-        """Drop everything that was still to happen."""
+        """Drop everything that is still scheduled."""
         self._graves.clear()
         self._ready.clear()
         self._scheduled.clear()
 
     def bury(self, process: Process) -> None:
-        """Forget what a dead process would have done."""
+        """Drop the callbacks of a killed process."""
         self._graves.extend(process.backlog)
         process.backlog = []
 
-    # What BaseEventLoop asks of those who wait for real files.
+    # What BaseEventLoop leaves to loops with real files.
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Put a timer where comparing it with others is cheap: most of them are never reached."""
+        """Add a timer to a heap whose comparison is cheap: most timers are cancelled before they are due."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._timers_made += 1
         heapq.heappush(self._scheduled, (when, self._timers_made, timer))
@@ -173,7 +173,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             while timers and timers[0][2]._cancelled:
                 heapq.heappop(timers)
             if not timers:
-                raise RuntimeError("nothing is left to happen: everybody waits for somebody else")
+                raise RuntimeError("deadlock: no callback and no timer is left")
             self._now = max(self._now, timers[0][0])
         while timers and timers[0][0] <= self._now:
             timer = heapq.heappop(timers)[2]
@@ -196,7 +196,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 process.backlog.append(handle)
                 return
         self.steps += 1
-        self._now += 1e-6  # Two events never happen at quite the same time.
+        self._now += 1e-6  # Two events never happen at exactly the same time.
         try:
             handle._run()
         except ProcessDiedError:
@@ -208,10 +208,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._be_busy(process, self.turns.uniform(0, self.longest_turn_s))
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers go when their time comes."""
+        """Do nothing: a cancelled timer is removed when it is due."""
 
     def _process_events(self, event_list: Any) -> None:
         raise NotImplementedError
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a system call."""
+        """Do nothing: this loop never blocks in a system call."""

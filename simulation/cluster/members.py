@@ -1,4 +1,4 @@
-"""A consumer group in a simulated cluster: members that join, commit, stop, sleep and die, while brokers do the same.
+"""A consumer group in a simulated cluster: its members join, commit, stop, sleep and are killed, and so are brokers.
 
 The members and their checker are those of the chaos suite (`chaos/group_member.py`, `chaos/group_checker.py`); here
 each member is a process that can be killed between any two steps.
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 TOPIC, GROUP, PARTITIONS = "orders", "readers", 3
 GROUPS = 1 / 6
-"""So many of the worlds have a group."""
+"""The share of worlds that have a group."""
 LIFE_S = (1.0, 8.0)
 ABSENCE_S = (0.0, 2.0)
-"""Between two lives of a member."""
+"""The pause between two lives of a member."""
 NAP_S = (0.5, 6.0)
 PAUSE_S = 0.15
 LOOK_S = 0.5
@@ -38,16 +38,16 @@ LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class Crowd:
-    """How many read together, and how they commit."""
+    """The number of members, and how they commit."""
 
     members: int
     automatic: bool
-    """The client commits by itself; else the application does."""
+    """The client commits by itself; otherwise the application does."""
     session_timeout_ms: int
 
     @classmethod
     def drawn(cls, seed: int) -> Crowd | None:
-        """Draw whether a world has a group, and which, by dice apart: the others are as they would be without any."""
+        """Draw whether a world has a group, and which, by dice of its own: other worlds do not change."""
         apart = random.Random(f"who reads together {seed}")  # noqa: S311  (a schedule, not a secret)
         if apart.random() >= GROUPS:
             return None
@@ -59,21 +59,21 @@ class Crowd:
 
 
 class QuietMember(Member):
-    """One that tells nobody but its book why a life has ended."""
+    """A member that logs only in its history why a life ended."""
 
     def _failed(self, error: RaftlogError) -> None:
         pass
 
 
 class Group:
-    """A world's group, and who writes what it reads. Does nothing, and draws nothing, in a world without it."""
+    """A world's group, and its producers. Does nothing, and draws nothing, in a world without it."""
 
     def __init__(self, world: World) -> None:
         self.history = GroupHistory()
         self._world = world
         self._stopping = False
         self._written = [0] * PARTITIONS
-        """Below which offset everything was acknowledged."""
+        """By partition, the offset below which every record was acknowledged."""
         self._committed = [0] * PARTITIONS
         self._books: list[io.BytesIO] = []
         self._processes = 0
@@ -86,7 +86,7 @@ class Group:
         return self._world.settings.crowd is not None
 
     def start(self) -> None:
-        """Begin, once the topic is there."""
+        """Begin, once the topic exists."""
         crowd = self._world.settings.crowd
         if crowd is None:
             return
@@ -97,23 +97,23 @@ class Group:
         self._watching = self._as(self._process("group-watcher"), self._watch())
 
     def has_committed_everything(self) -> bool:
-        """Tell whether the group has committed all that was acknowledged."""
+        """Return whether the group has committed every acknowledged record."""
         return all(done >= end for done, end in zip(self._committed, self._written, strict=True))
 
     async def stop_writing(self) -> None:
-        """Let the writers come to an end; the members go on."""
+        """Wait until the writers end; the members continue."""
         self._stopping = True
         await asyncio.gather(*self._work)
 
     async def stop(self) -> None:
-        """End everybody, and read what is there."""
+        """Stop all members, and read all records."""
         for task in (*self._lives, *([self._watching] if self._watching else ())):
             task.cancel()
         await asyncio.gather(*self._lives, return_exceptions=True)
         await self._as(self._process("order-reader"), self._read_everything())
 
     def judge(self) -> list[str]:
-        """Return what was broken."""
+        """Return the broken promises."""
         if not self.exist:
             return []
         for book in self._books:
@@ -121,7 +121,7 @@ class Group:
         return [f"{anomaly.kind}: {anomaly.detail}" for anomaly in check_group(self.history).anomalies]
 
     def forget(self) -> None:
-        """Let go of everybody."""
+        """Drop all references."""
         self._work.clear()
         self._lives.clear()
         self._watching = None
@@ -139,14 +139,14 @@ class Group:
             self._world.bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000
         ) as producer:
             while not self._stopping:
-                with suppress(RaftlogError):  # What became of it, the final read says.
+                with suppress(RaftlogError):  # The final read shows whether the record was appended.
                     sent = await producer.send(TOPIC, b"%d" % number, partition=partition)
                     self._written[partition] = sent.offset + 1
                 number += 1
                 await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_S))
 
     async def _live(self, crowd: Crowd, name: str) -> None:
-        """Have one member after another; each stops, is killed, or sleeps so long that it is taken for dead."""
+        """Run one member after another; each stops, is killed, or sleeps beyond its session timeout."""
         world, life = self._world, 0
         while True:
             life += 1
@@ -157,7 +157,7 @@ class Group:
             await asyncio.sleep(self._dice.uniform(*LIFE_S))
             fate = self._dice.choice(("stop", "kill", "sleep"))
             if self._stopping:
-                await asyncio.Event().wait()  # It lives on, until everything is committed.
+                await asyncio.Event().wait()  # It runs on until everything is committed.
             world.note(f"{fate} {process.name}")
             if fate == "sleep":
                 process.paused = True
@@ -187,7 +187,7 @@ class Group:
         )
 
     async def _watch(self) -> None:
-        """Note what is committed, time and again, as a client that is no member."""
+        """Record the committed offsets again and again, as a client outside the group."""
         async with raftlog.Admin(self._world.bootstrap, timeout_ms=1_500) as admin:
             while True:
                 invoked = time.monotonic_ns()

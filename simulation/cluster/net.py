@@ -1,8 +1,8 @@
-"""TCP between simulated machines: ordered bytes that take their time, and what goes wrong with them.
+"""TCP between simulated machines: ordered bytes with a delay, and their faults.
 
-Nothing is ever lost *inside* a connection, as with TCP: a link that is cut holds its bytes, and delivers them when it
-is mended; peers notice only by their own timeouts, or when the connection is reset. A process that dies has its
-connections closed by its machine; a machine that loses its power says nothing to anybody.
+As with TCP, no byte is ever lost *inside* a connection. A link that is cut holds its bytes, and delivers them when it
+is restored; peers notice only by their own timeouts, or when the connection is reset. The machine of a killed process
+closes its connections; a machine that loses its power sends nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Endpoint", "Link", "Network", "Weather"]
 
 
 class Server:
-    """A listening port, as `asyncio.Server` looks to its users."""
+    """A listening port, with the interface of `asyncio.Server`."""
 
     def __init__(self, net: Network, endpoint: Endpoint, process: Process, factory: Callable[[], Any]) -> None:
         self.endpoint, self.process, self.factory = endpoint, process, factory
@@ -32,13 +32,13 @@ class Server:
         self._net.servers.pop(self.endpoint, None)
 
     async def wait_closed(self) -> None:
-        """Connections end by themselves."""
+        """Return at once: connections close by themselves."""
 
     def is_serving(self) -> bool:
         return self.endpoint in self._net.servers
 
     async def start_serving(self) -> None:
-        """It does."""
+        """Do nothing: it serves already."""
 
     def get_loop(self) -> SimulatedLoop:
         return self._net.loop
@@ -46,7 +46,7 @@ class Server:
 
 @dataclass
 class Weather:
-    """How long bytes take, in seconds."""
+    """The delay of bytes, in seconds."""
 
     shortest_s: float = 0.00005
     longest_s: float = 0.0005
@@ -62,10 +62,10 @@ class Network:
         note: Callable[[Link, bytes], None] = lambda link, data: None,
         outliving: random.Random | None = None,
     ) -> None:
-        """Begin.
+        """Create a network.
 
         Args:
-            note: called with what arrives.
+            note: called with each arrival.
             outliving: draws how much of what a process has sent arrives after its death; None: nothing.
         """
         self.loop = loop
@@ -78,13 +78,13 @@ class Network:
         """Hosts without power."""
         self.stalled: dict[Pipe, None] = {}
         self.slow: dict[Link, float] = {}
-        """More seconds for each piece of bytes."""
+        """Additional seconds for each piece of bytes."""
         self.weather = Weather()
         self.nobody = Context()
-        """For what machines do, whose processes may be paused."""
+        """For what machines do while their processes may be paused."""
         self._next_port = 40_000
 
-    # What the loop is asked by those who listen and dial.
+    # The loop's calls to listen and to dial.
 
     async def listen(self, factory: Callable[[], Any], host: str, port: int) -> Server:
         process = CURRENT.get()
@@ -103,7 +103,7 @@ class Network:
             await asyncio.sleep(self.delay(there) + self.delay(back))
             if not self.is_held(there) and not self.is_held(back):
                 break
-            await asyncio.sleep(0.05)  # The handshake is sent again until the caller gives up.
+            await asyncio.sleep(0.05)  # The handshake is repeated until the caller gives up.
         server = self.servers.get(remote)
         if server is None or not server.process.alive:
             raise ConnectionRefusedError(111, f"{remote} refused the connection")
@@ -122,7 +122,7 @@ class Network:
         return mine, protocol
 
     def forget(self) -> None:
-        """Let go of every connection."""
+        """Drop every connection."""
         self.servers.clear()
         self.transports = Transports()
         self.stalled.clear()
@@ -130,7 +130,7 @@ class Network:
     # Faults.
 
     def is_held(self, link: Link, *, has_left: bool = False) -> bool:
-        """Tell whether bytes stay where they are.
+        """Return whether bytes on a link are held.
 
         Args:
             has_left: they have left their machine, which may have lost its power since.
@@ -141,11 +141,11 @@ class Network:
         return self.loop.dice.uniform(self.weather.shortest_s, self.weather.longest_s) + self.slow.get(link, 0.0)
 
     def hold(self, links: set[Link]) -> None:
-        """Bytes stay where they are."""
+        """Hold the bytes on these links."""
         self.held |= links
 
     def release(self, links: set[Link]) -> None:
-        """Bytes flow again, those that were held first."""
+        """Let bytes flow again, held ones first."""
         self.held -= links
         for link in sorted(links):
             for transport in self.transports.across(link):
@@ -160,9 +160,10 @@ class Network:
                 transport._end(ConnectionResetError("reset by the network"))
 
     def stall(self, links: set[Link]) -> Callable[[], None]:
-        """Hold what is under way, and will be, over connections that are there; new ones work. Return the release.
+        """Hold all bytes on open connections, later ones too; new connections work. Return the release.
 
-        A sender that gave up and asked again, over another connection, has then said it twice: once of it late.
+        A sender that times out and retries over another connection has then sent its request twice, and one of them is
+        late.
         """
         pipes = [t.out for link in sorted(links) for t in self.transports.across(link) if t.out is not None]
         for pipe in pipes:
@@ -184,20 +185,20 @@ class Network:
         self.stalled.clear()
 
     def truncate(self, link: Link, dice: random.Random) -> None:
-        """Cut what comes next over each connection, and reset it."""
+        """Cut the next piece on each connection, and reset the connection."""
         for transport in self.transports.across(link):
             if transport.out is not None:
                 transport.out.cut_at = dice.random()
 
     def process_died(self, process: Process) -> None:
-        """Its machine closes its ports and resets its connections."""
+        """Close the ports of the process and reset its connections, as its machine does."""
         self._close_ports(process)
         for transport in self.transports.of(process):
             self.transports.discard_one(transport)
             transport.reset_peer(kept=self._kept(transport))
 
     def power_lost(self, process: Process) -> None:
-        """Nobody is told anything. What has left the machine arrives."""
+        """Close nothing: no peer gets a notice. Pieces that have left the machine arrive."""
         self._close_ports(process)
         for transport in self.transports.of(process):
             self.transports.discard_one(transport)
@@ -205,7 +206,7 @@ class Network:
                 transport.out.outlive(self._kept(transport))
 
     def _kept(self, transport: Transport) -> int:
-        """Draw how many of the pieces that a transport has sent still arrive: the network has them."""
+        """Draw how many pieces in flight still arrive."""
         pieces = 0 if transport.out is None else len(transport.out.queue)
         dice = self._outliving
         return 0 if dice is None or not pieces else dice.choice((0, pieces, dice.randint(0, pieces)))

@@ -1,4 +1,4 @@
-"""Brokers and controllers, each on its own simulated machine; the code is what `raftlog server` runs."""
+"""Brokers and controllers, each on its own simulated machine; they run the code of `raftlog server`."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Node:
         self.starts = self.boots = 0
         self.thread_s = THREAD_S
         self.disk_lost_at = -1.0
-        """When its disk was replaced, until all are in sync again."""
+        """When its disk was replaced, until all replicas are in sync again."""
         self.rotten = False
         """Bytes on its disk have changed by themselves, and may not all have been found yet."""
         self.spotted = False
-        """Batches on its disk are damaged that are whole on another one: all of them are to be repaired."""
+        """Batches on its disk are damaged that have an intact copy: all of them are to be repaired."""
         self.failure: BaseException | None = None
-        """Why it ended by itself."""
+        """Why it exited by itself."""
         self.on_end: Callable[[Process], None] = lambda process: None
         self._loop = loop
         self._stop: asyncio.Event | None = None
@@ -61,17 +61,17 @@ class Node:
 
     @property
     def replicas(self) -> list[Replica]:
-        """What is open on it."""
+        """Its open replicas."""
         return list(self.broker.replicas._replicas.values()) if self.running and self.broker is not None else []
 
     @property
     def is_damaged(self) -> bool:
-        """Tell whether it needs another disk to go on: bad bytes were found when its files were opened."""
+        """Return whether it needs another disk: damaged bytes were found when its files were opened."""
         unable = self.running and self.broker is not None and bool(self.broker.replicas.offline)
         return self.rotten and (unable or self.failure is not None)
 
     def is_registered_in(self, image: MetadataImage) -> bool:
-        """Tell whether what an image says of this broker is said of its present incarnation."""
+        """Return whether an image contains this broker's present incarnation."""
         known = image.brokers.get(self.node_id)
         return (
             known is not None and self.broker is not None and self.broker.lifecycle.broker_epoch == known.broker_epoch
@@ -84,16 +84,16 @@ class Node:
         self._main = self._loop.create_task(self._run(self.process), context=self.process.context)
 
     def stop(self) -> None:
-        """Ask it to end in order, as SIGTERM does."""
+        """Shut it down in order, as SIGTERM does."""
         if self._stop is not None:
             self._loop.call_soon(self._stop.set)
 
     def forget(self) -> None:
-        """Let go of everything that ran."""
+        """Drop everything that ran."""
         self.broker = self.controller = self._stop = self._main = None
 
     async def _run(self, process: Process) -> None:
-        """What `broker.node.serve` does, without signals."""
+        """Do what `broker.node.serve` does, without signals."""
         self._stop = asyncio.Event()
         try:
             data_dir = open_folders(str(self.folder), self.config.log_dirs, cluster_id=CLUSTER_ID, node_id=self.node_id)

@@ -1,4 +1,4 @@
-"""What the real code asks of its machine (clocks, randomness, its own end), answered by the simulation."""
+"""The simulation's answers to what the real code requests of its machine: clocks, randomness, its own exit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simulation.cluster.connection import FakeSocket
 from simulation.cluster.loop import CURRENT, ProcessDiedError, SimulatedLoop
 
 TICK_S = 0.03
-"""Of the Raft core: three times the real one, which takes a tenth of all the time that a simulation takes."""
+"""Of the Raft core: three times the real one, which would take a tenth of a simulation's time."""
 EPOCH_US = 1_700_000_000_000_000
 SMALL_READS = {
     "SENDFILE_BYTES": 512,
@@ -32,11 +32,11 @@ SMALL_READS = {
     "LARGE_BYTES": 512,
     "HEADER_READ_BYTES": HEADER_BYTES,
 }
-"""As small beside the batches that are simulated as the real ones are beside batches of 1 MB: readers check some."""
+"""As small compared to simulated batches as the real limits are compared to batches of 1 MB: readers check some."""
 
 
 async def _fake_socket(addr_infos: Any, **_: Any) -> FakeSocket:
-    """Dial for aiohttp, which does so in two steps: the second one is the loop's."""
+    """Dial for aiohttp, which dials in two steps: the loop does the second one."""
     return FakeSocket(addr_infos[0][4][:2])
 
 

@@ -1,4 +1,4 @@
-"""Clients with transactions in a simulated cluster: producers that die in the middle, and readers of what counts.
+"""Clients with transactions in a simulated cluster: producers that die in the middle, and readers of committed records.
 
 The workload and its checker are those of the chaos suite (`chaos/transactions.py`); here each life of a producer is a
 process that can be killed, between any two steps.
@@ -20,7 +20,7 @@ TOPIC, PARTITIONS = "tx", 2
 LIFE_S = (0.5, 6.0)
 PAUSE_S = 0.2
 CRASHES = 0.5
-"""So many of the lives end by a crash; the others go on beside the next one, which fences them."""
+"""The share of lives that end by a crash; the others run beside the next one, which fences them."""
 
 
 class Payments:
@@ -39,7 +39,7 @@ class Payments:
         return bool(self._world.settings.transactional_producers > 0)
 
     def start(self) -> None:
-        """Begin, once the topic is there."""
+        """Begin, once the topic exists."""
         world = self._world
         self._dice = random.Random(world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
         self._clients = TransactionClients(
@@ -51,7 +51,7 @@ class Payments:
             self._tasks.append(asyncio.ensure_future(self._live(f"id-{number}")))
 
     async def stop(self) -> None:
-        """Let everybody who lives come to an end."""
+        """Wait until every running producer ends."""
         if self._tail is None:
             return
         self._clients.stopping = True
@@ -61,16 +61,16 @@ class Payments:
         await asyncio.gather(self._tail, return_exceptions=True)
 
     async def read_everything(self) -> None:
-        """Read what counts in the end, as a client of its own."""
+        """Read the committed records in the end, as a client of its own."""
         reader = self._process("committed-reader")
         await self._world.loop.create_task(self._clients.read_everything(), context=reader.context)
 
     def committed_since(self, begun: int) -> bool:
-        """Tell whether one of the transactions after the first so many has committed."""
+        """Return whether a transaction after the first `begun` has committed."""
         return any(one.outcome == "ok" for one in self.history.transactions[begun:])
 
     def all_decided(self) -> bool:
-        """Tell whether no partition holds readers of what is committed back."""
+        """Return whether no open transaction holds back the readers of committed records in any partition."""
         image = self._world.newest_image()
         topic = image.topic(TOPIC)
         if topic is None:
@@ -83,19 +83,19 @@ class Payments:
         return len(leaders) == PARTITIONS and all(one.last_stable_offset == one.log.log_end_offset for one in leaders)
 
     def judge(self) -> list[str]:
-        """Return what was broken."""
+        """Return the broken promises."""
         if not self.exist:
             return []
         return [f"{anomaly.kind}: {anomaly.detail}" for anomaly in check_transactions(self.history)]
 
     def forget(self) -> None:
-        """Let go of everybody."""
+        """Drop all references."""
         self._lives.clear()
         self._tasks.clear()
         self._tail = None
 
     async def _live(self, name: str) -> None:
-        """One life after another; the earlier ones are not told that they are over."""
+        """Run one life after another, without a notice to the earlier ones."""
         world, number = self._world, 0
         while not self._clients.stopping:
             process = self._process(f"{name}/{number}")

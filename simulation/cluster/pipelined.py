@@ -1,4 +1,4 @@
-"""Producers with many records on their way at once, as most applications have: they linger, and wait for nothing."""
+"""Producers with many records in flight, as most applications have: they linger, and do not wait for answers."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from simulation.cluster.ports import World
 
 PIPELINES = 1 / 6
-"""So many of the worlds have such a producer."""
+"""The share of worlds that have such a producer."""
 NAME = "pipeline"
 MOST_AT_ONCE = 12
 LONGEST_REST_S = 0.4
 LONGEST_PAUSE_S = 3.0
-"""Now and then: a leader may have changed since the last record."""
+"""Sometimes: the leader may have changed since the last record."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How a world's producer of that kind sends."""
+    """How such a producer sends."""
 
     linger_ms: int
     batch_bytes: int
-    """A few records: there are several batches of one partition on their way at once."""
+    """A few records: several batches of one partition are in flight at once."""
     max_in_flight: int
 
     @classmethod
     def drawn(cls, seed: int) -> Pipeline | None:
-        """Draw whether a world has one, and which, by dice apart: the others are as they would be without any."""
+        """Draw whether a world has one, and which, by dice of its own: other worlds do not change."""
         apart = random.Random(f"pipelines {seed}")  # noqa: S311  (a schedule, not a secret)
         if apart.random() >= PIPELINES:
             return None
@@ -66,7 +66,7 @@ class Pipelined:
         return self._world.settings.pipeline is not None
 
     def start(self) -> None:
-        """Begin, once the topic is there."""
+        """Begin, once the topic exists."""
         pipeline = self._world.settings.pipeline
         if pipeline is None:
             return
@@ -75,18 +75,18 @@ class Pipelined:
         self._work = self._world.loop.create_task(self._produce(pipeline), context=client.context)
 
     def acknowledged_since(self, when_ns: int) -> bool:
-        """Tell whether a record was acknowledged that was sent since then, if there is such a producer."""
+        """Return whether a record that was sent since then was acknowledged, or whether there is no such producer."""
         sends = reversed(self._world.history.sends)
         return not self.exist or any(s.process == NAME and s.outcome == "ok" for s in sends if s.invoked_ns >= when_ns)
 
     async def stop(self) -> None:
-        """Let it come to its end, and everything that it has sent."""
+        """Wait until it ends, and until every record has an outcome."""
         self._stopping = True
         if self._work is not None:
             await self._work
 
     def forget(self) -> None:
-        """Let go of it."""
+        """Drop all references."""
         self._work = None
 
     async def _produce(self, pipeline: Pipeline) -> None:
@@ -109,7 +109,7 @@ class Pipelined:
         await asyncio.gather(*notes)
 
     async def _send(self, producer: raftlog.Producer) -> None:
-        """Queue one record, at once, and note what becomes of it."""
+        """Queue one record, at once, and record its outcome."""
         value, partition = f"{NAME}-{self._number}", self._dice.randrange(self._world.settings.partitions)
         self._number += 1
         self._invoked_ns = max(self._invoked_ns + 1, time.monotonic_ns())  # Many begin at one time, in this order.
@@ -140,7 +140,7 @@ async def _outcome(producer: raftlog.Producer, partition: int, value: str) -> tu
 
 
 def out_of_order(history: History, producers: Collection[str]) -> Iterator[str]:
-    """Find records that lie in another order than their producer sent them in, whatever it was told of them.
+    """Find records whose order in the log differs from the order of their sends, whatever their outcomes.
 
     Their values end in their numbers.
     """

@@ -1,6 +1,6 @@
-"""Clients that need no library: they post JSON to whichever broker they know, which appends it at the leader.
+"""Clients that need no library: they post JSON to any broker, which appends it at the leader.
 
-Nobody repeats what they have sent, so each record is in the log once, or not at all.
+They never retry, so each record is in the log once, or not at all.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 JSON = (0, 0, 0, 0, 1, 2)
 """How many such clients a world has."""
 MOST_RECORDS = 4
-"""In one request; they may go to different partitions."""
+"""In one request; they may be for different partitions."""
 TIMEOUT_MS = 2_000
 PATIENCE_MS = 4_000
 LONGEST_REST_S = 0.6
 Told = tuple[Outcome, list[int], str]
-"""The outcome of a request, its records' offsets if it is known that they were appended, and why not."""
+"""A request's outcome, the offsets of its records if they were certainly appended, and the error."""
 
 
 def drawn(seed: int) -> int:
-    """Draw how many a world has, by dice apart: the others are as they would be without any."""
+    """Draw how many a world has, by dice of its own: other worlds do not change."""
     return random.Random(f"json {seed}").choice(JSON)  # noqa: S311  (a schedule, not a secret)
 
 
@@ -50,7 +50,7 @@ class PlainClients:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin, once the topic is there."""
+        """Begin, once the topic exists."""
         world = self._world
         if world.settings.json_clients:
             world.note(f"{world.settings.json_clients} clients post JSON")
@@ -60,17 +60,17 @@ class PlainClients:
             self._tasks.append(world.loop.create_task(self._produce(client.name, dice), context=client.context))
 
     def acknowledged_since(self, when_ns: int) -> bool:
-        """Tell whether each of them was told of a success that it asked for since then."""
+        """Return whether each of them got a success for a request that it sent since then."""
         told = {s.process for s in self._world.history.sends if s.outcome == "ok" and s.invoked_ns >= when_ns}
         return all(f"curl-{number}" in told for number in range(self._world.settings.json_clients))
 
     async def stop(self) -> None:
-        """Let everybody come to an end."""
+        """Wait until all of them end."""
         self._stopping = True
         await asyncio.gather(*self._tasks)
 
     def forget(self) -> None:
-        """Let go of everybody."""
+        """Drop all references."""
         self._tasks.clear()
 
     async def _produce(self, name: str, dice: random.Random) -> None:
@@ -89,7 +89,7 @@ class PlainClients:
 
 
 async def _post(session: HttpSession, broker: Address, records: Sequence[tuple[int, str]]) -> Told:
-    """Post records; who was not told that all of them are there, or that none is, knows nothing."""
+    """Post records. Unless the answer says that all of them were appended, or none, the outcome is unknown."""
     body = encode_json({"records": [{"partition": partition, "value": value} for partition, value in records]})
     try:
         answer = await session.request(

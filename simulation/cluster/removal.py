@@ -1,4 +1,4 @@
-"""Who has records of the workload's topic deleted, who reads so slowly that this matters, and what both were told."""
+"""Deletions of the workload topic's records, and a reader slow enough to meet them: requests and answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from simulation.cluster.ports import World
 
 REST_S = (0.2, 3.0)
-"""Between two deletions."""
+"""The pause between two deletions."""
 NAP_S = 2.0
-"""The longest pause of the slow reader, which takes a few records at a time."""
+"""The longest pause of the slow reader, which fetches a few records at a time."""
 PAUSE_S = 0.2
 
 
@@ -29,15 +29,15 @@ class Remover:
 
     def __init__(self, world: World) -> None:
         self.asked: dict[int, Offset] = defaultdict(int)
-        """By partition, below which offset records may be deleted, because somebody has asked for that."""
+        """By partition, the offset below which a client has requested deletion: records there may be deleted."""
         self.promised: dict[int, list[tuple[LeaderEpoch, Offset]]] = defaultdict(list)
-        """By partition, below which offset no leader of a later epoch holds anything."""
+        """By partition, (leader epoch, offset): no leader of a later epoch stores a record below the offset."""
         self.stopping = False
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin, once the topic is there."""
+        """Begin, once the topic exists."""
         world, rules = self._world, self._world.settings.removal
         if rules is None:
             return
@@ -51,7 +51,7 @@ class Remover:
         await asyncio.gather(*self._tasks)
 
     def forget(self) -> None:
-        """Let go of everybody."""
+        """Drop all references."""
         self._tasks.clear()
 
     def _spawn(self, process: Process, work: object) -> None:
@@ -65,7 +65,7 @@ class Remover:
                 await self.delete_below(partition, offset)
 
     def _somewhere(self, partition: int) -> Offset | None:
-        """Return an offset that was acknowledged; often the newest; now and then one that nobody has written yet."""
+        """Return an acknowledged offset; often the newest; sometimes one above the end of the log."""
         sends = self._world.history.sends
         known = [send.offset for send in sends if send.outcome == "ok" and send.partition == partition]
         if not known:
@@ -74,7 +74,7 @@ class Remover:
         return self._dice.choice(known) if pick < 0.6 else max(known) + (1 if pick < 0.95 else self._dice.randint(2, 9))
 
     async def delete_below(self, partition: int, offset: Offset) -> None:
-        """Ask for that, and note what was promised."""
+        """Request the deletion, and record the promise in the answer."""
         world = self._world
         self.asked[partition] = max(offset, self.asked[partition])
         try:
@@ -90,7 +90,7 @@ class Remover:
         self.promised[partition].append((state.leader_epoch, offset))
 
     async def _lag_behind(self) -> None:
-        """Read slowly. Whoever falls off the log is told so, and begins anew."""
+        """Read slowly. When the position is out of range, begin again with a new consumer."""
         life = 0
         while not self.stopping:
             life += 1
@@ -101,7 +101,7 @@ class Remover:
             except OffsetOutOfRangeError as error:
                 self._must_have_fallen_off(consumer, error)
             except RaftlogError:
-                await asyncio.sleep(PAUSE_S)  # Nobody answers it. Whoever has begun is more patient.
+                await asyncio.sleep(PAUSE_S)  # No answer at its start; later ones it retries.
 
     async def _read_slowly(self, consumer: raftlog.Consumer, name: str) -> None:
         while not self.stopping:
@@ -110,10 +110,10 @@ class Remover:
             await asyncio.sleep(self._dice.uniform(0, NAP_S))
 
     def _must_have_fallen_off(self, consumer: raftlog.Consumer, error: OffsetOutOfRangeError) -> None:
-        """Nobody else is told that a position is out of range."""
+        """Fail unless the reader's position is below the log's start: only then may it be out of range."""
         world = self._world
         start = error.details.get("log_start_offset", -1)
         positions = [consumer.position(TOPIC, number) for number in range(world.settings.partitions)]
         world.note(f"the slow reader at {positions} has fallen off: {start}")
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or all(position >= start for position in positions):
-            world.watch.fail(f"the slow reader at {positions} was told: {error}")
+            world.watch.fail(f"the slow reader at {positions} got: {error}")

@@ -1,4 +1,4 @@
-"""Bits that change on every disk at once, so that each batch stays whole on at least one: nothing may be lost."""
+"""Bits that change on all disks, with one intact copy of each batch: no record may be lost."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from simulation.cluster.nodes import Node
 from simulation.cluster.world import World
 
 Place = tuple[Node, Path, int, int]
-"""Where a batch lies: whose disk, which file, at which byte, how many bytes."""
+"""The position of a batch: node, file, first byte, length in bytes."""
 MOST_PLACES = 60
 
 
 def rot_apart(world: World, dice: random.Random, share: float) -> int:
     """Flip a bit in about this share of all batches, never in the last copy of one; return in how many.
 
-    Only what was synced is damaged: of a machine that has lost power, damage to the rest is taken for a torn write.
+    Only synced bytes are damaged: after a loss of power, damage to other bytes cannot be told apart from a torn write.
     """
     copies = defaultdict[bytes, list[Place]](list)
     for node in world.brokers:
@@ -44,7 +44,7 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
 
 
 def rotten_logs(world: World) -> list[Path]:
-    """Return the segments in use, of whatever topic, in which something is not sound."""
+    """Return the segments in use, of any topic, that contain damage."""
     return [
         path
         for node in world.brokers
@@ -60,7 +60,7 @@ def _is_rotten(path: Path) -> bool:
     except CorruptBatchError:
         return True
     except OSError:
-        return False  # It is gone.
+        return False  # It was deleted.
     return False
 
 

@@ -1,4 +1,4 @@
-"""Words to tell a story with: who leads, who follows, what is cut, and waiting until something is so."""
+"""The steps of a story: query leaders and followers, cut links, and wait for a condition."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PATIENCE_S = 30.0
 
 
 class Script:
-    """One story's hands on a world."""
+    """One story's access to a world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait until something is so; a story in which it never is has failed."""
+        """Wait until the condition holds; the story fails if it never does."""
         deadline = self.world.loop.time() + PATIENCE_S
         while not holds():
             if self.world.loop.time() > deadline:
@@ -35,13 +35,13 @@ class Script:
         await asyncio.sleep(seconds)
 
     def state(self, partition: int = 0) -> PartitionState:
-        """What the newest controller says of a partition."""
+        """Return a partition's state in the newest controller's image."""
         topic = self.world.images()[-1].topic(TOPIC)
         assert topic is not None
         return topic.partitions[partition]
 
     def active(self) -> Node:
-        """The controller that acts; a story that asks has no election under way."""
+        """Return the active controller; there must be one."""
         return next(n for n in self.world.controllers if n.controller and n.controller.quorum.leader == n.node_id)
 
     def broker(self, broker_id: int) -> Node:
@@ -75,7 +75,7 @@ class Script:
         )
 
     async def acknowledged(self, count: int = 1) -> None:
-        """Wait until that many more sends were acknowledged."""
+        """Wait until `count` more sends were acknowledged."""
         goal = self.count() + count
         await self.until(lambda: self.count() >= goal, f"{count} more acknowledgements")
 
@@ -83,14 +83,14 @@ class Script:
         return sum(send.outcome == "ok" for send in self.world.history.sends)
 
     def hold(self, sources: Iterable[Node] | Node, targets: Iterable[Node] | Node) -> None:
-        """What the first send to the second is under way until it is released."""
+        """Hold all bytes from the first to the second until they are released."""
         self.world.net.hold({(s.host, t.host) for s in _all(sources) for t in _all(targets)})
 
     def release(self, sources: Iterable[Node] | Node, targets: Iterable[Node] | Node) -> None:
         self.world.net.release({(s.host, t.host) for s in _all(sources) for t in _all(targets)})
 
     def stall(self, sources: Iterable[Node] | Node, targets: Iterable[Node] | Node) -> Callable[[], None]:
-        """Connections from the first to the second that are there deliver nothing until this is called; new ones do."""
+        """Hold the bytes of open connections from the first to the second; return the release. New ones work."""
         return self.world.net.stall({(s.host, t.host) for s in _all(sources) for t in _all(targets)})
 
     def isolate(self, node: Node, others: Iterable[Node] | None = None) -> None:
@@ -115,18 +115,18 @@ class Script:
         self.world.loop.resume(node.process)
 
     async def hush(self) -> None:
-        """Stop all producers in their tracks, and wait until every replica in sync holds everything."""
+        """Pause all producers, and wait until every replica in sync has every record."""
         for producer in self.world.clients.producers:
             producer.paused = True
         await self.pass_time(1.0)
 
     def speak(self) -> None:
-        """Let them go on."""
+        """Let them continue."""
         for producer in self.world.clients.producers:
             self.world.loop.resume(producer)
 
     async def administer(self, ask: Callable[[raftlog.Admin], object]) -> None:
-        """Have a client of its own ask for something."""
+        """Send an administrative request from a client of its own."""
 
         async def work() -> None:
             async with raftlog.Admin(self.world.bootstrap) as admin:

@@ -1,4 +1,4 @@
-"""What simulated clusters are like, besides their faults."""
+"""The settings of simulated clusters, without their faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEATURES = (
     "groups",
     "compaction",
 )
-"""What some worlds have besides their faults. Each can be left out."""
+"""What only some worlds have, besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
 """How many log folders brokers have."""
 TURNS_S = (0.0, 0.0, 0.02)
@@ -36,12 +36,12 @@ TURNS_S = (0.0, 0.0, 0.02)
 SCRUBS_MS = (-1, 2_000)
 """How often brokers check their logs; -1: never."""
 REMOVAL = 1 / 3
-"""So many of the worlds remove records."""
+"""The share of worlds that remove records."""
 
 
 @dataclass(frozen=True)
 class Removal:
-    """How records of the workload's topic go while it is written; -1: not by this."""
+    """How records of the workload's topic are removed while clients write it; -1: not by this limit."""
 
     delete_records: bool = False
     retention_bytes: int = -1
@@ -51,7 +51,7 @@ class Removal:
 
     @classmethod
     def drawn(cls, seed: int) -> Removal | None:
-        """Draw whether a world has it, and how, by dice apart: the others are as they would be without any."""
+        """Draw whether a world has it, and how, by dice of its own: other worlds do not change."""
         apart = random.Random(f"removal of {seed}")  # noqa: S311  (a schedule, not a secret)
         if apart.random() >= REMOVAL:
             return None
@@ -66,7 +66,7 @@ class Removal:
 
     @property
     def topic_configs(self) -> dict[str, int]:
-        """What the topic is created with; segments are so small that some of them go within a run."""
+        """The topic's settings; segments are so small that some are removed within a run."""
         return {
             "segment_bytes": 4_096,
             "retention_bytes": self.retention_bytes,
@@ -95,18 +95,18 @@ class Settings:
     checkpoint_interval_ms: int = 5_000
     flush: str = "batch"
     racks: bool = False
-    """Each broker has its own, and a reader in one of them reads followers."""
+    """Whether each broker has its own rack, and a reader in one of them reads followers."""
     transactional_producers: int = 0
     longest_turn_s: float = 0.0
-    """How long a callback may keep its process from everything else; 0: none takes any time."""
+    """How long a callback may keep its process from all other work; 0: no callback takes time."""
     json_clients: int = field(default=0, repr=False)
     """How many clients post JSON beside the producers of batches."""
     log_dirs: int = 0
     """How many log folders each broker has beside its data folder; 0: everything is in one."""
     rots_everywhere: bool = False
-    """Before it heals, batches are damaged on all disks, each of them whole on another one."""
+    """Before the world heals, batches on all disks are damaged, each with an intact copy on another disk."""
     scrub_interval_ms: int = -1
-    """How often each broker reads its logs to see whether they have rotted; -1: never."""
+    """How often each broker checks its logs for damage; -1: never."""
     removal: Removal | None = field(default=None, repr=False)
     bursts: Burst | None = field(default=None, repr=False)
     unclean: Gamble | None = field(default=None, repr=False)
@@ -124,8 +124,8 @@ class Settings:
 
         Args:
             dice: the world's own.
-            seed: says which of the `FEATURES` it has, by dice apart: the others are as they would be without any.
-            without: features that it does not have, whatever the seed says.
+            seed: decides which of the `FEATURES` the world has, by dice of their own: other worlds do not change.
+            without: features that it does not have, whatever the seed decides.
         """
         apart = random.Random(f"transactions of {seed}")  # noqa: S311  (a schedule, not a secret)
         brokers = dice.choice((3, 3, 3, 4))

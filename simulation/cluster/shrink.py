@@ -1,4 +1,4 @@
-"""Make a failing history smaller: leave out what else a world has, and faults, while it still fails; end it sooner."""
+"""Make a failing history smaller: leave out features and faults, and end it earlier, while it still fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHORTEST_S = 1.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which of a seed's faults happen, by number, and for how long any do."""
+    """The numbers of a seed's faults that happen, and how long faults go on."""
 
     seed: int
     keep: tuple[int, ...]
@@ -34,7 +34,7 @@ class Schedule:
 
 
 Fails = Callable[[tuple[int, ...] | None, float], Schedule | None]
-"""Runs a part of a schedule (all of it: None); returns what failed, and with which faults, if anything did."""
+"""Runs a part of a schedule (all of it: None); returns the failed part with its faults, or None if it did not fail."""
 
 
 def shrink(
@@ -57,7 +57,7 @@ def shrink(
     for feature in FEATURES:
         kept, without = without, (*without, feature)
         if drawn(seed, kept) == drawn(seed, without):
-            without = kept  # It has none.
+            without = kept  # The world does not have the feature.
         elif (simpler := fails(None, seconds)) is not None:
             whole = simpler
         else:
@@ -68,7 +68,7 @@ def shrink(
 
 
 def drawn(seed: int, without: tuple[str, ...]) -> Settings:
-    """Return what a seed's world is like."""
+    """Return the settings of a seed's world."""
     return Settings.drawn(random.Random(seed), seed, without)  # noqa: S311  (a schedule, not a secret)
 
 

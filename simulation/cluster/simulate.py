@@ -21,18 +21,18 @@ class Run:
     acknowledged: int
     unknown: int
     transactions: int
-    """How many were committed."""
+    """The number of committed transactions."""
     removed: int
-    """Records that no log holds any more, as it should be."""
+    """Records that no log stores any more, as required."""
     compacted: int
-    """Acknowledged records that others of their keys have replaced."""
+    """Acknowledged records that later ones of their keys have replaced."""
     unclean_elections: int
     faults: int
     kills: int
     steps: int
     simulated_s: float
     void: bool
-    """Faults took every copy that counted, and the run ended there: it proves less than others."""
+    """Faults destroyed every copy that counted, and the run ended there: it proves less than others."""
     trace: str
 
 
@@ -43,7 +43,7 @@ class BrokenRunError(BrokenPromiseError):
         super().__init__(reason, happened)
         self.reason = reason
         self.happened = happened
-        """Numbers of the faults that had happened by then."""
+        """Numbers of the faults that had happened before."""
 
     def __str__(self) -> str:
         return self.reason
@@ -61,7 +61,7 @@ def simulate(
     """Run one seed in a folder of its own, which is emptied.
 
     Args:
-        seconds: how long faults happen; healing comes after that.
+        seconds: how long faults happen, before healing.
         keep: numbers of the faults that happen; None means all that the seed draws.
         without: features of the world that are left out.
 

@@ -1,7 +1,7 @@
-"""Where logs start: which records may be gone, and that none are which were to stay, or come back.
+"""Checks where logs start: which records may be removed, that all others stay, and that none comes back.
 
-A log starts higher for one of two reasons. Somebody has asked for its records to be deleted, or they are beyond the
-topic's retention. Where a deletion was acknowledged, no later leader starts below it.
+A log start offset rises for one of two reasons: a client has requested the deletion of records, or records are beyond
+the topic's retention. After an acknowledged deletion, no later leader starts below it.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
     from simulation.cluster.removal import Remover
 
     class WorldWithRemoval(World, Protocol):
-        """A world, and what removes its records."""
+        """A world, and the deletions of its records."""
 
         @property
         def remover(self) -> Remover: ...
 
 
 TAIL_BYTES = 2_048
-"""What nobody had committed yet counts for a log's size, and may be cut a moment later."""
+"""Records that are not committed yet count for a log's size, and may be truncated a moment later."""
 
 
 class LogStarts:
-    """Judges every move of a log's start."""
+    """Judges every change of a log's start."""
 
     def __init__(self, world: WorldWithRemoval) -> None:
         self._world = world
         self._rules = world.settings.removal or Removal()
         self._known: dict[Replica, tuple[Offset, int, LeaderCore | None]] = {}
         self._starts: dict[int, set[Offset]] = defaultdict(lambda: {0})
-        """By partition of the workload's topic, where any replica's log has started."""
+        """By partition of the workload's topic, every log start offset of any replica."""
         self._latest_us = 0
-        """The latest time that any broker's clock has shown."""
+        """The latest time of any broker's clock."""
 
     @property
     def removed(self) -> int:
         return sum(max(starts) for starts in self._starts.values())
 
     def look(self, replica: Replica, ledger: Ledger) -> str | None:
-        """Return what is wrong with where a log starts."""
+        """Return what is wrong with a log's start."""
         start, cuts, core = replica.log.log_start_offset, replica.log.cuts, replica.core
         before, cuts_before, core_before = self._known.get(replica, (start, cuts, core))
         self._known[replica] = start, cuts, core
@@ -68,13 +68,13 @@ class LogStarts:
         return self._is_back(replica, start) if core is not None else None
 
     def tick(self) -> None:
-        """Note what the brokers' clocks show."""
+        """Record the times of the brokers' clocks."""
         skews = (node.process.wall_skew_us for node in self._world.brokers if node.process is not None)
         now_us = EPOCH_US + int(self._world.loop.time() * 1e6)
         self._latest_us = max(self._latest_us, now_us + max((0, *skews)))
 
     def judge(self) -> str | None:
-        """Judge what readers saw: where one jumped, there a log started; and what was deleted is not back."""
+        """Judge the reads: a reader skips only to a former log start; and no deleted record is there in the end."""
         history, following = self._world.history, dict[tuple[str, int], Offset]()
         for read in history.reads:
             expected = following.get((read.process, read.partition), 0)
@@ -88,7 +88,7 @@ class LogStarts:
         return None
 
     def _must_stay(self, replica: Replica, ledger: Ledger, start: Offset) -> str | None:
-        """Return why what is below `start` may not be gone yet."""
+        """Return why records below `start` had to stay, or None."""
         rules, ours = self._rules, replica.assignment.topic == TOPIC
         kept = max(ledger.start, self._world.remover.asked[replica.assignment.partition] if ours else 0)
         if start <= kept:
@@ -98,10 +98,10 @@ class LogStarts:
         oldest_us = self._latest_us - rules.retention_ms * 1_000
         if ours and rules.retention_ms >= 0 and ledger.newest_timestamp(kept, start) < oldest_us:
             return None
-        return f"its log starts at {start}, and nobody asked for more to go than what is below {kept}"
+        return f"its log starts at {start}, and only records below {kept} may be removed"
 
     def _is_back(self, replica: Replica, start: Offset) -> str | None:
-        """Return what an acknowledged deletion has deleted, and a later leader still has."""
+        """Return the deleted records that a later leader still stores, or None."""
         if replica.assignment.topic != TOPIC:
             return None
         epoch = replica.state.leader_epoch

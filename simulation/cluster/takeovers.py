@@ -1,8 +1,8 @@
-"""Unclean elections: what each of them may cost, and no more than that.
+"""Unclean elections: which records each of them may cost.
 
-From such an election on, the log of whoever leads is the truth. What may be gone is what that log did not hold when
-the leadership began, and what leaders of earlier epochs, who had not heard of it, called committed later. Everything
-else is promised as in any other topic.
+After such an election the new leader's log is the truth. Two kinds of records may be lost: those that its log lacked
+when the leadership began, and those that leaders of earlier epochs reported as committed later, before they learned of
+the election. Every other record is promised as in any other topic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOPIC = "unclean"
 
 
 class Place(NamedTuple):
-    """Where a record was appended: in two epochs, one offset may hold two records."""
+    """Where a record was appended: in two epochs, one offset may have two records."""
 
     offset: Offset
     leader_epoch: LeaderEpoch
@@ -43,15 +43,15 @@ class Takeover:
 
     leader_epoch: LeaderEpoch
     held: frozenset[Place]
-    """What its log held of earlier epochs when it began."""
+    """The records of earlier epochs in its log when it began."""
 
     def costs(self, place: Place) -> bool:
-        """Tell whether what was appended there may be gone since."""
+        """Return whether a record that was appended there may be lost since."""
         return place.leader_epoch < self.leader_epoch and place not in self.held
 
 
 class Takeovers:
-    """Knows of one world's unclean elections, from the controllers' decisions and from the new leaders' logs."""
+    """The unclean elections of one world, from the controllers' decisions and from the new leaders' logs."""
 
     def __init__(self, world: World) -> None:
         self.elections = 0
@@ -60,15 +60,15 @@ class Takeovers:
         self._since: dict[int, LeaderEpoch] = {}
         """By partition, the epoch of the newest unclean election."""
         self._pending = set[int]()
-        """Partitions whose newest one has not led yet, as far as anybody has seen."""
+        """Partitions whose newest unclean leader has not been seen leading yet."""
         self._begun: dict[int, list[Takeover]] = defaultdict(list)
         self._values: dict[int, dict[Place, str]] = defaultdict(dict)
         self._before: dict[int, dict[Place, LeaderEpoch]] = defaultdict(dict)
-        """Of what was appended, the epoch of the record below it."""
+        """Of each appended record, the epoch of the record below it."""
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
-        """Hear of every decision, and of every record that a leader appends, in a world that has such elections."""
+        """Watch every decision, and every record that a leader appends, in a world that has such elections."""
         if not self._world.unclean.exist:
             yield
             return
@@ -92,23 +92,23 @@ class Takeovers:
         ):
             yield
 
-    # What is so.
+    # The present state.
 
     def is_void(self, replica: Replica) -> bool:
-        """Tell whether what a leader calls committed counts for nothing: an unclean election has replaced it."""
+        """Return whether an unclean election has replaced a leader: what it reports as committed does not count."""
         core = replica.core
         return self._is_ours(replica) and core is not None and core.state.leader_epoch < self._newest(replica)
 
     def has_had_one(self, replica: Replica) -> bool:
-        """Tell whether followers may still believe what an earlier leader called committed."""
+        """Return whether followers may still have an earlier leader's high watermark."""
         return self._is_ours(replica) and replica.assignment.partition in self._since
 
     def is_under_way(self, replica: Replica) -> bool:
-        """Tell whether nobody has seen yet what is left."""
+        """Return whether the new leader's log has not been seen yet."""
         return self._is_ours(replica) and replica.assignment.partition in self._pending
 
     def begins(self, replica: Replica) -> list[Entry] | None:
-        """Return what a leader holds whose leadership just began by such an election; None: it is none of them."""
+        """Return the log of a leader whose leadership just began by such an election; None for any other."""
         if replica.core is None or not self.is_under_way(replica) or self.is_void(replica):
             return None
         number, epoch = replica.assignment.partition, self._newest(replica)
@@ -122,13 +122,13 @@ class Takeovers:
     # What clients may have lost.
 
     def may_be_gone(self, partition: int, offset: Offset, value: str) -> bool:
-        """Tell whether a record that was acknowledged or read at an offset may be gone."""
+        """Return whether a record that was acknowledged or read at an offset may be lost."""
         places = [p for p, v in self._values[partition].items() if p.offset == offset and v == value]
         begun = self._begun[partition]
         return bool(places) and all(any(takeover.costs(place) for takeover in begun) for place in places)
 
     def follows(self, partition: int, offset: Offset, value: str, before: str) -> bool:
-        """Tell whether a log that held `value` at an offset held `before` below it."""
+        """Return whether a log with `value` at an offset had `before` below it."""
         values, below = self._values[partition], self._before[partition]
         return any(
             values.get(Place(offset - 1, below[place])) == before
@@ -136,10 +136,10 @@ class Takeovers:
             if place.offset == offset and found == value
         )
 
-    # Hearing.
+    # Watching.
 
     def _hear(self, image: MetadataImage) -> None:
-        """Look at the next image; every controller that replays it has it published."""
+        """Look at the next image; every controller that replays it publishes it."""
         before, topic = self._image, image.topic(TOPIC)
         if image.offset <= before.offset:
             return
@@ -166,7 +166,7 @@ class Takeovers:
         self._pending.add(number)
 
     def _could_lead(self, before: MetadataImage, broker: BrokerId) -> bool:
-        """Tell whether a broker was there before a decision and after it; one with bad bytes may be unable."""
+        """Return whether a broker could lead: it was there before a decision and after it, without damaged bytes."""
         node = self._world.nodes[f"broker-{broker}"]
         images = (before, self._image)
         known = [image.brokers.get(broker) for image in images]
@@ -194,7 +194,7 @@ class Takeovers:
 
 
 def _readable_entries(replica: Replica, epoch: LeaderEpoch) -> Iterator[Entry]:
-    """Walk over what a log holds of earlier epochs, as firmly as its topic asks, up to where it is damaged."""
+    """Yield a log's entries of earlier epochs, as durable as its topic requires, up to the first damaged one."""
     try:
         for entry in entries(replica, replica.log.log_start_offset, held_end(replica)):
             if entry.leader_epoch >= epoch:

@@ -1,4 +1,4 @@
-"""A topic that rather loses records than waits, its clients, and somebody who sees to it that it has to choose."""
+"""A topic that loses records rather than waits, its clients, and a fault that forces unclean elections."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 UNCLEAN = 1 / 6
-"""So many of the worlds have such a topic."""
+"""The share of worlds that have such a topic."""
 REST_S = (2.0, 6.0)
-"""Between two times that its leader is made to be the only one in sync, and ends."""
+"""The pause between two times that its leader becomes the only replica in sync, and is stopped."""
 PATIENCE_S = 12.0
 AWAY_S = (0.5, 8.0)
 PAUSE_S = 0.1
@@ -45,11 +45,11 @@ class Gamble:
 
     replicas: int
     provoked: bool
-    """Leaders end while they are the only one in sync; else only what faults bring about happens."""
+    """Leaders are stopped while they are the only replica in sync; otherwise only other faults cause elections."""
 
     @classmethod
     def drawn(cls, seed: int) -> Gamble | None:
-        """Draw whether a world has it, and how, by dice apart: the others are as they would be without any."""
+        """Draw whether a world has it, and how, by dice of its own: other worlds do not change."""
         apart = random.Random(f"unclean elections of {seed}")  # noqa: S311  (a schedule, not a secret)
         if apart.random() >= UNCLEAN:
             return None
@@ -72,7 +72,7 @@ class Unclean:
         return self._world.settings.unclean is not None
 
     def start(self) -> None:
-        """Begin, once the topic is there."""
+        """Begin, once the topic exists."""
         gamble = self._world.settings.unclean
         if gamble is None:
             return
@@ -83,16 +83,16 @@ class Unclean:
             self._provoking = asyncio.ensure_future(self._provoke())
 
     def calm(self) -> None:
-        """Provoke nothing any more."""
+        """Stop provoking elections."""
         if self._provoking is not None:
             self._provoking.cancel()
 
     def acknowledged_since(self, when_ns: int) -> bool:
-        """Tell whether a send was acknowledged that was invoked since then."""
+        """Return whether a send that was invoked since then was acknowledged."""
         return any(one.outcome == "ok" and one.invoked_ns >= when_ns for one in reversed(self.history.sends))
 
     async def stop(self) -> None:
-        """Let everybody come to an end, and read what is left."""
+        """Wait until all clients end, and read the remaining records."""
         self._stopping = True
         await asyncio.gather(*self._work)
         if self._tail is not None:
@@ -102,12 +102,12 @@ class Unclean:
         await self._as_client("gambler-reader", "10.0.11.3", reading)
 
     def forget(self) -> None:
-        """Let go of everybody."""
+        """Drop all references."""
         self._work.clear()
         self._tail = self._provoking = None
 
     def judge(self) -> list[str]:
-        """Return what was broken."""
+        """Return the broken promises."""
         return list(judge(self.history, self._world.takeovers)) if self.exist else []
 
     def _as_client(self, name: str, host: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -137,7 +137,7 @@ class Unclean:
                 await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_S))
 
     async def _read_in_lives(self) -> None:
-        """Tail the topic. Who is told that the log was cut below it begins anew."""
+        """Tail the topic. When the log was truncated below the position, begin again with a new consumer."""
         life = 0
         while True:
             life += 1
@@ -149,10 +149,10 @@ class Unclean:
                 self._world.note(f"reader of {TOPIC}: {error.code.value}")
                 await asyncio.sleep(0.2)
 
-    # Who has to choose.
+    # Forced elections.
 
     async def _provoke(self) -> None:
-        """Cut a leader's followers off until it is the only one in sync; end it, and let them go on."""
+        """Cut a leader's followers off until it is the only replica in sync; kill it, and reconnect them."""
         world = self._world
         while True:
             await asyncio.sleep(self._dice.uniform(*REST_S))
@@ -189,7 +189,7 @@ class Unclean:
 
 
 def judge(history: History, takeovers: Takeovers) -> Iterator[str]:
-    """Judge what clients of the topic were told, by what its unclean elections may have cost."""
+    """Judge what clients of the topic received, by what its unclean elections may have cost."""
     final = {read.offset: read.value for read in history.final_reads}
     for offset, (expected, found) in enumerate(zip(range(len(final)), sorted(final), strict=True)):
         if expected != found:
@@ -198,7 +198,7 @@ def judge(history: History, takeovers: Takeovers) -> Iterator[str]:
     told: list[Send | Read] = [*_acknowledged(history), *history.reads]
     for one in told:
         if final.get(one.offset) != one.value and not takeovers.may_be_gone(one.partition, one.offset, one.value):
-            yield f"{one.process} was told that {one.value} is at offset {one.offset}, and it is gone without a reason"
+            yield f"{one.process} had {one.value} at offset {one.offset}; no unclean election explains its loss"
     yield from _wrong_in_the_end(history, [final[offset] for offset in sorted(final)])
     for before, after in _read_in_a_row(history.reads):
         if after.offset != before.offset + 1:
@@ -212,12 +212,12 @@ def _acknowledged(history: History) -> Iterable[Send]:
 
 
 def _wrong_in_the_end(history: History, values: list[str]) -> Iterator[str]:
-    """Find what is there twice, in another order than it was sent in, or was not to be there at all."""
+    """Find values that are there twice, in another order than they were sent in, or that must not be there."""
     outcomes = {one.value: one.outcome for one in history.sends}
     numbers = defaultdict[str, list[int]](list)
     for value in values:
         if outcomes.get(value, "fail") == "fail":
-            yield f"{value} is there, and was never sent, or its send had failed for certain"
+            yield f"{value} is there, and was never sent, or its send had certainly failed"
         process, _, number = value.rpartition("-")
         numbers[process].append(int(number))
     for process, found in numbers.items():
@@ -226,7 +226,7 @@ def _wrong_in_the_end(history: History, values: list[str]) -> Iterator[str]:
 
 
 def _read_in_a_row(reads: Iterable[Read]) -> Iterator[tuple[Read, Read]]:
-    """Walk over what each life of a reader read one after the other."""
+    """Yield consecutive reads within each life of a reader."""
     last: dict[str, Read] = {}
     for read in reads:
         if read.process in last:

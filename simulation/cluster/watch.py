@@ -1,8 +1,8 @@
-"""What must hold at every moment, looked at from outside: into all nodes at once, as no client can.
+"""The checks that must hold at every moment. They read all nodes at once, as no client can.
 
-One leader for each epoch. What any leader called committed stays what it is, and each later leader holds it. Whoever
-the quorum counts as in sync holds what any leader calls committed (strong ISR). No high watermark goes back. What is
-new at a leader is told to each follower, or about to be.
+One leader for each epoch. What a leader reports as committed never changes, and each later leader has it. Every replica
+that the quorum counts as in sync has what any leader reports as committed (strong ISR). No high watermark goes back.
+Every update of a leader is sent to each follower, or about to be.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class BrokenPromiseError(Exception):
 
 
 class NothingPromisedError(Exception):
-    """Faults took every copy that counts: nobody promises anything of what is left."""
+    """Faults destroyed every copy that counts: there is no promise for the rest."""
 
 
 class Watch:
-    """Looks at all brokers every few milliseconds of simulated time."""
+    """Checks all brokers every few milliseconds of simulated time."""
 
     def __init__(self, world: _World) -> None:
         self.broken: str | None = None
@@ -72,7 +72,7 @@ class Watch:
         self._compared: dict[TopicIdPartition, set[tuple[Replica, LeaderEpoch]]] = defaultdict(set)
         """Leaders whose logs were compared with the ledger."""
         self._marks: dict[Replica, tuple[Offset, int]] = {}
-        """The high watermark of each, and how often its log was cut."""
+        """By replica: the high watermark, and how often its log was truncated."""
 
     def fail(self, reason: str) -> None:
         self.broken = self.broken or reason
@@ -80,11 +80,11 @@ class Watch:
         raise BrokenPromiseError(self.broken)
 
     def on_failure(self, node: Node) -> None:
-        """A node ended by itself: only a bad disk is a reason."""
+        """A node exited by itself: only a bad disk is a reason."""
         disk = self._world.disks.by_host[node.host]
         if isinstance(node.failure, StorageError) and (disk.failed_once or disk.was_full or node.rotten):
             return
-        self.broken = self.broken or f"{node.name} ended with a sound disk: {node.failure!r}"
+        self.broken = self.broken or f"{node.name} exited by itself with an intact disk: {node.failure!r}"
 
     async def run(self) -> None:
         while True:
@@ -107,7 +107,7 @@ class Watch:
                 self._committed_stays(node, replica)
         for node, replica in self.replicas():
             if replica.core is None and not self._world.takeovers.has_had_one(replica):
-                # Its leader, or it itself, said so and was gone before anybody looked.
+                # Its leader, or it itself, reported it and stopped before the next look.
                 self._extend_ledger(node, replica)
         self._what_was_told_is_so()
         self.starts.tick()
@@ -124,17 +124,17 @@ class Watch:
             self.fail(wrong)
 
     def replicas(self) -> Iterator[tuple[Node, Replica]]:
-        """Walk over every open replica of every broker that runs."""
+        """Yield every open replica of every running broker."""
         for node in self._world.brokers:
             for replica in node.replicas:
                 yield node, replica
 
     def _something_is_promised(self, image: MetadataImage) -> None:
-        """Somebody in sync must have a disk: where chance makes the last of them one that lost it, the run is void."""
+        """One replica in sync must have its disk: the run is void where chance gives only those that lost it."""
         lost = {node.node_id for node in self._world.brokers if node.disk_lost_at >= 0 or node.rotten}
         for topic, number, state in image.partitions() if lost else ():
             if topic.topic == takeovers.TOPIC:
-                continue  # Anybody may lead.
+                continue  # Any replica may lead.
             if lost.issuperset((*state.isr, *state.elr)):
                 raise NothingPromisedError(f"{topic.topic}-{number}: only brokers {sorted(lost)} are in sync, {state}")
 
@@ -149,7 +149,7 @@ class Watch:
         self._marks[replica] = mark, cuts
 
     def _begin_again(self, replica: Replica) -> None:
-        """After an unclean election, committed is what its leader holds."""
+        """After an unclean election, the log of its leader is what is committed."""
         held = self._world.takeovers.begins(replica)
         if held is not None:
             self._ledgers[replica.assignment.key].begin_again(held)
@@ -162,7 +162,7 @@ class Watch:
             self.fail(f"{leader} and {node.name} both lead {_name(replica)} in epoch {epoch}")
 
     def _committed_stays(self, node: Node, replica: Replica) -> None:
-        """Leader completeness: a leader's log holds what leaders of earlier epochs called committed, unchanged."""
+        """Leader completeness: a leader's log has what leaders of earlier epochs reported as committed, unchanged."""
         key, epoch = replica.assignment.key, _epoch(replica)
         if self._world.takeovers.is_void(replica):
             return
@@ -176,13 +176,13 @@ class Watch:
         self._extend_ledger(node, replica)
 
     def _extend_ledger(self, node: Node, replica: Replica) -> None:
-        """Note what a replica's high watermark calls committed, and what no leader was seen to call so before."""
+        """Add to the ledger what a replica's high watermark commits beyond it."""
         key, mark = replica.assignment.key, replica.high_watermark
         ledger = self._ledgers[key]
         if mark <= ledger.end:
             return
         if ledger.told_by(replica).leader_epoch < ledger.last_leader_epoch:
-            self._compared[key].clear()  # A late word of an earlier leader binds later ones too.
+            self._compared[key].clear()  # A late report of an earlier leader binds later ones too.
         try:
             if wrong := ledger.extend(replica, mark):
                 self.fail(f"{node.name}, {_name(replica)}: {wrong}")
@@ -196,12 +196,12 @@ class Watch:
             self.fail(f"{node.name} leads {_name(replica)} in epoch {epoch}, and {wrong}")
 
     def _in_sync_replicas_hold_it(self, image: MetadataImage, node: Node, replica: Replica) -> None:
-        """Strong ISR: whoever may be elected holds what any leader, whether it still is one or not, calls committed."""
+        """Strong ISR: a replica that may be elected has what any leader, present or former, reports as committed."""
         state, ledger = image.partition(*replica.assignment.key), self._ledgers[replica.assignment.key]
         if self._world.takeovers.is_under_way(replica):
             return
         if state is None or state.partition_epoch < ledger.partition_epoch:
-            return  # Nobody who runs knows what that leader was told.
+            return  # No running controller knows that leader's last answer.
         if node.node_id in state.isr and held_end(replica) < ledger.end and node.is_registered_in(image):
             self.fail(
                 f"{node.name} is in sync, and holds of {_name(replica)} everything below {held_end(replica)}; "
@@ -211,7 +211,7 @@ class Watch:
     # The end.
 
     def all_start_alike(self) -> bool:
-        """Tell whether no replica holds what its leader has deleted, nor any segment of nothing else."""
+        """Return whether no replica stores deleted records or a segment of nothing else."""
         found = [replica for _, replica in self.replicas()]
         starts = {one.assignment.key: one.log.log_start_offset for one in found if one.core is not None}
         return all(
@@ -221,7 +221,7 @@ class Watch:
         )
 
     def replicas_agree(self) -> None:
-        """Every replica holds what was committed, and knows which epochs wrote it."""
+        """Every replica has what was committed, and the right epoch for each batch."""
         for node, replica in self.replicas():
             ledger = self._ledgers[replica.assignment.key]
             try:
@@ -232,7 +232,7 @@ class Watch:
                 self.fail(f"{node.name}, {_name(replica)}, in the end: {wrong}")
 
     def judge(self) -> None:
-        """Judge what clients saw."""
+        """Judge the clients' histories."""
         verdict = check(self._world.history)
         if self.broken is None and not verdict.ok:
             found = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies[:3]]

@@ -1,4 +1,4 @@
-"""Clients of the simulated cluster, with the real client library: what they were told is the only evidence."""
+"""Clients of the simulated cluster, with the real client library: their answers are the only evidence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_REST_S = 1.5
 
 
 class Clients:
-    """Producers that send one unique value after the other to one partition, and readers that tail them all."""
+    """Producers that send one unique value after another to one partition, and readers that tail them all."""
 
     def __init__(self, loop: SimulatedLoop, dice: random.Random, bootstrap: Sequence[str], history: History) -> None:
         self.history = history
@@ -32,7 +32,7 @@ class Clients:
         self._tails: list[asyncio.Task[None]] = []
         self.producers: list[Process] = []
         self.on_out_of_range: OutOfRange = "error"
-        """Where readers go on that fall off the log."""
+        """Where readers continue whose position is out of range."""
         self.hosts: list[str] = []
         """Machines that clients run on."""
 
@@ -59,17 +59,17 @@ class Clients:
         await asyncio.gather(*self._tails, return_exceptions=True)
 
     def forget(self) -> None:
-        """Let go of everybody."""
+        """Drop all references."""
         self._producers.clear()
         self._tails.clear()
 
     def acknowledged_since(self, when_ns: int) -> set[int]:
-        """Partitions that acknowledged a send of these producers invoked since then."""
+        """Return partitions that acknowledged a send of these producers invoked since then."""
         ours, sends = {process.name for process in self.producers}, self.history.sends
         return {s.partition for s in sends if s.outcome == "ok" and s.invoked_ns >= when_ns and s.process in ours}
 
     async def _produce(self, name: str, partition: int, pause_s: float) -> None:
-        """Send in bursts: what happens while nobody writes is worth seeing too, and costs less."""
+        """Send in bursts: times without writes are worth testing too, and cost less."""
         number, left = 0, self._dice.randint(1, LONGEST_BURST)
         async with raftlog.Producer(
             self._bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000

@@ -1,4 +1,4 @@
-"""A whole cluster in simulation: its machines, network, disks and clients, and what is promised of them."""
+"""A whole cluster in simulation: its machines, network, disks and clients, and its promises."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from simulation.cluster.watch import Watch
 from simulation.cluster.workload import TOPIC, Clients
 
 _LENGTH = re.compile(rb"Content-Length: \d+")
-"""Says how long the folder's name is, where a body names a file; the body itself is hashed."""
+"""Depends on the length of the folder's name, where a body names a file; the body itself is hashed."""
 
 
 class World:
-    """Everything there is. `tell` gets a readable line for each event, if anybody wants to read it."""
+    """One simulated world. `tell` gets a readable line for each event, if it is set."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class World:
         shutil.rmtree(folder, ignore_errors=True)
         self.folder = folder
         self._folder_name = str(folder).encode()
-        """Errors that travel name files: a history is the same in whatever folder it happens."""
+        """Errors on the network name files: a history must be the same in any folder."""
         self.dice = random.Random(seed)  # noqa: S311  (a schedule, not a secret)
         self.settings = settings = settings or Settings.drawn(self.dice, seed, without)
         self.loop = SimulatedLoop(self.dice)
@@ -80,7 +80,7 @@ class World:
                 log_cleaner_backoff_ms=15_000 if settings.compaction is None else BACKOFF_MS,
                 log_scrub_interval_ms=settings.scrub_interval_ms,
                 offsets_topic_num_partitions=50 if settings.crowd is None else 2,
-                transaction_state_log_num_partitions=3,  # Everything that is replicated is watched: it costs.
+                transaction_state_log_num_partitions=3,  # Watching every replica costs time.
             ),
             replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
             topic=TopicConfig(segment_bytes=settings.segment_bytes, retention_ms=-1),
@@ -119,7 +119,7 @@ class World:
         return self._hash.hexdigest()[:16]
 
     def note(self, event: str) -> None:
-        """Add an event to the history, which is the same in whatever folder it happens."""
+        """Add an event to the history, which is the same in any folder."""
         event = event.replace(f"{self.folder}/", "")
         self._hash.update(event.encode())
         if self._tell is not None:
@@ -136,7 +136,7 @@ class World:
         node.start()
 
     def kill(self, node: Node) -> None:
-        """End a process, as SIGKILL does: its machine lives, and so does what it wrote."""
+        """Kill a process: its machine runs on, and keeps what it wrote."""
         if node.running:
             self.note(f"kill {node.name}")
             self._end(node)
@@ -144,19 +144,19 @@ class World:
             self.net.process_died(node.process)
 
     def lose_power(self, node: Node) -> None:
-        """End a machine. What was not synced may be gone, and nobody is told anything."""
+        """Cut a machine's power. Unsynced writes may be lost, and no peer gets a notice."""
         self.note(f"power loss of {node.name}")
         if node.running:
             self._end(node)
             assert node.process is not None
             self.net.power_lost(node.process)
-        running = CURRENT.set(None)  # It may be the one that dies here, whose disk does nothing for it any more.
+        running = CURRENT.set(None)  # The process that runs now may be the one that dies.
         try:
             self.disks.lose_power(node.host)
             node.boots += 1
             self.net.dark.add(node.host)
             if node.rotten:
-                # A machine that comes back with a torn log, and bad bytes in it, cannot tell one from the other.
+                # A node that restarts cannot tell damaged bytes at the end of its log apart from a torn write.
                 self.replace_disk(node)
         finally:
             CURRENT.reset(running)
@@ -169,7 +169,7 @@ class World:
             )
 
     def replace_disk(self, node: Node) -> None:
-        """Give a machine that does not run an empty disk."""
+        """Give a stopped machine an empty disk."""
         self.note(f"new disk for {node.name}")
         self.disks.wipe(node.host)
         node.disk_lost_at = self.loop.time()
@@ -181,7 +181,7 @@ class World:
         self.kills += 1
         process.alive = False
         self.loop.bury(process)
-        # Not at once: the process may be in the middle of a `with` that closes its file on the way out.
+        # Not at once: the process may be inside a `with` that closes its file on the way out.
         self.loop.call_soon(close_files_below, node.folder, context=self.net.nobody)
         self.disks.by_host[node.host].fuse = None
         node.broker = node.controller = None
@@ -203,11 +203,11 @@ class World:
         self.note(f"{node.name} exits")
         disk = self.disks.by_host[node.host]
         if not (disk.failed_once or disk.was_full or node.rotten):
-            self.watch.fail(f"{node.name} stopped itself, and its disk is sound")
+            self.watch.fail(f"{node.name} exited by itself, and its disk is intact")
         self.kill(node)
 
     def _on_end(self, process: Process) -> None:
-        """A node has come to its end by itself, or was asked to."""
+        """A node has exited by itself, or on request."""
         if not process.alive:
             return
         node = self.node_of(process)
@@ -229,33 +229,33 @@ class World:
     def node_of(self, process: Process) -> Node:
         return next(node for node in self.nodes.values() if node.host == process.host)
 
-    # What is so.
+    # The present state.
 
     def images(self) -> list[MetadataImage]:
-        """The images of all controllers that run, newest last."""
+        """The images of all running controllers, newest last."""
         found = [node.controller.controller.image for node in self.controllers if node.controller is not None]
         return sorted(found, key=lambda image: image.offset)
 
     def newest_image(self) -> MetadataImage:
-        """The newest image that any controller has had, whether it still runs or not."""
+        """The newest image that any controller has had, running or not."""
         self._newest_image = max((self._newest_image, *self.images()), key=lambda image: image.offset)
         return self._newest_image
 
     def forget_lost_disks(self) -> None:
-        """Once everybody is in sync again, the next disk may go."""
+        """Allow the next loss of a disk, once all replicas are in sync again."""
         if any(node.disk_lost_at >= 0 for node in self.brokers) and self.is_healthy():
             for node in self.brokers:
                 node.disk_lost_at = -1.0
 
     def is_healthy(self) -> bool:
-        """Tell whether every partition has a leader and all replicas in sync, and every broker is unfenced."""
+        """Return whether every partition has a leader and all replicas in sync, and every broker is unfenced."""
         image = self.newest_image()
         if any(not node.running for node in self.nodes.values()):
             return False
         if image.topic(TOPIC) is None or any(broker.fenced for broker in image.brokers.values()):
             return False
         if not all(node.is_registered_in(image) for node in self.brokers):
-            return False  # What it says may be of somebody who is no more.
+            return False  # It may describe an earlier incarnation.
         states = [state for _, _, state in image.partitions()]
         return all(
             state.leader >= 0

@@ -62,7 +62,7 @@ def test_what_was_acknowledged_is_gone_only_for_a_reason():
     history = History(sends=[sent("p-0", 0), sent("p-1", 1)], final_reads=read("p-0"))
 
     assert judged(history, 1) == []
-    assert judged(history) == ["p was told that p-1 is at offset 1, and it is gone without a reason"]
+    assert judged(history) == ["p had p-1 at offset 1; no unclean election explains its loss"]
 
 
 def test_what_was_read_is_gone_only_for_a_reason():
@@ -71,7 +71,7 @@ def test_what_was_read_is_gone_only_for_a_reason():
     )
 
     assert judged(history, 1) == []
-    assert judged(history) == ["r was told that p-1 is at offset 1, and it is gone without a reason"]
+    assert judged(history) == ["r had p-1 at offset 1; no unclean election explains its loss"]
 
 
 def test_nothing_is_there_twice_or_was_never_sent_or_failed_for_certain():

@@ -1,4 +1,4 @@
-"""What can go wrong, by name. Importing a room adds its faults."""
+"""The faults, by name. Importing a module adds its faults."""
 
 from simulation.cluster.faults import administration, disks, machines, network
 from simulation.cluster.faults.hands import FAULTS, Hands

@@ -43,13 +43,13 @@ def reassign(hands: Hands) -> None:
 
 @fault
 def elect(hands: Hands) -> None:
-    """Give leaderships back to preferred replicas."""
+    """Elect preferred leaders."""
     _administer(hands, "elect preferred leaders", lambda admin: admin.elect_leaders())
 
 
 @fault
 def alter(hands: Hands) -> None:
-    """Ask for more or fewer replicas in sync."""
+    """Require more or fewer replicas in sync."""
     value = hands.dice.choice((1, 2))
     _administer(
         hands,

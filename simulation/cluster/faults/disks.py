@@ -1,4 +1,4 @@
-"""Disks that end their process in the middle of anything, fail, fill up, forget, rot, or take their time."""
+"""Disks that end their process in the middle of anything, fail, fill up, lose data, rot, or are slow."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from simulation.cluster.disk import Fuse
 from simulation.cluster.faults.hands import Hands, fault
 
 LONGEST_FUSE = 30
-"""System calls from now until something happens in the middle of one."""
+"""The number of system calls before a fault in the middle of one, at most."""
 SYNC_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
-"""What a device, a full file system and a quota say of a sync."""
+"""The errors of a sync on a failed device, on a full file system and above a quota."""
 ROTTING = (".log", ".log", ".log", ".index", "leader-epochs.json", "checkpoint.json")
 
 
 @fault
 def fuse_kill(hands: Hands) -> None:
-    """A process ends in the middle of something."""
+    """A process is killed in the middle of an operation."""
     _light(hands, "kill")
 
 
 @fault
 def fuse_power(hands: Hands) -> None:
-    """A machine loses its power in the middle of something."""
+    """A machine loses its power in the middle of an operation."""
     _light(hands, "power")
 
 
@@ -37,7 +37,7 @@ def _light(hands: Hands, kind: Fuse) -> None:
 
 @fault
 def fuse_error(hands: Hands) -> None:
-    """A disk that fails is replaced, so it may fail only where its loss loses nothing."""
+    """A disk fails and is replaced, so it may fail only where no record is lost with it."""
     node = hands.somebody()
     if not hands.may_lose(node):
         return
@@ -61,7 +61,7 @@ def fuse_error(hands: Hands) -> None:
 
 @fault
 def sync_error(hands: Hands) -> None:
-    """One sync fails, as if nothing had been: whoever it happens to must end."""
+    """One sync fails, and later ones do not: the process must exit."""
     node = hands.somebody()
     if hands.may_lose(node):
         number = hands.dice.choice(SYNC_ERRORS)
@@ -72,7 +72,7 @@ def sync_error(hands: Hands) -> None:
 
 @fault
 def disk_full(hands: Hands) -> None:
-    """Nothing more fits, for a while."""
+    """The disk is full, for a while."""
     node = hands.anybody()
     disk = hands.world.disks.by_host[node.host]
     hands.note(f"the disk of {node.name} is full")
@@ -89,7 +89,7 @@ def disk_full(hands: Hands) -> None:
 
 @fault
 def lost_disk(hands: Hands) -> None:
-    """A broker comes back with an empty disk."""
+    """A broker restarts with an empty disk."""
     node = hands.somebody()
     if node.running and hands.may_lose(node):
         hands.world.lose_power(node)
@@ -99,7 +99,7 @@ def lost_disk(hands: Hands) -> None:
 
 @fault
 def rot(hands: Hands) -> None:
-    """A bit of what a broker wrote changes, in the log or beside it."""
+    """A bit of a broker's files changes, in the log or beside it."""
     node = hands.dice.choice(hands.world.brokers)
     suffix = hands.dice.choice(ROTTING)
     if hands.may_lose(node) and (where := hands.world.disks.rot(node.host, suffix, hands.dice)) is not None:
@@ -109,7 +109,7 @@ def rot(hands: Hands) -> None:
 
 @fault
 def slow_disk(hands: Hands) -> None:
-    """Whatever threads do takes long."""
+    """All work in threads takes long."""
     node = hands.anybody()
     process = node.process
     if process is None:

@@ -1,4 +1,4 @@
-"""What every fault needs: dice of its own, somebody to happen to, and an end."""
+"""What every fault needs: dice of its own, a target, and an end."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FAULTS: dict[str, Fault] = {}
 
 
 def fault(happen: Fault) -> Fault:
-    """Add it to what can happen."""
+    """Add it to the faults."""
     FAULTS[happen.__name__] = happen
     return happen
 
 
 class Hands:
-    """One fault's hold on the world. Its dice are its own: leaving out another fault changes nothing that it draws."""
+    """One fault's access to the world. It has its own dice: leaving out another fault does not change its draws."""
 
     def __init__(self, world: World, dice: random.Random, ends: list[asyncio.Task[None]]) -> None:
         self.world = world
@@ -36,7 +36,7 @@ class Hands:
         self.world.note(event)
 
     def later(self, undo: Callable[[], Any], lasts: tuple[float, float] = LASTS_S) -> None:
-        """End what was begun, some time later."""
+        """Undo the fault some time later."""
         delay_s = self.dice.uniform(*lasts)
 
         async def wait() -> None:
@@ -48,16 +48,16 @@ class Hands:
         self._ends.append(asyncio.ensure_future(wait()))
 
     def start(self, work: asyncio.Task[None]) -> None:
-        """Do something that takes its time."""
+        """Run work that takes some time."""
         self._ends.append(work)
 
-    # Who.
+    # Targets.
 
     def anybody(self) -> Node:
         return self.dice.choice(list(self.world.nodes.values()))
 
     def leader(self) -> Node | None:
-        """One of the brokers that believe that they lead."""
+        """Return one of the brokers that believe that they lead."""
         leading = [
             node
             for node in self.world.brokers
@@ -66,12 +66,12 @@ class Hands:
         return self.dice.choice(leading) if leading else None
 
     def active(self) -> Node | None:
-        """The active controller, by the newest image."""
+        """Return the active controller, by the newest image."""
         images = self.world.images()
         return next((n for n in self.world.controllers if images and n.node_id == images[-1].controller_id), None)
 
     def somebody(self) -> Node:
-        """Often the one whose loss hurts."""
+        """Return a node; often the leader or the active controller."""
         pick = self.dice.random()
         if pick < 0.35 and (leader := self.leader()) is not None:
             return leader
@@ -80,7 +80,7 @@ class Hands:
         return self.anybody()
 
     def two_hosts(self) -> tuple[str, str]:
-        """Two machines that talk to each other; sometimes one of them is a client's."""
+        """Return two machines that talk to each other; sometimes one of them is a client's."""
         nodes = [node.host for node in self.world.nodes.values()]
         if self.dice.random() < 0.25:
             pair = [self.dice.choice(self.world.clients.hosts), self.dice.choice(self.world.brokers).host]
@@ -89,16 +89,22 @@ class Hands:
         one, other = self.dice.sample(nodes, 2)
         return one, other
 
-    # Whether.
+    # Limits.
 
     def may_go_down(self, node: Node) -> bool:
-        """All may be down at once, but only now and then: who never serves shows nothing."""
+        """Return whether a node may go down.
+
+        All may be down at once, but rarely: a cluster without service tests little.
+        """
         same = self.world.brokers if node.config.is_broker else self.world.controllers
         up = sum(other.running for other in same)
         return node.running and (up > 1 or self.dice.random() < 0.3)
 
     def may_lose(self, node: Node) -> bool:
-        """A disk may go, or rot, if somebody else in every ISR, by everybody's account, keeps its own."""
+        """Return whether a disk may be lost or rot: every ISR must have another broker that keeps its disk.
+
+        The other broker must be in the ISR of every image and in the ISR that every leader counts.
+        """
         if not node.config.is_broker:
             return False
         images = [*self.world.images(), self.world.newest_image()]
@@ -117,7 +123,7 @@ class Hands:
         return True
 
     def restart(self, node: Node) -> None:
-        """Give it power, and start it unless it runs; a disk that fails has to be replaced first."""
+        """Power a node on, and start it unless it runs; a failing disk has to be replaced first."""
         self.world.power_on(node)
         if not node.running and not self.world.disks.by_host[node.host].failing:
             self.world.start(node)
@@ -127,7 +133,7 @@ class Hands:
 
 
 def _counted(node: Node, number: int) -> set[int]:
-    """The brokers that this node, if it leads a partition, counts as in sync for certain; everybody if it does not."""
+    """Return the brokers that a leader of the partition certainly counts as in sync; for other nodes all brokers."""
     everybody = set(range(1, 100))
     if not node.running or node.broker is None:
         return everybody

@@ -1,4 +1,4 @@
-"""Processes that end, sleep or start anew, and machines without power or with wrong clocks."""
+"""Processes that are killed, paused or restarted, and machines without power or with wrong clocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kill(hands: Hands) -> None:
 
 @fault
 def power_loss(hands: Hands) -> None:
-    """What was not synced may be gone."""
+    """Unsynced writes may be lost."""
     node = hands.somebody()
     if hands.may_go_down(node):
         hands.world.lose_power(node)
@@ -27,7 +27,7 @@ def power_loss(hands: Hands) -> None:
 
 @fault
 def blackout(hands: Hands) -> None:
-    """Everything ends."""
+    """Every process is killed."""
     if hands.dice.random() < 0.5:
         return
     power = hands.dice.random() < 0.5
@@ -39,7 +39,7 @@ def blackout(hands: Hands) -> None:
 
 @fault
 def lose_several(hands: Hands) -> None:
-    """A minority of the brokers ends, or all but one; sometimes the active controller with them."""
+    """A minority of the brokers goes down, or all but one; sometimes the active controller too."""
     brokers = hands.world.brokers
     victims = hands.dice.sample(brokers, hands.dice.choice((2, len(brokers) - 1)))
     if hands.dice.random() < 0.3 and (active := hands.active()) is not None:
@@ -81,7 +81,7 @@ def stop_in_order(hands: Hands) -> None:
 
 @fault
 def rolling_restart(hands: Hands) -> None:
-    """One broker after the other stops in order, and starts again."""
+    """One broker after another shuts down in order, and starts again."""
     pause_s = hands.dice.uniform(0.3, 2.0)
 
     async def roll() -> None:

@@ -1,4 +1,4 @@
-"""Links that hold their bytes, one way or both, take long, or are reset, sometimes in the middle of an answer."""
+"""Links that hold their bytes, one way or both, are slow, or are reset, sometimes in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def partition(hands: Hands) -> None:
 
 @fault
 def no_controllers(hands: Hands) -> None:
-    """A broker, mostly a leader, and its peers go on; what it asks of the controllers is held, or their answers are."""
+    """Hold the bytes between a broker, mostly a leader, and the controllers, sometimes only one way."""
     broker = (hands.leader() if hands.dice.random() < 0.7 else None) or hands.dice.choice(hands.world.brokers)
     _split(hands, {broker.host}, [node.host for node in hands.world.controllers])
 
 
 @fault
 def no_peers(hands: Hands) -> None:
-    """The controllers go on to hear of a broker that no other broker hears of, or that hears of none."""
+    """Hold the bytes between a broker and all other brokers, sometimes only one way; the controllers reach it."""
     broker = (hands.leader() if hands.dice.random() < 0.5 else None) or hands.dice.choice(hands.world.brokers)
     _split(hands, {broker.host}, [node.host for node in hands.world.brokers])
 
 
 @fault
 def ring(hands: Hands) -> None:
-    """Everybody reaches two neighbours only: each has a majority that nobody else has."""
+    """Every node reaches two neighbours only: each has a majority, and no two have the same."""
     hosts = _nodes(hands)
     hands.dice.shuffle(hosts)
     neighbours = {(one, hosts[at - 1]) for at, one in enumerate(hosts)}
@@ -78,7 +78,7 @@ def cut_one_way(hands: Hands) -> None:
 
 @fault
 def stall(hands: Hands) -> None:
-    """What one machine has sent others arrives late; what it sends over new connections does not."""
+    """What one machine has sent to others arrives late; what it sends over new connections does not."""
     node = hands.somebody()
     links = {(node.host, other) for other in _nodes(hands) if other != node.host}
     if hands.dice.random() < 0.5:
@@ -95,7 +95,7 @@ def stall(hands: Hands) -> None:
 
 @fault
 def reset(hands: Hands) -> None:
-    """All connections between two machines end."""
+    """All connections between two machines are reset."""
     one, other = hands.two_hosts()
     hands.note(f"reset {one} {other}")
     hands.world.net.reset((one, other))
@@ -103,7 +103,7 @@ def reset(hands: Hands) -> None:
 
 @fault
 def truncate(hands: Hands) -> None:
-    """What one sends the other next arrives in part, and then the connection is reset."""
+    """The next piece from one machine to another arrives in part, and then the connection is reset."""
     one, other = hands.two_hosts()
     hands.note(f"cut what {one} sends {other} next")
     hands.world.net.truncate((one, other), hands.dice)
@@ -111,7 +111,7 @@ def truncate(hands: Hands) -> None:
 
 @fault
 def slow(hands: Hands) -> None:
-    """A link that takes long."""
+    """A slow link."""
     one, other = hands.two_hosts()
     seconds = hands.dice.choice((0.05, 0.3, 1.2))
     hands.note(f"slow {one} > {other} by {seconds} s")
@@ -124,7 +124,7 @@ def _nodes(hands: Hands) -> list[str]:
 
 
 def _split(hands: Hands, some: set[str], others: Iterable[str] = ()) -> None:
-    """Between these and others (all other nodes) nothing goes; sometimes only one way."""
+    """Hold all bytes between these and others (all other nodes); sometimes only one way."""
     rest = [host for host in others or _nodes(hands) if host not in some]
     out = {(one, other) for one in some for other in rest}
     kind = hands.dice.choice(("both", "both", "out", "in"))
