@@ -34,7 +34,7 @@ BUILD = Path("build") / "bench"
 
 
 def main() -> int:
-    """Measure what the command line names; exit 1 when a bound is missed."""
+    """Measure the named figures; exit 1 when a bound is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("suite", nargs="?", choices=SUITES, default=SUITES[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="one figure of the suite; may be repeated")
@@ -46,7 +46,7 @@ def main() -> int:
     names = options.only or list(measures)
     if unknown := [name for name in names if name not in measures]:
         parser.error(f"no figure is named {unknown[0]!r}; figures: {', '.join(measures)}")
-    # An orderly end stops the processes and removes their data.
+    # An orderly exit stops the processes and removes their data.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     calibration = calibrate()
     effort = Effort(quick=options.quick, kills=options.kills)

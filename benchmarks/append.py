@@ -49,7 +49,7 @@ def unsynced(effort: Effort) -> list[Figure]:
 
 
 def synced(effort: Effort) -> list[Figure]:
-    """With a sync after each append: what one producer that waits for each batch would see."""
+    """With a sync after each append: the rate of one producer that waits for each batch."""
     figures = []
     for name, size in _SIZES.items():
         log, batch, samples = PartitionLog.open(FOLDER / f"synced-{size}", TopicConfig()), _batch(size), []

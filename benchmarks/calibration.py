@@ -1,7 +1,7 @@
-"""How fast this machine is right now, in one number: what kept figures are compared by.
+"""How fast this machine is right now, in one number: kept figures are compared in proportion to it.
 
-A figure of another day, or of another machine, says nothing until it is divided by what the machine did on that day
-with work that never changes: Python alone, messages over loopback, and writes with a sync.
+A figure of another day or machine means nothing by itself. It is divided by the machine's speed on that day at work
+that never changes: Python alone, messages over loopback, and writes with a sync.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def calibrate() -> dict[str, float]:
 
 
 def page_cache_rates(folder: Path, megabytes: int = 1_024) -> tuple[float, float]:
-    """Return MB for each second of CPU that the page cache takes: in memory as it is found, and in the same once more.
+    """Return MB per second of CPU time for writes to the page cache: to new memory, and to the same memory again.
 
-    A virtual machine may get its memory only when it is touched, and give it back when it is free: then the first rate
-    is a tenth of the second, for whoever writes, and no log is faster than that.
+    A virtual machine may get its memory only when it is touched, and return it when it is free. The first rate is then
+    a tenth of the second, for every process, and no log is faster than that.
     """
     block, rates = os.urandom(4 << 20), list[float]()
     for _ in range(2):
@@ -41,7 +41,7 @@ def page_cache_rates(folder: Path, megabytes: int = 1_024) -> tuple[float, float
 
 
 def _rate(work: Callable[[], object], units: float) -> float:
-    """Return units per second of the best of five slices: what the machine can do, not what it did meanwhile."""
+    """Return units per second of the best of five slices: the machine's speed without other load."""
     best = 0.0
     for _ in range(5):
         count, started = 0, time.perf_counter()
@@ -57,7 +57,7 @@ def _python() -> float:
 
 
 async def _loopback() -> float:
-    """Return MB/s of messages that go to an echo server and come back."""
+    """Return MB/s of messages to an echo server and back."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(len(_MESSAGE)):

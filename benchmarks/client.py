@@ -1,7 +1,7 @@
-"""What the client itself costs: the cluster is taken out.
+"""The cost of the client itself, without a cluster.
 
-A stub stands where the HTTP session is, and answers at once: no socket, no HTTP, no broker. All above it is the client
-as it is: queues, batches, Arrow, checksums, JSON heads, futures. Rates are by CPU time of this process, so that a busy
+A stub replaces the HTTP session, and answers at once: no socket, no HTTP, no broker. Everything above it is the real
+client: queues, batches, Arrow, checksums, JSON heads, futures. Rates are by CPU time of this process, so that a busy
 machine changes them less; the stub's own work counts against the client.
 """
 
@@ -53,7 +53,7 @@ IMPORTS = {
 
 
 class StubSession(HttpSession):
-    """Answers as a cluster of one broker would: takes every batch, and serves one log for each partition."""
+    """Answers as a cluster of one broker would: accepts every batch, and serves one log for each partition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class StubSession(HttpSession):
             body = request["body"]
             content = self._answers.get(body) or self._answers.setdefault(body, self._fetch(body))
             if len(content) < 1_000:
-                await asyncio.sleep(0.1)  # Nothing there: a broker parks it.
+                await asyncio.sleep(0.1)  # No records: a broker parks the request.
         elif path == paths.PRODUCERS:
             content = encode_json(ProducerIdResponse(producer_id=1))
         elif path in _OFFSETS:
@@ -148,7 +148,7 @@ async def _send_many(stub: StubSession, count: int) -> float:
 
 
 async def _send_nowait(stub: StubSession, count: int) -> float:
-    """Queue records, give way now and then as an application does, and wait until all are acknowledged."""
+    """Queue records, yield to the event loop now and then, and wait until all are acknowledged."""
     async with _producing(stub) as producer:
         started = time.process_time()
         for number in range(count):
@@ -200,7 +200,7 @@ async def _fetch_arrow(stub: StubSession, count: int) -> float:
 def _rate(
     name: str, measure: Callable[[StubSession, int], Awaitable[float]], effort: Effort, *, count: int, least: float = 0
 ) -> Figure:
-    """Return how many records per second of CPU time; the first run only warms up."""
+    """Return records per second of CPU time; the first run only warms up."""
     stub = StubSession()
 
     async def run() -> float:

@@ -1,4 +1,4 @@
-"""Real clusters to measure, brokers that only pretend, and a way to ask the active controller."""
+"""Real clusters to measure, fake brokers, and a client of the active controller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST_FAKE_ID = 11
 
 
 class Controllers(LocalCluster):
-    """A cluster whose brokers are not started with it: fakes stand in for them."""
+    """A cluster whose brokers are not started with it: fakes replace them."""
 
     @property
     def names(self) -> list[str]:
@@ -52,7 +52,7 @@ def running(cls: type[LocalCluster] = LocalCluster, **options: Any) -> Iterator[
 
 
 class ControllerClient:
-    """Asks controllers by name, with connections that stay open."""
+    """Sends requests to controllers by name, over connections that stay open."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -65,7 +65,7 @@ class ControllerClient:
         await self.session.close()
 
     async def active(self) -> str:
-        """Wait until every controller that runs names the same active one; return its name."""
+        """Wait until every running controller names the same active one; return its name."""
         by_id = {self._cluster.node(name).node_id: name for name in self._cluster.controllers}
         async with asyncio.timeout(30):
             while True:
@@ -75,14 +75,14 @@ class ControllerClient:
                 await asyncio.sleep(0.05)
 
     async def create_topic(self, among: list[str], request: CreateTopicRequest, *, timeout_s: float = 60.0) -> str:
-        """Ask the named controllers in turn until one has done it; return its name."""
+        """Send the request to the named controllers one after another until one accepts it; return its name."""
         deadline = time.monotonic() + timeout_s
         while True:
             for name in among:
                 try:
                     await self._post(name, paths.CREATE_TOPIC, request)
                 except InvalidRequestError:
-                    raise  # Nobody will ever do it.
+                    raise  # A permanent error.
                 except RaftlogError:
                     if time.monotonic() > deadline:
                         raise
@@ -91,7 +91,7 @@ class ControllerClient:
             await asyncio.sleep(_POLL_S)
 
     async def image(self, name: str) -> MetadataImage:
-        """Return all that a controller knows."""
+        """Return a controller's metadata image."""
         address = self._cluster.node(name).internal
         update = await self.session.call(
             MetadataUpdate,
@@ -113,7 +113,7 @@ class ControllerClient:
     async def _known(self, name: str) -> int:
         address = self._cluster.node(name).internal
         try:
-            # Each for itself: the answer of the active one alone would not say who the others follow.
+            # Each for itself: the active one's answer does not show which controller the others follow.
             info = await self.session.call(
                 ControllerInfo, "GET", address, paths.CONTROLLER, timeout_ms=1_000, query={"consistency": "local"}
             )
@@ -123,7 +123,7 @@ class ControllerClient:
 
 
 class FakeBroker:
-    """Registered, heartbeating, reading the metadata log, listening: all that controllers see of a broker."""
+    """Registers, sends heartbeats, reads the metadata log and listens: all that controllers see of a broker."""
 
     def __init__(self, cluster: LocalCluster, broker_id: int) -> None:
         self._cluster = cluster
@@ -132,13 +132,13 @@ class FakeBroker:
         self.unfenced = asyncio.Event()
 
     async def run(self) -> None:
-        """Listen, register, then heartbeat and watch until cancelled: to the controllers this fake has died then."""
+        """Listen, register, then send heartbeats and watch until cancelled, which looks like the broker's death."""
 
         async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.close()
 
         controllers = [self._cluster.node(name).internal for name in self._cluster.controllers]
-        # The controller probes silent brokers: only a listener tells it that they live.
+        # The controller probes silent brokers: an open listener shows that they live.
         server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
         try:
             async with HttpSession() as session:
@@ -186,7 +186,7 @@ class FakeBroker:
 
 
 class Fakes(list[FakeBroker]):
-    """Fakes that run, and can die one by one."""
+    """Running fakes, which can die one by one."""
 
     def __init__(self, cluster: LocalCluster, count: int) -> None:
         super().__init__(FakeBroker(cluster, FIRST_FAKE_ID + i) for i in range(count))
@@ -209,7 +209,7 @@ class Fakes(list[FakeBroker]):
 
 @asynccontextmanager
 async def fake_brokers(cluster: LocalCluster, *, count: int = FAKES) -> AsyncIterator[Fakes]:
-    """Run fakes that are unfenced when this begins."""
+    """Run fakes that are unfenced when the block begins."""
     fakes = Fakes(cluster, count)
     try:
         await fakes.until_unfenced()

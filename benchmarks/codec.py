@@ -35,7 +35,7 @@ def _records(count: int) -> list[NewRecord]:
 
 
 def _rates(work: Callable[[], object], records: int, effort: Effort) -> list[float]:
-    """Return records per second of CPU time, of some slices: whoever else runs on the machine takes none of it."""
+    """Return records per second of CPU time, of some slices: other processes of the machine do not count."""
     samples = []
     for _ in range(effort.pick(9, quick=3)):
         count, started = 0, time.process_time()
@@ -66,7 +66,7 @@ def building(effort: Effort) -> list[Figure]:
 
 
 def checking(effort: Effort) -> list[Figure]:
-    """What a broker does with a batch before it is appended: work by batch, not by record."""
+    """A broker's work on a batch before the append: by batch, not by record."""
     batch = build_batch(_records(_RECORDS))
     samples = _rates(lambda: validate_batch(batch, max_message_bytes=8 << 20), 1, effort)
     return [Figure(name="validate_batches_per_s", samples=samples, better="more", notes={"bytes": len(batch)})]
@@ -85,7 +85,7 @@ def reading(effort: Effort) -> list[Figure]:
 
 
 def one_record(effort: Effort) -> list[Figure]:
-    """A batch of a single record: what latency pays."""
+    """A batch of a single record: what it adds to latency."""
     record = _records(1)
     samples = [1e6 / rate for rate in _rates(lambda: build_batch(record), 1, effort)]
     note = {"bytes": len(build_batch(record))}
@@ -93,7 +93,7 @@ def one_record(effort: Effort) -> list[Figure]:
 
 
 def rendering(effort: Effort) -> list[Figure]:
-    """Rows as the formats that readers may ask for: of plain text, of JSON text, and of bytes that are no text."""
+    """Rows in the formats of readers: of plain text, of JSON text, and of bytes that are not text."""
     values: dict[str, Callable[[int], bytes]] = {
         "text": lambda _number: os.urandom(50).hex().encode(),
         "json": lambda number: (

@@ -1,7 +1,7 @@
 """The data path: produce with three replicas, one record's latency, egress of one broker, appends that are synced.
 
-Real processes, real clients. What has a limit in the machine is measured against it in the same minute, in turns with
-it: raw `sendfile` over loopback, raw `write` and `fdatasync`. Everything shares this machine's cores.
+Real processes, real clients. A figure that the machine limits is measured beside that limit, alternating with it within
+the same minute: raw `sendfile` over loopback, raw `write` and `fdatasync`. Everything shares this machine's cores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from raftlog.wire.http1 import encode_head
 
 _MB = 1 << 20
 _UNDER_WAY = 5
-"""Batches of one partition, as a producer of ours has them."""
+"""Batches of one partition in flight, as in our producer."""
 _PATIENCE_MS = 60_000
 
 
@@ -44,7 +44,7 @@ async def _create(cluster: LocalCluster, topic: str, *, replicas: int, flush: st
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the CPU time that a process has taken, of all its threads: exact, where a clock's ticks are not."""
+    """Return the CPU time of a process and all its threads: exact, unlike clock ticks."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
@@ -96,7 +96,7 @@ async def _batches(cluster: LocalCluster, effort: Effort, flush: str) -> list[Fi
                 rates.append(count * len(batch) / _MB / (time.perf_counter() - started))
                 costs.append((_cluster_cpu_s(cluster) - cpu) * 1e6 / (count * len(batch) / _MB))
             records = batch_bytes // record_bytes * _MB / len(batch)
-            note = {  # Of the cheapest run: others on this machine make all of them dearer.
+            note = {  # Of the cheapest run: other processes of this machine slow all of them.
                 "records_per_s": round(sorted(rates)[len(rates) // 2] * records),
                 "cluster_cpu_us_per_mb": round(min(costs)),
             }
@@ -176,7 +176,7 @@ def _serve_raw(path: str, port: multiprocessing.Queue[int], chunk: int) -> None:
 
 @contextmanager
 def _raw_server(path: Path, chunk: int) -> Iterator[tuple[int, int]]:
-    """Run it; return its port and process id."""
+    """Run the server; return its port and process id."""
     context = multiprocessing.get_context("spawn")
     port: multiprocessing.Queue[int] = context.Queue()
     process = context.Process(target=_serve_raw, args=(str(path), port, chunk), daemon=True)
@@ -191,12 +191,12 @@ def _raw_server(path: Path, chunk: int) -> Iterator[tuple[int, int]]:
 def _receive(peer: socket.socket, buffer: memoryview, length: int) -> None:
     while length:
         received = peer.recv_into(buffer[: min(length, len(buffer))])
-        assert received, "the connection ended"
+        assert received, "the broker closed the connection"
         length -= received
 
 
 def _read_answer(peer: socket.socket, buffer: memoryview) -> int:
-    """Read one answer to its end; return how long its body was."""
+    """Read one answer to its end; return the length of its body."""
     held = 0
     while (end := bytes(buffer[:held]).find(b"\r\n\r\n")) < 0:
         held += peer.recv_into(buffer[held : held + 4096])
@@ -210,7 +210,7 @@ def _read_answer(peer: socket.socket, buffer: memoryview) -> int:
 
 
 def _request(path: str, form: str, body: bytes, *, general: bool = False) -> bytes:
-    """Return a request. `general`: with a field that the lean path does not know, so that aiohttp answers it."""
+    """Return a request. `general`: with a field that the lean path does not support, so that aiohttp answers it."""
     fields = [("Host", "x"), ("Content-Type", form), ("Content-Length", str(len(body)))]
     return encode_head(f"POST {path} HTTP/1.1", [*fields, *([("X-General", "1")] if general else [])]) + body
 
@@ -225,7 +225,7 @@ def _fetches(topic: str, offsets: list[int], max_bytes: int) -> list[bytes]:
 
 
 def _drain_broker(address: Address, requests: list[bytes], rounds: int, buffer: memoryview) -> int:
-    """Fetch, with one request always waiting behind the one that is answered; return the bytes that came."""
+    """Fetch, with one request always waiting behind the one that is answered; return the received bytes."""
     total, wanted = 0, requests * rounds
     with socket.create_connection((address.host, address.port)) as peer:
         peer.sendall(wanted[0])
@@ -236,11 +236,11 @@ def _drain_broker(address: Address, requests: list[bytes], rounds: int, buffer: 
 
 
 _EGRESS = ((64 << 10, _MB), (256 << 10, _MB), (_MB, _MB), (256 << 10, 4 * _MB), (_MB, 4 * _MB))
-"""Bytes of a batch, and of a fetch: 4 MB is what a `Consumer` asks for at once of one partition."""
+"""Bytes of a batch, and of a fetch: a `Consumer` requests 4 MB of one partition at once."""
 
 
 def egress(effort: Effort) -> list[Figure]:
-    """One broker sends what it has, asked as our clients ask, and its reader throws it away; beside raw `sendfile`."""
+    """One broker sends its log to requests like our clients', and the reader drops the bytes; beside raw `sendfile`."""
     size = effort.pick(128, quick=32) * _MB
     figures = []
     buffer = memoryview(bytearray(5 * _MB))
@@ -312,7 +312,7 @@ def _asked(address: Address, pid: int, request: bytes, count: int, buffer: memor
 
 
 def by_path(effort: Effort) -> list[Figure]:
-    """Ask the same broker the same on the lean path and on aiohttp's, in turns: what the path itself costs a broker."""
+    """Alternate the same request to a broker between the lean path and aiohttp's: the cost of the path itself."""
     figures, buffer = [], memoryview(bytearray(4 * _MB))
     with running(controllers=1, brokers=1) as cluster:
         pid = cluster.pid("broker-1")

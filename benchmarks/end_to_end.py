@@ -59,7 +59,7 @@ def _at(load: Load, rate: int, *, durable: bool) -> list[Figure]:
 
 
 def acknowledgements(effort: Effort) -> list[Figure]:
-    """The same records with acks=1: the difference is what replication before the acknowledgement costs."""
+    """The same records with acks=1: the difference is the cost of replication before the acknowledgement."""
     with loaded(effort) as load:
         runs = repeat(effort.pick(5, quick=2), "acks")
         pairs = [

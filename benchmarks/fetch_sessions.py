@@ -1,7 +1,7 @@
-"""What an idle follower costs its leader and itself: CPU time of one round of fetch and answer, by partitions followed.
+"""The cost of an idle follower for its leader and itself: CPU time of one fetch and answer, by partitions followed.
 
-`every` names every partition in each request and each answer, as it was before there were sessions; `session` names
-news only. Both run the real follower's request, codec and leader, without the network between them.
+`every` names every partition in each request and each answer, as before there were sessions; `session` names changes
+only. Both run the real follower's request, codec and leader, without the network between them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Leader:
         return replica
 
     def position(self, key: TopicIdPartition) -> ReplicaFetchPartition:
-        log = self.replicas[key].log  # The follower's is the same: nothing is written here.
+        log = self.replicas[key].log  # The follower's is the same: no record is appended here.
         return ReplicaFetchPartition(
             topic_id=key.topic_id,
             partition=key.partition,
@@ -114,7 +114,7 @@ async def _session(leader: _Leader, rounds: int) -> list[float]:
             partitions=part.partitions,
         )
         session.on_answer((await leader.round(request)).session_id)
-        if number >= 2:  # The first ones open the session, and tell the marks.
+        if number >= 2:  # The first ones open the session, and send the high watermarks.
             samples.append((time.process_time() - started) * 1e6)
     return samples
 
@@ -135,7 +135,7 @@ async def _measure(partitions: int, rounds: int) -> list[Figure]:
 
 
 def idle_rounds(effort: Effort) -> list[Figure]:
-    """Measure rounds in which nothing happens."""
+    """Measure rounds without changes."""
     figures = []
     for partitions in SIZES:
         figures += asyncio.run(_measure(partitions, rounds=effort.pick(200, quick=20)))

@@ -1,4 +1,4 @@
-"""How long partitions stand still when members come and go, and how soon 40 clients go on after a broker restart."""
+"""How long partitions stall when members join and leave, and how soon 40 clients continue after a broker restart."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from raftlog.model import TopicPartition
 _GROUP = "bench"
 _PARTITIONS = 12
 _PACE_S = 0.02
-"""Between two records of a partition: a shorter pause cannot be seen."""
+"""The pause between two records of a partition: a shorter stall is invisible."""
 _WATCH_S = 2.5
-"""How long a change of members is watched; all of it is over long before."""
+"""How long a change of members is watched; it is complete long before."""
 _CLIENTS = 40
 _CLIENT_PACE_S = 0.1
 _SETTLE_S = 60.0
 
 
 class _Member:
-    """A consumer that notes when it got records of which partition, and when it was given partitions."""
+    """A consumer that notes when it got records of each partition, and when partitions were assigned to it."""
 
     def __init__(self, url: str, topic: str, *, commits: bool = False) -> None:
         self.url, self.topic, self.commits = url, topic, commits
         self.seen: dict[int, list[float]] = defaultdict(list)
         self.assigned: list[tuple[float, int]] = []
         self.newest = 0.0
-        """When the newest record that it has committed was sent."""
+        """The send time of the newest record that it has committed."""
         self._leaving = asyncio.Event()
 
     async def run(self) -> None:
         while not self._leaving.is_set():
-            with suppress(RaftlogError):  # It could not join in time: that costs time, and is no failure.
+            with suppress(RaftlogError):  # It could not join before the deadline: that costs time, and is no failure.
                 await self._live()
 
     async def _live(self) -> None:
@@ -54,7 +54,7 @@ class _Member:
             on_assigned=self._on_assigned,
         ) as consumer:
             while not self._leaving.is_set():
-                with suppress(RaftlogError):  # Of a broker that is gone: the next call finds another.
+                with suppress(RaftlogError):  # The broker is down: the next call finds another.
                     await self._poll(consumer)
 
     def leave(self) -> None:
@@ -97,7 +97,7 @@ class _Members(list[_Member]):
 
 @asynccontextmanager
 async def _written(url: str, topic: str, partitions: int, pace_s: float) -> AsyncIterator[None]:
-    """Write to every partition at a steady pace; a record's value says when."""
+    """Write to every partition at a steady pace; a record's value is its send time."""
 
     async def write(producer: Producer, partition: int) -> None:
         while True:
@@ -118,7 +118,7 @@ async def _written(url: str, topic: str, partitions: int, pace_s: float) -> Asyn
 
 
 def rebalance_ms(effort: Effort) -> list[Figure]:
-    """Let a fourth member join a group of three, and leave it; time for which partitions stood still."""
+    """Let a fourth member join a group of three, and leave it; measure how long partitions stalled."""
     with running(controllers=3, brokers=3) as cluster:
         return asyncio.run(_rebalance(cluster, times=effort.pick(10, quick=3)))
 
@@ -157,7 +157,7 @@ async def _rebalance(cluster: LocalCluster, *, times: int) -> list[Figure]:
 
 
 def _gaps(members: Iterable[_Member], since: float, partitions: Iterable[int]) -> dict[int, float]:
-    """Return the longest time without a record of each partition since then, whoever got them, in ms."""
+    """Return the longest time without a record of each partition since then, at any member, in ms."""
     found = {}
     for partition in partitions:
         times = sorted(at for member in members for at in member.seen.get(partition, ()) if at >= since - 1.0)
@@ -167,7 +167,7 @@ def _gaps(members: Iterable[_Member], since: float, partitions: Iterable[int]) -
 
 
 def reconnect_storm_ms(effort: Effort) -> list[Figure]:
-    """Kill the broker that coordinates 40 clients, and start it again; time until each has read and committed anew."""
+    """Kill the broker that coordinates 40 clients, and restart it; time until each has read and committed again."""
     with running(controllers=3, brokers=3) as cluster:
         after_kill, after_start = asyncio.run(_storms(cluster, times=effort.kill_count(5, quick=2)))
     bounds = (Bound(statistic="max", at_most=5_000),)

@@ -1,4 +1,4 @@
-"""A real cluster, and client processes that load it: what the end to end suites share."""
+"""A real cluster, and client processes that load it: shared by the end to end suites."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COST = ("server_cpu_s", "client_cpu_s")
 
 
 class Load:
-    """Gives jobs to client processes, one after the other."""
+    """Gives jobs to client processes, one after another."""
 
     def __init__(self, cluster: LocalCluster, effort: Effort) -> None:
         self.cluster = cluster
@@ -29,10 +29,10 @@ class Load:
         self._count = 0
 
     def run(self, *, topic: str = "", **more: Any) -> dict[str, Any]:
-        """Let a new client do one job, with a topic of its own unless one is named; return what it measured.
+        """Let a new client do one job, with a topic of its own unless one is named; return its measurements.
 
         Raises:
-            RuntimeError: it failed; the message holds what it said.
+            RuntimeError: it failed; the message contains its output.
         """
         self._count += 1
         job = Job(
@@ -50,7 +50,7 @@ class Load:
         return result
 
     def throughput(self, name: str, **more: Any) -> Figure:
-        """Repeat a job; return its records per second, and what a megabyte cost."""
+        """Repeat a job; return its records per second, and the cost of a megabyte."""
         results = [self.run(**more) for _ in repeat(self.effort.pick(5, quick=2), name)]
         rates = [float(result["records_per_s"]) for result in results]
         return Figure(name=f"{name}_records_per_s", samples=rates, better="more", notes=costs(results))
@@ -64,7 +64,7 @@ def loaded(effort: Effort, **options: Any) -> Iterator[Load]:
 
 
 def costs(results: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the megabytes per second (of values), and what each cost the brokers together and the client."""
+    """Return megabytes per second (of values), and the CPU time of a megabyte, at all brokers and at the client."""
     volume = sum(result["mb_per_s"] * result["seconds"] for result in results)
     spent = {name: sum(result[name] for result in results) for name in _COST}
     seconds = sum(result["seconds"] for result in results)
@@ -80,7 +80,7 @@ def broker_pids(cluster: LocalCluster) -> list[int]:
 def memory_mb(pids: list[int], field: str = "VmRSS") -> list[float]:
     """Return each process' resident memory now, with VmHWM the most it ever had.
 
-    Pss is its memory now with what it shares (libraries, mostly) divided among those that share it.
+    Pss divides memory that processes share (mostly libraries) among them.
     """
     found = []
     for pid in pids:

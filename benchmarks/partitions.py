@@ -1,4 +1,4 @@
-"""10, 100 and 1,000 partitions of three replicas: what they cost in throughput and in memory."""
+"""10, 100 and 1,000 partitions of three replicas: their throughput and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOPIC = "many"
 _COUNTS = (10, 100, 1_000)
 _IDLE_S = 5.0
 _BATCH_BYTES = 64 << 10
-"""Small, so that a producer without keys comes by every partition."""
+"""Small, so that a producer without keys sends to every partition."""
 _FIRST_SYNC_S = 10.0
 """Two rounds of checkpoints."""
 
@@ -61,7 +61,7 @@ def _measured(effort: Effort, count: int) -> tuple[float, float, list[float]]:
 
 
 def _begin_each(bootstrap: str, count: int) -> float:
-    """Write one record to each partition: its first one has files made and synced, which comes only once.
+    """Write one record to each partition: the first one has files made and synced, which happens only once.
 
     A log's first sync, of its file and two folders, follows with the next checkpoints: it is waited for, too.
     """
@@ -77,9 +77,9 @@ def _begin_each(bootstrap: str, count: int) -> float:
 
 
 def idle_memory(effort: Effort) -> list[Figure]:
-    """Resident memory of each broker of a cluster that nobody has used."""
+    """Resident memory of each broker of an unused cluster."""
     with loaded(effort) as load:
-        time.sleep(_IDLE_S)  # What a start needs for a moment is given back by then.
+        time.sleep(_IDLE_S)  # Temporary memory of the start is freed by then.
         resident, own = (memory_mb(broker_pids(load.cluster), field) for field in ("VmRSS", "Pss"))
     bounds = (Bound(statistic="max", at_most=80),)
     note = {"without_others_share_mb": max(own)}

@@ -18,7 +18,7 @@ text { font: 13px system-ui, sans-serif; fill: #1c2733 }
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A figure and how far its samples spread."""
+    """A figure and the spread of its samples."""
 
     label: str
     value: float

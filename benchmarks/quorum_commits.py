@@ -1,4 +1,4 @@
-"""How fast the quorum commits: three voters as processes, the load driven in the leader's."""
+"""How fast the quorum commits: three voters as processes, the load generated in the leader's."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ATTEMPTS = 5
 _DEPTH = 256
 _ELECTION_S = 15.0
 _RUN_S = 120.0
-"""Longer than any load takes: a voter that hangs must not hang the benchmark."""
+"""Longer than any load takes: a voter that hangs must not block the benchmark."""
 
 
 class Voters:
-    """Three voter processes, and the one of them that leads."""
+    """Three voter processes, and their leader."""
 
     def __init__(self, folder: Path, *, profile: str | None = None) -> None:
         base = free_base_port()
@@ -39,13 +39,13 @@ class Voters:
                 [sys.executable, "-m", "benchmarks.voter", orjson.dumps({"node_id": i + 1, **settings}).decode()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                bufsize=0,  # What `select` sees is all there is.
+                bufsize=0,  # So that `select` sees all output.
             )
             for i in range(_VOTERS)
         ]
 
     def leader(self) -> subprocess.Popen[bytes]:
-        """Wait until one voter says that it leads."""
+        """Wait until one voter reports that it leads."""
         with selectors.DefaultSelector() as selector:
             for process in self.processes:
                 assert process.stdout is not None
@@ -63,7 +63,7 @@ class Voters:
         leader.stdin.write(orjson.dumps(request) + b"\n")
         leader.stdin.flush()
         while "leads" in (answer := self._read(leader)):
-            pass  # Elected once more meanwhile.
+            pass  # Elected again meanwhile.
         if "lost" in answer:
             raise LeadershipLostError(answer["lost"])
         return answer
@@ -86,20 +86,20 @@ class Voters:
         poller = select.poll()  # Unlike `select.select`, it takes descriptors of any number.
         poller.register(process.stdout, select.POLLIN)
         if not poller.poll(_RUN_S * 1000):
-            raise RuntimeError(f"a voter says nothing for {_RUN_S:g} s")
+            raise RuntimeError(f"no output of a voter for {_RUN_S:g} s")
         line = process.stdout.readline()
         if not line:
-            raise RuntimeError("a voter ended; its log is above")
+            raise RuntimeError("a voter exited; its log is above")
         answer: dict[str, Any] = orjson.loads(line)
         return answer
 
 
 class LeadershipLostError(Exception):
-    """The machine was so busy that the voters elected another leader: what was measured is no figure."""
+    """The machine was so busy that the voters elected another leader: the measurement is void."""
 
 
 def measured(measure: Callable[[Voters, subprocess.Popen[bytes]], T], *, profile: str | None = None) -> T:
-    """Measure on fresh voters of which one leads throughout."""
+    """Measure on new voters with the same leader throughout."""
     for left in reversed(range(_ATTEMPTS)):
         with voters(profile=profile) as running:
             try:
@@ -151,7 +151,7 @@ def commit_ms(effort: Effort) -> Figure:
 
 
 def commits_per_s(effort: Effort, *, count: int = 40_000, depth: int = _DEPTH, profile: str | None = None) -> Figure:
-    """Count commits of small commands per second, `depth` of them under way at any time."""
+    """Count commits of small commands per second, with `depth` of them in flight."""
 
     def measure(running: Voters, leader: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
         running.run(leader, run="rate", count=min(count, 2_000), size=50, depth=depth)

@@ -1,4 +1,4 @@
-"""How long nobody decides, and how long partitions have no leader, after a process is killed or paused."""
+"""How long no controller accepts writes, and partitions have no leader, after a process is killed or paused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def controller_failover_ms(effort: Effort) -> Figure:
 
 
 async def fail_controllers(cluster: LocalCluster, *, times: int) -> list[float]:
-    """Kill the active controller `times` times; return for how many ms no write was accepted each time."""
+    """Kill the active controller `times` times; return each time's ms without an accepted write."""
     taken = []
     async with ControllerClient(cluster) as client:
         for i in repeat(times, "controllers killed"):
@@ -50,7 +50,7 @@ async def fail_controllers(cluster: LocalCluster, *, times: int) -> list[float]:
 
 
 def broker_failover_ms(effort: Effort) -> list[Figure]:
-    """Kill, then pause, a broker that leads; time until clients see new leaders for all that it led."""
+    """Kill, then pause, a broker that leads; time until clients see new leaders of all its partitions."""
     with running(controllers=3, brokers=3) as cluster:
         killed = asyncio.run(_fail_brokers(cluster, times=effort.kill_count(15, quick=5), pause=False))
         paused = asyncio.run(_fail_brokers(cluster, times=effort.pick(4, quick=2), pause=True))
@@ -80,7 +80,7 @@ async def _fail_brokers(cluster: LocalCluster, *, times: int, pause: bool) -> li
 
 
 async def _until_led_by_others(cluster: LocalCluster, session: HttpSession, led: set[int], victim: str) -> None:
-    """Wait until one of the other brokers tells clients of a new leader for each partition that the victim led."""
+    """Wait until another broker reports a new leader for each partition that the victim led."""
     others = _public(cluster, [name for name in cluster.brokers if name != victim])
     dead = {-1, cluster.node(victim).node_id}
     async with asyncio.timeout(_REJOIN_S):
@@ -94,12 +94,12 @@ async def _until_led_by_others(cluster: LocalCluster, session: HttpSession, led:
 
 
 async def _until_in_sync(cluster: LocalCluster, session: HttpSession) -> dict[int, int]:
-    """Wait until every broker says that all replicas are in sync, and who leads; return each partition's leader."""
+    """Wait until every broker reports all replicas in sync; return each partition's leader."""
     async with asyncio.timeout(_REJOIN_S):
         while True:
             answers = [await _metadata(session, address) for address in _public(cluster, cluster.brokers)]
             known = [_leaders(metadata) for metadata in answers if metadata is not None and _is_in_sync(metadata)]
-            # All of them: one that was paused a moment ago says what was true before.
+            # All of them: a broker that was paused a moment ago reports an old state.
             if len(known) == len(answers) and all(leaders == known[0] for leaders in known):
                 return known[0]
             await asyncio.sleep(0.1)

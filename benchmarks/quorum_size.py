@@ -1,7 +1,7 @@
-"""What 15,500 partitions of three replicas cost: memory, snapshots, failover.
+"""The cost of 15,500 partitions of three replicas: memory, snapshots, failover.
 
-Their brokers are fakes: the figures are about metadata, and nobody opens 46,500 logs. A real broker joins at the end,
-hosts none of them, and knows them all.
+Their brokers are fakes: the figures are about metadata, and no process opens 46,500 logs. A real broker joins at the
+end. It hosts no replica, but its metadata image contains all partitions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BROKER = "broker-1"
 
 
 def many_partitions(effort: Effort) -> list[Figure]:
-    """Create the partitions, then measure what they cost."""
+    """Create the partitions, then measure their cost."""
     with running(Controllers, controllers=3, brokers=1) as cluster:
         return asyncio.run(_measure(cluster, effort))
 
@@ -62,7 +62,7 @@ async def _measure(cluster: LocalCluster, effort: Effort) -> list[Figure]:
 
 
 async def _create(cluster: LocalCluster, fakes: Fakes) -> tuple[MetadataImage, list[float]]:
-    """Create the topics; return the image that holds them, and how many ms each took."""
+    """Create the topics; return the image that contains them, and each topic's ms."""
     taken = []
     async with ControllerClient(cluster) as client:
         active = await client.active()
@@ -79,9 +79,9 @@ async def _create(cluster: LocalCluster, fakes: Fakes) -> tuple[MetadataImage, l
 
 
 async def _fence(fakes: Fakes) -> list[float]:
-    """End each broker, of which every partition has a replica; return for how many ms the others did not hear of it.
+    """Stop each broker once, a replica of every partition; return the ms until the other brokers received the change.
 
-    Once each: nobody brings a fake back into an ISR, so its second end would change nothing.
+    No fake rejoins an ISR, so a second stop would change nothing.
     """
     taken = []
     for number in repeat(len(fakes), "brokers fenced"):
@@ -92,12 +92,12 @@ async def _fence(fakes: Fakes) -> list[float]:
         taken.append((time.perf_counter() - started) * 1000)
         fakes.start(victim)
         await fakes.until_unfenced()
-        await asyncio.sleep(2)  # What its return moves is not to be taken for the next fence.
+        await asyncio.sleep(2)  # Changes of its restart must not count for the next fence.
     return taken
 
 
 def _snapshots_ms(image: MetadataImage, times: int) -> list[float]:
-    """Write the image as a controller does, which stands still meanwhile: encoded, checksummed, synced, renamed."""
+    """Write the image as a controller does, which blocks meanwhile: encoded, checksummed, synced, renamed."""
     machine = Controller(
         node_id=1, cluster_id="", config=ControllerConfig(), broker_defaults=BrokerConfig(), clock=SystemClock()
     )

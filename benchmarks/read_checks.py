@@ -1,4 +1,4 @@
-"""What it costs to find and check what is read from a disk: CPU time per MB, by size of batch."""
+"""The cost of finding and checking batches on a disk for a read: CPU time per MB, by size of batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _sample(log: PartitionLog, *, check_crcs: bool) -> float:
 
 
 def checksums(effort: Effort) -> list[Figure]:
-    """Measure reads of about 4 MB before the kernel sends them: for readers that check nothing, and that do."""
+    """Measure reads of about 4 MB before the kernel sends them: with readers that check batches, and that do not."""
     figures = []
     for records in _RECORDS:
         batch = build_batch([NewRecord(b"x" * 1_000, timestamp=1)] * records)

@@ -1,4 +1,4 @@
-"""Compares a suite's figures with the last ones that were kept, each in proportion to its machine's calibration."""
+"""Compares a suite's figures with the last kept ones, each in proportion to its machine's calibration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks.report import Figure
 
 KEPT = Path(__file__).parent / "kept"
 TOLERANCE = 0.7
-"""A figure below this share of the kept one has become worse; the machine's noise is a good part of the rest."""
+"""A figure below this share of the kept one has become worse; above it, the machine's noise explains the difference."""
 
 
 def keep(suite: str, figures: Sequence[Figure], calibration: dict[str, float]) -> Path:
-    """Make these the figures that later runs are compared with."""
+    """Keep these figures for the comparison with later runs."""
     medians = {figure.name: figure.measured["median"] for figure in figures if figure.comparable and figure.samples}
     KEPT.mkdir(exist_ok=True)
     path = KEPT / f"{suite}.json"
@@ -26,7 +26,7 @@ def keep(suite: str, figures: Sequence[Figure], calibration: dict[str, float]) -
 
 
 def compare(suite: str, figures: Sequence[Figure], calibration: dict[str, float]) -> dict[str, dict[str, Any]]:
-    """Return, for each figure that was kept, its share of the kept one: 1 is as good, 2 twice as good.
+    """Return, for each kept figure, the new one's share of it: 1 is as good, 2 twice as good.
 
     Both are taken in proportion to the speed of the machine that they were measured on.
     """
@@ -44,7 +44,7 @@ def compare(suite: str, figures: Sequence[Figure], calibration: dict[str, float]
 
 
 def share_of(figure: Figure, kept: float, *, faster: float) -> float:
-    """Return how good a figure is beside a kept one, on a machine that is `faster` times as fast as that one was."""
+    """Return how good a figure is relative to a kept one, on a machine that is `faster` times as fast."""
     measured = figure.measured["median"]
     if figure.better == "more":
         return measured / (kept * faster)

@@ -1,4 +1,4 @@
-"""Followers alone: how fast a broker that was away catches up with 256 MB, until it is in sync again."""
+"""Followers alone: how fast a restarted broker catches up with 256 MB, until it is in sync again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POLL_S = 0.02
 
 
 def catch_up(effort: Effort) -> list[Figure]:
-    """A broker is killed, others write, it starts again; time counts from its being ready."""
+    """A broker is killed, others write, it restarts; the time begins when it is ready."""
     volume = (32 if effort.quick else 256) << 20
     with loaded(effort) as load:
         times = repeat(effort.pick(3, quick=1), "kill, write, catch up")

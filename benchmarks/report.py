@@ -1,4 +1,4 @@
-"""What a suite says: a table for people on stderr, one JSON object for programs on stdout, and the same in a file."""
+"""The report of a suite: a table on stderr, one JSON object on stdout, and the same in a file."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rich.table import Table
 from benchmarks.plot import Bar, Chart, page
 
 _UNITS = ("records_per_s", "batches_per_s", "per_s", "MBps", "p99_ms", "p50_ms", "ms", "us", "mb", "kB", "s")
-"""What the names of figures end with; the first that fits."""
+"""The suffixes of figures' names; the first that fits counts."""
 console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How often to repeat what is measured."""
+    """How often to repeat a measurement."""
 
     quick: bool = False
     kills: int | None = None
-    """How many processes to kill for a figure that kills some, where the command line says so."""
+    """How many processes to kill for figures that kill some, if the command line sets it."""
 
     def pick(self, usual: int, *, quick: int) -> int:
         return quick if self.quick else usual
@@ -37,7 +37,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What a statistic of a figure must keep to."""
+    """The limit of one statistic of a figure."""
 
     statistic: Literal["min", "median", "p99", "max"]
     at_most: float | None = None
@@ -63,7 +63,7 @@ class Figure:
     bounds: tuple[Bound, ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
     better: Better | None = None
-    """Which way is better, for figures that are compared with kept ones; `less_whatever_speed` is memory's."""
+    """Which direction is better, for figures that are compared with kept ones; `less_whatever_speed` is memory's."""
 
     @property
     def comparable(self) -> bool:
@@ -106,7 +106,7 @@ def conclude(suite: str, figures: list[Figure], *, folder: Path, more: Mapping[s
     """Show all figures, keep them in `folder` as JSON and as a page, and return the exit status.
 
     Args:
-        more: what else to tell; `against_kept` are the verdicts of a comparison, which count.
+        more: further entries of the report; `against_kept` are the verdicts of a comparison, which count.
     """
     more = more or {}
     against: dict[str, dict[str, Any]] = more.get("against_kept", {})
@@ -124,7 +124,7 @@ def conclude(suite: str, figures: list[Figure], *, folder: Path, more: Mapping[s
 
 
 def _charts(figures: list[Figure]) -> list[Chart]:
-    """Put figures of the same unit, which ends their names, into the same chart."""
+    """Put figures of the same unit, which their names end with, into the same chart."""
     charts: dict[str, list[Bar]] = {}
     for figure in figures:
         if figure.samples:

@@ -1,6 +1,6 @@
-"""Opening logs: after a kill, a thousand at once, and what an idle one costs.
+"""Opening logs: after a kill, a thousand at once, and the cost of an idle one.
 
-Each figure is measured on this machine's disk, under `build/bench`; notes say how much was read.
+Each figure is measured on this machine's disk, under `build/bench`; notes contain the bytes read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def recovery(effort: Effort) -> list[Figure]:
                     log.checkpoint(log.log_end_offset)
         log.fsync()
         note = {"bytes": log.size_bytes, "unchecked_tail_bytes": (16 << 20)}
-        # As after a kill: nothing more is written, the page cache survives. An abandoned log is not closed.
+        # As after a kill: no more writes, and the page cache survives. An abandoned log is not closed.
         killed = [_reopened(folder / "p", folder / "copy") for _ in range(1 if effort.quick else 3)]
         for path in (folder / "p").glob("*.index"):
             path.unlink()
@@ -110,7 +110,7 @@ def _fill(data_dir: DataDir, count: int) -> None:
 
 
 async def _start(data_dir: DataDir, count: int, measure: Callable[[], float]) -> tuple[float, float, int]:
-    """Open all partitions; return how long that took, and what `measure` says when they have been idle."""
+    """Open all partitions; return how long that took, and the result of `measure` once they have been idle."""
     session = HttpSession()
     manager = ReplicaManager(
         broker_id=1,
@@ -164,7 +164,7 @@ def start(effort: Effort) -> list[Figure]:
 
 
 def appending(effort: Effort) -> list[Figure]:
-    """Appends of 64 KiB batches without a sync: what indexes and rolling cost."""
+    """Appends of 64 KiB batches without a sync: the cost of indexes and rolling."""
     size, template = (_GIB // 16 if effort.quick else _GIB // 4), _batch(64 << 10)
     header = parse_header(template)
     with _fresh_folder() as folder:

@@ -49,7 +49,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def whole_topic(effort: Effort) -> list[Figure]:
-    """Every form, to curl, which throws it away; and pyarrow's own read of the Parquet file that was answered."""
+    """Every format, to curl, which drops the bytes; and pyarrow's own read of the Parquet file."""
     records = effort.pick(5_000_000, quick=500_000)
     figures = []
     with _topic(records) as url, tempfile.NamedTemporaryFile(suffix=".parquet") as file:

@@ -1,6 +1,6 @@
-"""One voter of a metadata quorum as a process: the leader's drives the load and reports on stdout, as JSON lines.
+"""One voter of a metadata quorum as a process: the leader's generates the load and reports on stdout, as JSON lines.
 
-On stdin it gets `{"run": "latency" | "rate", ...}` lines, and ends when stdin does.
+On stdin it gets `{"run": "latency" | "rate", ...}` lines; it exits when stdin ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TIMEOUT_MS = 30_000
 
 
 class Counter:
-    """The smallest state machine: it counts."""
+    """The smallest state machine: a counter."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
@@ -62,7 +62,7 @@ async def latency(quorum: PySyncObjQuorum, *, count: int, size: int) -> dict[str
 
 
 async def rate(quorum: PySyncObjQuorum, *, count: int, size: int, depth: int) -> dict[str, Any]:
-    """Keep `depth` proposals under way; return commits per second and the CPU seconds of this process."""
+    """Keep `depth` proposals in flight; return commits per second and the CPU seconds of this process."""
     payload, left = b"x" * size, count
 
     async def worker() -> None:

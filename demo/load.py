@@ -18,7 +18,7 @@ MAX_CHUNKS_IN_FLIGHT = 20
 
 @dataclass(slots=True)
 class LoadResult:
-    """What the producer was told."""
+    """The producer's results."""
 
     acknowledged: int = 0
     failed: list[str] = field(default_factory=list)

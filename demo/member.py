@@ -1,8 +1,8 @@
 """One member of the group that reads everything back: a process of its own, so that it can be killed.
 
-Standard output is one JSON object a line: `{"joined": true}`, then after a line on standard input
-`{"read": [{"partition", "offsets", "rows", "checksums", "carriers", "distances"}]}` for what was processed, and
-`{"committed": {partition: offset}}` once that is committed.
+Standard output is one JSON object a line: first `{"joined": true}`. After a line on standard input comes `{"read":
+[{"partition", "offsets", "rows", "checksums", "carriers", "distances"}]}` for the processed records, and `{"committed":
+{partition: offset}}` once they are committed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from demo.flights import TOPIC
 GROUP = "readback"
 SESSION_MS = 2_000
 STEP_BYTES = 128 << 10
-"""Small, so that a kill comes in the middle of things."""
+"""Small, so that a kill interrupts the work."""
 
 
 async def read(bootstrap: str) -> None:
-    """Read, process, say so, commit; for ever."""
+    """Read, process, report and commit, without end."""
     async with raftlog.Consumer(
         bootstrap,
         TOPIC,

@@ -1,4 +1,4 @@
-"""Read everything back through a group of three consumers, one of which is killed; hold it against the source."""
+"""Read everything back through a group of three consumers, one of which is killed; compare it with the source."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ TIMEOUT_S = 180
 
 @dataclass(frozen=True, slots=True)
 class ReadbackResult:
-    """What the log holds, and how the group fared."""
+    """The content of the log, and the work of the group."""
 
     records: int
-    """Offsets at which a record was read, whoever read it and however often."""
+    """Offsets at which a record was read, by any member and any number of times."""
     lost: int
     duplicated: int
     """Rows that are in the log more than once."""
     altered: int
-    """Records whose bytes differ from what was sent."""
+    """Records whose bytes differ from the sent ones."""
     reordered: int
     """Records of a carrier that come before an earlier one."""
     processed_again: int
@@ -48,7 +48,7 @@ class ReadbackResult:
 
 @dataclass(slots=True)
 class _Log:
-    """What the members have said that they have read."""
+    """The records that the members reported as read."""
 
     flights: Flights
     rows: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class _Log:
     committed: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     figures: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     reader: dict[int, int] = field(default_factory=dict)
-    """By partition, who has read it last."""
+    """By partition, the member that has read it last."""
     seen: Counter[int] = field(default_factory=Counter)
     """By partition, how many records."""
 
     def take(self, member: int, part: dict[str, Any]) -> int:
-        """Note what a member has processed; return how many records of it are new."""
+        """Add a member's processed records; return how many of them are new."""
         partition, new = part["partition"], 0
         self.reader[partition] = member
         columns = (part["offsets"], part["rows"], part["checksums"], part["carriers"], part["distances"])
@@ -103,7 +103,7 @@ class _Readback:
         self._orphans: set[int] = set()
 
     async def run(self, sizes: Mapping[int, int]) -> None:
-        """Let the members read so many records of each partition; kill who has read the last of the first third."""
+        """Let the members read so many records of each partition; kill the one at the end of the first third."""
         async with _members(self._bootstrap) as members:
             for process in members:
                 assert (await _line(process))["joined"]

@@ -1,11 +1,12 @@
-"""Process every record, and never skip one: whoever dies in the middle, some are processed again.
+"""Process every record, and never skip one: after a crash, some records are processed again.
 
     raftlog dev up --detach
     raftlog topics create orders --partitions 3
     python examples/at_least_once.py orders
 
-What was processed is committed afterwards. Who takes over begins at the last commit: what was processed since is
-processed once more. So processing a record twice must do no harm, as with an upsert or an id that the receiver knows.
+Records are processed first and committed afterwards. The next process begins at the last commit and processes all
+records since then once more. So processing a record twice must do no harm, as with an upsert or an id that the receiver
+knows.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ async def run(
             for record in await consumer.fetch(max_records=100):
                 await process(record)
             try:
-                await consumer.commit()  # Only now: what was not processed must not be skipped.
+                await consumer.commit()  # Only now: an unprocessed record must not be skipped.
             except (FencedError, RetriableError) as error:
                 _log.info("not committed, others or the next commit will: %s", error)
 
@@ -62,7 +63,7 @@ def main() -> None:
     try:
         asyncio.run(run(asked.bootstrap, asked.topic))
     except KeyboardInterrupt:
-        print("Stopped. What was not committed is processed again next time.")
+        print("Stopped. Records that were not committed are processed again next time.")
     except RaftlogError as error:
         raise SystemExit(f"{error.code}: {error}") from error
 

@@ -1,11 +1,12 @@
-"""Process no record twice: whoever dies in the middle, some are never processed.
+"""Process no record twice: after a crash, some records are never processed.
 
     raftlog dev up --detach
     raftlog topics create readings --partitions 3
     python examples/at_most_once.py readings
 
-What is about to be processed is committed before. Who takes over begins after it: what was not processed yet is
-skipped. This is for what is worthless when it is late or doubled, as a reading that the next one replaces.
+Records are committed first and processed afterwards. The next process begins after the last commit and skips records
+that were committed but not processed. This is for records that are worthless when they are late or repeated, such as a
+reading that the next one replaces.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ async def run(
 
 
 async def commit(consumer: Consumer) -> bool:
-    """Commit what was fetched; False if it is not ours to process any more."""
+    """Commit the fetched records; return False if another member owns them now."""
     while True:
         try:
             await consumer.commit()
@@ -74,7 +75,7 @@ def main() -> None:
     try:
         asyncio.run(run(asked.bootstrap, asked.topic))
     except KeyboardInterrupt:
-        print("Stopped. What was committed and not processed is skipped next time.")
+        print("Stopped. Records that were committed and not processed are skipped next time.")
     except RaftlogError as error:
         raise SystemExit(f"{error.code}: {error}") from error
 

@@ -1,12 +1,12 @@
-"""Consume, transform, produce: exactly once, whatever process or broker dies in the middle.
+"""Consume, transform, produce: exactly once, even if a process or broker dies in the middle.
 
     raftlog dev up --detach
     raftlog topics create orders --partitions 3
     raftlog topics create invoices --partitions 3
     python examples/exactly_once.py orders invoices
 
-Records and the offsets of what they were made of go into one transaction: either both count, or neither. Start as many
-of these as there are partitions, each with an id of its own that it keeps when it is started anew; kill any of them.
+The output records and the offsets of their input go into one transaction: either both are committed, or neither. Start
+as many of these as there are partitions, each with an id of its own that it keeps after a restart; kill any of them.
 Read `invoices` with isolation="read_committed".
 """
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_invoice(record: Record) -> bytes:
-    """Return what becomes of one record."""
+    """Return the output of one record."""
     return b"invoice for " + (record.value or b"nothing")
 
 
@@ -77,7 +77,7 @@ async def step(consumer: Consumer, producer: Producer, target: str, transform: C
 
 
 async def rewind(consumer: Consumer) -> None:
-    """Go back to what counts: nothing that was read since has had an effect."""
+    """Seek to the committed offsets: no record that was read since then has had an effect."""
     while True:
         try:
             return await consumer.seek_to_committed()
@@ -98,7 +98,7 @@ def main() -> None:
     try:
         asyncio.run(run(asked.bootstrap, asked.source, asked.target, transactional_id=asked.id))
     except KeyboardInterrupt:
-        print("Stopped. What was under way is aborted, and done again next time.")
+        print("Stopped. The open transaction is aborted, and its records are processed next time.")
     except RaftlogError as error:
         raise SystemExit(f"{error.code}: {error}") from error
 

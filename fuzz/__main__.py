@@ -24,7 +24,7 @@ TARGETS: dict[str, Callable[[FuzzedCluster], Target]] = {
 
 
 def main() -> int:
-    """Run what the command line names."""
+    """Run the named targets."""
     options = _options()
     number = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {number}; inputs that do harm are kept in {CORPUS}", flush=True)
@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
 
 
 def _explore_all(targets: list[Target], dice: random.Random, seconds: float) -> list[Found]:
-    """Give each target its turn again and again; a finding ends it all."""
+    """Run the targets one after another, again and again; stop at the first finding."""
     began = time.monotonic()
     while (left := began + seconds - time.monotonic()) > 0:
         for target in targets:

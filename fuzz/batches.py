@@ -1,4 +1,4 @@
-"""Record batches with right checksums and wrong contents: validation and every reader agree, and none comes to harm."""
+"""Record batches with right checksums and wrong contents: validation and every reader agree, and none fails."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _WIDTHS = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
 
 
 class Batches:
-    """The target: batches as a broker receives them, and as a client does."""
+    """The target: batches as a broker and as a client receives them."""
 
     name = "batches"
 
@@ -86,7 +86,7 @@ class Batches:
 
 
 def seeds() -> list[bytes]:
-    """Return sound batches of each kind."""
+    """Return valid batches of each kind."""
     headed = [NewRecord(b"value", b"key", 1_700_000_000_000_000 + i, (("h", b"x"), ("", None))) for i in range(3)]
     bare = [NewRecord(b"v" * 9, None, 1)] * 70
     found = [
@@ -105,7 +105,7 @@ def seeds() -> list[bytes]:
 
 
 def changes() -> SearchStrategy[Any]:
-    """Return what makes one change of some bytes."""
+    """Return a strategy for one change of some bytes."""
     place = st.integers(0, 1 << 16)
     return st.one_of(
         st.tuples(st.just("bit"), place, st.integers(0, 7)),
@@ -118,7 +118,7 @@ def changes() -> SearchStrategy[Any]:
 
 
 def mutated(batch: bytes, how: list[Any]) -> bytes:
-    """Return the batch with some changes, and with checksums that fit."""
+    """Return the batch with some changes, and with right checksums."""
     data = bytearray(changed(batch, how))
     if len(data) >= HEADER_BYTES:
         struct.pack_into("<I", data, 8, len(data))
@@ -136,7 +136,7 @@ def changed(original: bytes, how: list[Any]) -> bytes:
 
 
 def reseal(batch: bytearray) -> None:
-    """Write both checksums as they must be."""
+    """Write both right checksums."""
     struct.pack_into("<I", batch, 24, crc32c(memoryview(batch)[HEADER_BYTES:]))
     struct.pack_into("<I", batch, 16, crc32c(bytes(batch[:16]) + bytes(batch[20:HEADER_BYTES])))
 
@@ -176,7 +176,7 @@ _CHANGES: dict[str, Callable[..., None]] = {
 
 
 def judge(data: bytes) -> str:
-    """Return what is wrong with how a batch was treated, or ""."""
+    """Return what a reader or validation did wrong with a batch, or ""."""
     try:
         validate_batch(data, max_message_bytes=LIMIT)
         is_valid = True

@@ -1,4 +1,4 @@
-"""The target of requests: a controller's and a broker's listeners answer whatever comes, and serve others meanwhile."""
+"""The target of requests: listeners of a controller and a broker answer any request, and still serve other clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fuzz.target import Finding
 from raftlog.model import Address
 
 ANSWER_S = 0.5
-"""What is parked may take longer: it is left."""
+"""A parked request may take longer: its answer is not awaited."""
 NO_ANSWER = 0
 
 
@@ -64,7 +64,7 @@ class Brokers:
 
 
 def _ask(address: Address, request: bytes) -> bytes:
-    """Send bytes, and return what comes back within `ANSWER_S`."""
+    """Send bytes, and return the answer within `ANSWER_S`."""
     answer = bytearray()
     with suppress(OSError), socket.create_connection((address.host, address.port), timeout=ANSWER_S) as connection:
         connection.sendall(request)
@@ -83,7 +83,7 @@ def _judged(answer: bytes) -> int:
     """Return the answer's status.
 
     Raises:
-        Finding: no answer may look like this.
+        Finding: the answer is malformed.
     """
     if not answer:
         return NO_ANSWER

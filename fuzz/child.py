@@ -1,4 +1,4 @@
-"""A process that may die of what it is given: inputs go in by a pipe, and what became of each comes out."""
+"""A process that its inputs may kill: inputs go in by a pipe, and the result of each comes out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from fuzz.target import Finding
 
 ROOM_BYTES = 1 << 30
-"""Of address space beyond what a new child has."""
+"""Address space beyond that of a new child."""
 PATIENCE_S = 5
 _LENGTH = struct.Struct("<I")
 
@@ -80,7 +80,7 @@ class Child:
         resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM_BYTES, taken + ROOM_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         while (data := _read(to_child)) is not None:
-            signal.alarm(PATIENCE_S)  # Its default action ends the process, whatever native code it is in.
+            signal.alarm(PATIENCE_S)  # Its default action kills the process, in any native code.
             began = time.process_time()
             try:
                 said = self._judge(data)

@@ -1,4 +1,4 @@
-"""The target of answers: clients are given what no broker answers, and raise raftlog's errors, or go on."""
+"""The target of answers: clients get answers that no broker sends, and raise raftlog's errors, or continue."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from raftlog.client import Admin, Consumer, Producer
 from raftlog.errors import ErrorCode, RaftlogError
 
 PATIENCE_S = 0.6
-"""Clients that are answered nothing of use go on asking: they are left after this long."""
+"""Clients without a useful answer retry: they are stopped after this long."""
 LEAVING_S = 10.0
-"""In which a client that is cancelled has left, whatever it is answered: it says farewell for 3 s."""
+"""A cancelled client exits within this time, with any answer: it tries to leave its group for 3 s."""
 MAX_ASKED = 60
-"""In that time: who asks more often keeps a core busy."""
+"""Requests within that time: a client that sends more keeps a core busy."""
 _BOMB = gzip.compress(bytes(64 << 20))
 _STATUSES = (200, 204, 206, 301, 404, 421, 429, 500, 503, 999)
 
@@ -49,23 +49,23 @@ _NOTHING = _Answer(204, b"", {})
 
 
 class _LyingProxy:
-    """Stands before the broker, and changes what it answers to some requests."""
+    """A proxy in front of the broker that changes its answers to some requests."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self.lies: dict[int, list[Any]] = {}
-        """By the number of the answer; those beyond are told again and again from the last one on."""
+        """By the number of the answer; later answers repeat the last one."""
         self.asked = 0
         self.paths: Counter[str] = Counter()
         self._longest: dict[str, _Answer] = {}
-        """What the broker once answered to requests of each path: to a fetch, with batches."""
+        """By path, the broker's longest honest answer: to a fetch, one with batches."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         lie = self.lies.get(min(self.asked, max(self.lies, default=0)))
         self.asked += 1
         self.paths[request.path] += 1
         if lie is not None and lie[0] == "stale" and request.path in self._longest:
-            return _response(self._longest[request.path])  # At once: a broker would have waited for news.
+            return _response(self._longest[request.path])  # At once: a broker would have waited for new records.
         answer = await self._asked(request)
         if len(answer.content) > len(self._longest.get(request.path, _NOTHING).content):
             self._longest[request.path] = answer
@@ -109,7 +109,7 @@ def _lied(lie: list[Any], honest: _Answer) -> _Answer:
 
 
 def _with_another_value(content: bytes, detail: list[Any]) -> bytes:
-    """Put a value in the place of another one, in JSON or in a frame's head."""
+    """Replace a value by another one, in JSON or in a frame's head."""
     where, value = detail
     size = int.from_bytes(content[:4], "little")
     is_frame = 0 < size <= len(content) - 4 and not content.startswith(b"{")
@@ -233,7 +233,7 @@ class Clients:
 
 
 class _Errors(logging.Handler):
-    """Notes what the clients' background work failed with."""
+    """Collects the errors of the clients' background work."""
 
     def __init__(self, complaints: list[str]) -> None:
         super().__init__(logging.ERROR)
@@ -251,7 +251,7 @@ async def _read(url: str, dial: dict[str, str], topic: str) -> None:
 
 
 async def _read_on(url: str, dial: dict[str, str], topic: str) -> None:
-    """Wait for records that never come, at offsets that nobody has written."""
+    """Wait for records that never come, above the end of the log."""
     async with Consumer(url, topic, start="latest", dial=dial, fetch_max_wait_ms=100) as consumer:
         while True:
             await anext(consumer)

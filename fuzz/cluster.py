@@ -1,4 +1,4 @@
-"""One controller and one broker, which the targets share, and what must stay true of them whatever they are sent."""
+"""One controller and one broker, which the targets share, and the checks of them after any input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from raftlog.model import Address
 from raftlog.serving.loop_watch import STALL_FILE
 
 ADDRESS_SPACE_BYTES = 8 << 30
-"""Of each node, by RLIMIT_AS: threads and arenas take gigabytes of it that nobody touches."""
+"""Of each node, by RLIMIT_AS: threads and arenas reserve gigabytes without touching them."""
 RESIDENT_BYTES = 700 << 20
 STALL_MS = 100
 """The nodes, the fuzzer and its child share the machine's cores: a request may take 50 ms when it is alone."""
@@ -32,7 +32,7 @@ class FuzzedCluster:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self.resident_bytes = 0
-        """The most that a node was seen to have."""
+        """The most that a node had."""
 
     def __enter__(self) -> Self:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="raftlog-fuzz-")))
@@ -59,21 +59,21 @@ class FuzzedCluster:
 
     @property
     def listeners(self) -> dict[str, Address]:
-        """Every place that answers HTTP."""
+        """Every address that answers HTTP."""
         broker, controller = self.nodes.node("broker-1"), self.nodes.node("controller-101")
         assert broker.public is not None
         return {"public": broker.public, "internal": broker.internal, "controller": controller.internal}
 
     def require_sound(self) -> None:
-        """Check everything that no input may change.
+        """Check the nodes and the honest client.
 
         Raises:
-            Finding: a node has ended, stood still or grown, or the honest client was not served.
+            Finding: a node has exited, stalled or grown, or the honest client was not served.
         """
         for name in self.nodes.names:
             pid = self.nodes.pid(name)
             if pid is None:
-                raise Finding(f"{name} has ended:\n{self.nodes.log_tail(name, 30)}")
+                raise Finding(f"{name} has exited:\n{self.nodes.log_tail(name, 30)}")
             resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
             self.resident_bytes = max(self.resident_bytes, resident)
             if resident > RESIDENT_BYTES:
@@ -95,4 +95,4 @@ class FuzzedCluster:
         self._seen += len(said.encode())
         stalls = [float(length) for length in re.findall(r"^(\d+) ms, process", said, re.MULTILINE)]
         if stalls and max(stalls) > STALL_MS:
-            raise Finding(f"an event loop stood still for {max(stalls):.0f} ms:\n{said[-5_000:]}")
+            raise Finding(f"an event loop blocked for {max(stalls):.0f} ms:\n{said[-5_000:]}")

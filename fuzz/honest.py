@@ -1,4 +1,4 @@
-"""An honest client, in a process of its own: `python -m fuzz.honest BOOTSTRAP DIARY` goes on until it is ended."""
+"""An honest client, in a process of its own: `python -m fuzz.honest BOOTSTRAP DIARY` runs until it is killed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from raftlog.errors import RaftlogError
 
 SERVED = "served"
 PATIENCE_S = 10.0
-"""Within which a record is written and read, whatever else the cluster is sent."""
+"""A record must be written and read within this time, during any other requests to the cluster."""
 PAUSE_S = 0.2
 
 
 async def main(bootstrap: str, diary: Path) -> None:
-    """Write a line after each round: `SERVED`, or what was wrong."""
+    """Write a line after each round: `SERVED`, or the error."""
     while True:
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -32,7 +32,7 @@ async def main(bootstrap: str, diary: Path) -> None:
 
 
 async def _round(bootstrap: str) -> str:
-    """Write a record and read it, in a topic whose name nobody can know."""
+    """Write a record and read it, in a topic with an unguessable name."""
     topic = f"honest-{uuid.uuid4().hex}"
     async with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
         await admin.create_topic(topic, partitions=1, replication_factor=1)

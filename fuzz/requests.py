@@ -54,7 +54,7 @@ BODIES: dict[str, tuple[str, type]] = {
     paths.CREATE_TOPIC: ("POST", metadata.CreateTopicRequest),
     **{path: ("POST", cls) for path, (cls, _) in ADMIN_OPERATIONS.items()},
 }
-"""How a route is asked, where it takes a body."""
+"""By route with a body: its method and its message."""
 
 
 _QUERY_NAMES = st.sampled_from(
@@ -121,7 +121,7 @@ _SIMPLE: dict[Any, SearchStrategy[Any]] = {
 
 
 def shaped(kind: Any) -> SearchStrategy[Any]:
-    """Return what makes plain data of a wire type's shape."""
+    """Return a strategy for plain data with a wire type's shape."""
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     if is_dataclass(kind):
@@ -148,7 +148,7 @@ _FRAMES = st.builds(_frame, _TEXTS, st.sampled_from((0, 1, -1)), _BATCHES, st.sa
 
 
 def listener_of(path: str) -> str:
-    """Return who answers a path."""
+    """Return the listener that serves a path."""
     if not path.startswith("/internal/"):
         return "public"
     return (
@@ -159,7 +159,7 @@ def listener_of(path: str) -> str:
 
 
 def requests(path: str) -> SearchStrategy[bytes]:
-    """Return what makes the bytes of one request to a route."""
+    """Return a strategy for the bytes of one request to a route."""
     byte_changes = st.one_of(st.just([]), st.just([]), st.just([]), st.lists(batches.changes(), max_size=3))
     return st.builds(batches.changed, _request(path), byte_changes)
 
@@ -212,10 +212,10 @@ def _body(path: str, cls: type | None) -> SearchStrategy[tuple[str, bytes]]:
 
 
 def plain() -> SearchStrategy[Any]:
-    """Return what makes any plain data."""
+    """Return a strategy for any plain data."""
     return _PLAIN
 
 
 def heavy_json() -> SearchStrategy[bytes]:
-    """Return what makes JSON that is long or deep."""
+    """Return a strategy for JSON that is long or deep."""
     return st.sampled_from(_HEAVY)

@@ -1,4 +1,4 @@
-"""Runs targets for a time, and keeps what they find."""
+"""Runs targets for a time, and keeps their findings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fuzz.target import Finding, Target
 CORPUS = Path(__file__).parent / "corpus"
 ROUND_S = 20.0
 EXAMPLES = 100
-"""In one call of hypothesis, at most."""
+"""Per call of hypothesis, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An input that did harm, as small as it could be made, and where it is kept."""
+    """An input that did harm, shrunk, and the file that keeps it."""
 
     target: str
     problem: str
@@ -29,7 +29,7 @@ class Found:
 
 
 def replay(target: Target, corpus: Path = CORPUS) -> list[Found]:
-    """Judge again what was found in earlier runs."""
+    """Judge the findings of earlier runs again."""
     found = []
     for path in sorted((corpus / target.name).glob("*.input")):
         try:
@@ -80,7 +80,7 @@ def _explore(target: Target, number: int, deadline: float, count: int, corpus: P
 
     try:
         try_one()
-    except (Finding, Flaky):  # The second: it did harm once, and not again.
+    except (Finding, Flaky):  # Flaky: it did harm once, and not again.
         return Found(target.name, problems[0], _keep(corpus / target.name, failing[0]))
     return None
 

@@ -1,4 +1,4 @@
-"""What every target of the fuzzer is: inputs, and a judge of one."""
+"""The interface of every target of the fuzzer: inputs, and a judge of one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hypothesis.strategies import SearchStrategy
 
 
 class Finding(AssertionError):  # noqa: N818  (it is what the fuzzer looks for)
-    """An input did what no input may do."""
+    """An input did harm."""
 
 
 class Target(Protocol):
-    """One part of raftlog, and what it may be given. Used as a context manager: it runs inside only."""
+    """One part of raftlog, and its inputs. A context manager: the part runs inside it only."""
 
     name: str
 
@@ -21,7 +21,7 @@ class Target(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def inputs(self) -> SearchStrategy[bytes]:
-        """Return what makes inputs, each as bytes that a file can hold."""
+        """Return a strategy for inputs, each as bytes that a file can store."""
         ...
 
     def judge(self, data: bytes) -> None:
@@ -33,7 +33,7 @@ class Target(Protocol):
         ...
 
     def finish(self) -> str:
-        """Judge what all the inputs have left behind, and say it in a line.
+        """Judge the effects of all the inputs together, and report them in a line.
 
         Raises:
             Finding: as for `judge`.

@@ -50,7 +50,7 @@ class Confluent(Driver):
         return self._producer
 
     async def produce(self, chunks: Iterator[Sequence[bytes]]) -> int:
-        # Only errors are reported: who wants no more than "all are there" need not pay for a call for each record.
+        # Only errors are reported: a client that waits for all records needs no call for each record.
         producer, topic, queued = self._connect(**{"delivery.report.only.error": True}), self.job.topic, 0
         for chunk in chunks:
             while len(producer) + len(chunk) > _QUEUE_MESSAGES:
@@ -77,7 +77,8 @@ class Confluent(Driver):
         raise NotImplementedError("see latencies")
 
     async def latencies(self, rate: int, count: int) -> tuple[list[float], list[float]]:
-        # A broker serves one request of a connection at a time: those behind it had better wait here, as one batch.
+        # A broker serves one request of a connection at a time: the records behind it had better wait here, as one
+        # batch.
         producer, topic = self._connect(**{"linger.ms": 0, "max.in.flight": 1}), self.job.topic
         values = random_values(self.job.record_bytes, 1_000)
         took: list[float] = []

@@ -37,7 +37,7 @@ class NatsJetStream(Driver):
                         name=self.job.topic, subjects=[self.job.topic], num_replicas=3, storage=StorageType.FILE
                     )
                     return
-                except nats.js.errors.ServiceUnavailableError:  # The cluster has not chosen its leader yet.
+                except nats.js.errors.ServiceUnavailableError:  # The cluster has not elected its leader yet.
                     await asyncio.sleep(0.2)
 
     async def drop(self) -> None:

@@ -13,7 +13,7 @@ from raftlog.errors import OverloadedError
 from raftlog.version import VERSION
 
 _SENDERS = 48
-"""Chunks under way at once: three batches' worth."""
+"""Chunks in flight: three batches' worth."""
 _WINDOW = 50_000
 _READY_TIMEOUT_S = 30
 _LINGER_MS = {"latency": 0}

@@ -15,7 +15,7 @@ _REPLICAS = 2
 _WAIT_MS = 30_000
 _READ_MESSAGES = 5_000
 _CONNECTIONS = 16
-"""For records sent one by one: WAIT holds up its own connection alone."""
+"""For records sent one by one: WAIT blocks its own connection only."""
 
 
 class RedisStreams(Driver):
@@ -33,7 +33,7 @@ class RedisStreams(Driver):
         self._async: Any = redis.asyncio.Redis(connection_pool=pool)
 
     async def create(self) -> None:
-        """A stream comes with its first entry."""
+        """A stream is created with its first entry."""
 
     async def drop(self) -> None:
         self._client.unlink(self.job.topic)

@@ -1,7 +1,7 @@
-"""What every client is asked to do, and how that is measured: one job in, one JSON object out.
+"""The job of every client, and how it is measured: one job in, one JSON object out.
 
-A job connects, makes its topic, sends for `warmup_s` seconds and then for `seconds`, and counts what was acknowledged
-from the first send until the last acknowledgement. All drivers send the same values and are timed by the code below.
+A job connects, makes its topic, sends for `warmup_s` seconds and then for `seconds`, and counts acknowledged records
+from the first send until the last acknowledgement. All drivers send the same values, and the code below times them.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Job:
     seconds: float = 4.0
     warmup_s: float = 1.0
     max_bytes: int = 512 << 20
-    """Of values: a fast client stops here before its time is up, so that no disk fills."""
+    """Of values: a fast client stops here before `seconds` are over, so that no disk fills."""
     rate: int = 1_000
     """Records per second, for `latency`."""
     records: int = 0
-    """How many the topic holds, for `consume`."""
+    """The topic's number of records, for `consume`."""
     durable: bool = False
     """Every replica syncs before it acknowledges, where that is a topic's setting."""
     server_pids: tuple[int, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
-    """What this driver alone understands."""
+    """Options of this driver only."""
 
 
 class Driver(ABC):
@@ -54,9 +54,9 @@ class Driver(ABC):
 
     name: ClassVar[str]
     settings: ClassVar[dict[str, object]]
-    """What differs from the library's defaults, for the report."""
+    """Settings that differ from the library's defaults, for the report."""
     chunk_bytes: ClassVar[int] = 256 << 10
-    """How many bytes of values the application has at hand at once."""
+    """How many bytes of values the application has ready at once."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -67,7 +67,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def create(self) -> None:
-        """Make the topic, three replicas each partition, and wait until it can be used."""
+        """Create the topic, with three replicas for each partition, and wait until it can be used."""
 
     @abstractmethod
     async def drop(self) -> None:
@@ -83,7 +83,7 @@ class Driver(ABC):
 
     @abstractmethod
     def receive(self) -> AsyncGenerator[int, None]:
-        """Read the topic from its start; yield how many values came together, 0 when none did for a while."""
+        """Read the topic from its start; yield how many values arrived together, 0 when none did for a while."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -93,7 +93,7 @@ class Driver(ABC):
         """Send `count` records at an even pace, whether or not those before are acknowledged.
 
         Returns:
-            For each record, seconds from the call until it was acknowledged, and how late the call was.
+        For each record, seconds from the call until it was acknowledged, and how late the call was.
         """
         values = random_values(self.job.record_bytes, 1_000)
         took: list[float] = []
@@ -215,9 +215,9 @@ def _percentile_ms(samples: list[float], share: float) -> float:
 
 
 async def _consume(driver: Driver) -> dict[str, Any]:
-    """Time from the first delivery, which is not counted: connecting is another matter.
+    """Time from the first delivery, which is not counted: connecting is measured elsewhere.
 
-    Where all came at once there is nothing else to time: connecting is counted then, and the result says so.
+    Where all values arrived at once there is nothing else to time. Connecting is counted then, and the result shows it.
     """
     job, asked = driver.job, time.perf_counter()
     meter, started, records, first = _Meter(job.server_pids), 0.0, 0, 0
@@ -250,7 +250,7 @@ async def _run(driver: Driver) -> dict[str, Any]:
 
 
 def main(driver_class: type[Driver]) -> None:
-    """Do the job that the command line holds, and print what was measured."""
+    """Do the job on the command line, and print the measurements."""
     plain = json.loads(sys.argv[1])
     job = Job(**plain | {"server_pids": tuple(plain.get("server_pids", ()))})
     driver = driver_class(job)

@@ -21,9 +21,9 @@ _CLIENTS = "no Python clients of the peers in .tools/peers-venv"
 
 
 def main() -> int:
-    """Measure what the command line names; exit 1 when a goal is missed or something failed."""
+    """Measure the named contestants; exit 1 when a goal is missed or something failed."""
     options = _options()
-    # An orderly end stops the servers and removes their data.
+    # An orderly exit stops the servers and removes their data.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _warn_when_busy()
     servers, skipped = _present(options.peers or list(SERVERS))
@@ -39,7 +39,7 @@ def main() -> int:
                 tables[durable] = trials.table
                 trials.run()
     except KeyboardInterrupt:
-        console.print("[red]interrupted: what was measured so far follows[/red]")
+        console.print("[red]interrupted: the measurements so far follow[/red]")
         for table in tables.values():
             table.errors.append("the run was interrupted")
         conclude(plan, tables, skipped, machine)
@@ -89,7 +89,7 @@ def _present(names: list[str]) -> tuple[dict[str, type[Server]], dict[str, str]]
 
 
 def _warn_when_busy() -> None:
-    """Say that others use the machine: a ratio is worth little then, a rate nothing."""
+    """Warn when other processes use the machine: a ratio is worth little then, a rate nothing."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if load > cores / 2:
         console.print(
@@ -98,12 +98,12 @@ def _warn_when_busy() -> None:
 
 
 def _page_cache() -> dict[str, object]:
-    """Say what the machine takes for writing to memory that nobody has used lately: nobody's records go for less."""
+    """Return the machine's speed at writes to new memory: no log writes faster."""
     found, again = page_cache_rates(Path("build"))
     if found < again / 3:
         console.print(
             f"[bold red]MEMORY: its first use costs: a second of CPU writes {found:,.0f} MB, and {again:,.0f} where "
-            "memory was just used; that bounds everybody who writes much[/bold red]"
+            "memory was just used; that bounds every log[/bold red]"
         )
     return {"page_cache_MB_per_cpu_s": [found, again]}
 

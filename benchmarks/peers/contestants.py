@@ -1,4 +1,4 @@
-"""Who is measured, at what, and what raftlog has to reach beside whom."""
+"""The contestants, the measured work, and raftlog's goals relative to each peer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from benchmarks.peers.server import Server
 
 SERVERS: dict[str, type[Server]] = {cls.name: cls for cls in (Raftlog, Kafka, JetStream, RabbitMq, Redis)}
 NEVER_SYNCS = frozenset({"rabbitmq"})
-"""Cannot be asked to sync before they acknowledge: they are not in the table for that."""
+"""They cannot sync before they acknowledge, so they are not in that table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One thing that is measured of everybody."""
+    """One measurement of every contestant."""
 
     name: str
     unit: Literal["records_per_s", "p99_ms"]
@@ -74,7 +74,7 @@ CONTESTANTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """raftlog's figure over a peer's, from one run. Throughput is to be at least `times`, latency at most."""
+    """raftlog's figure over a peer's, from one run. Throughput must be at least `times`, latency at most."""
 
     work: str
     peer: str

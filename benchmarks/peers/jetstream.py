@@ -52,7 +52,7 @@ class JetStream(Server):
 
 
 def _healthy(port: int) -> bool:
-    """Ask a server whether its JetStream has caught up with the cluster's leader."""
+    """Return whether a server's JetStream has caught up with the cluster's leader."""
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=1) as answer:
             return bool(answer.status == 200)

@@ -24,7 +24,7 @@ _SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": 0,
     "message.max.bytes": 8 << 20,
-    # A trial's records leave the disk before the next one.
+    # Delete a trial's records before the next trial.
     "log.segment.delete.delay.ms": 1_000,
 }
 _LOG4J = """

@@ -44,7 +44,7 @@ class RabbitMq(Server):
         self.wait_until(lambda: listens(self._epmd_port), "listening")
         for number in range(NODES):
             self.launch(f"node-{number}", [_BIN / "rabbitmq-server"], env=self._environment(number))
-            if number == 0:  # Alone at first: the others shall join it, rather than found clusters of their own.
+            if number == 0:  # Alone at first: the others must join it, not found clusters of their own.
                 self.wait_until(lambda: listens(self._stream_ports[0]), "listening")
         self.wait_until(lambda: all(map(listens, self._stream_ports)), "listening")
         self.wait_until(self._is_whole, "a cluster of three")
@@ -64,7 +64,7 @@ class RabbitMq(Server):
         return {
             "HOME": str(home),
             "ERL_EPMD_PORT": str(self._epmd_port),
-            "RUNNING_UNDER_SYSTEMD": "true",  # The script becomes the server, rather than wait for it.
+            "RUNNING_UNDER_SYSTEMD": "true",  # The script becomes the server, and does not wait for it.
             "RABBITMQ_NODENAME": f"node{number}@{_HOST}",
             "RABBITMQ_DIST_PORT": str(self._dist_ports[number]),
             "RABBITMQ_CONFIG_FILE": str(home / "rabbitmq.conf"),

@@ -13,7 +13,7 @@ from raftlog.cli.local_cluster import LocalCluster
 from raftlog.version import VERSION
 
 FAST = Path(".tools/fast").resolve()
-"""What `raftlog[fast]` adds; the nodes run with it where it is installed."""
+"""The packages of `raftlog[fast]`; the nodes run with them where they are installed."""
 
 
 class Raftlog(Server):

@@ -1,4 +1,4 @@
-"""What a run says: tables on stderr, a page with bars, and one JSON object on stdout."""
+"""The report of a run: tables on stderr, a page with bars, and one JSON object on stdout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def conclude(plan: Plan, tables: Mapping[bool, Table], skipped: Mapping[str, str
     """Show everything, keep it in build/bench, and return the exit status.
 
     Args:
-        machine: what was measured of it.
+        machine: the measurements of the machine.
     """
     judged = goals(tables)
     for durable, table in tables.items():
@@ -92,7 +92,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _clients(tables: Mapping[bool, Table]) -> dict[str, Any]:
-    """Return each contestant's client and its settings, as its driver told them."""
+    """Return each contestant's client and its settings, as its driver reported them."""
     told = {}
     for table in tables.values():
         for (_, contestant), samples in table.samples.items():

@@ -1,4 +1,4 @@
-"""What every peer is to the benchmark: real server processes in a folder of their own, on free loopback ports."""
+"""The interface of every peer: real server processes in a folder of their own, on free loopback ports."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _START_TIMEOUT_S = 300.0
 _STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.1
 _DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
-"""Becomes the command that follows, which the kernel kills when the benchmark's main thread ends, however it does."""
+"""Becomes the command that follows, which the kernel kills when the benchmark's main thread exits for any reason."""
 
 
 class PeerError(Exception):
-    """A peer cannot be run; the message says which and why, and ends with its log."""
+    """A peer cannot be run; the message names it and the reason, and ends with its log."""
 
 
 class Server(ABC):
-    """A cluster of one system. A context manager: started and usable within, ended after, however it is left."""
+    """A cluster of one system. A context manager: started and usable inside, stopped afterwards in any case."""
 
     name: ClassVar[str]
     python: ClassVar[Path] = TOOLS / "peers-venv" / "bin" / "python"
@@ -46,12 +46,12 @@ class Server(ABC):
     @property
     @abstractmethod
     def bootstrap(self) -> str:
-        """Where clients begin."""
+        """The clients' bootstrap address."""
 
     @property
     @abstractmethod
     def settings(self) -> dict[str, object]:
-        """What differs from the system's defaults, and its version, for the report."""
+        """Its version, and the settings that differ from the system's defaults, for the report."""
 
     @property
     def pids(self) -> list[int]:
@@ -75,7 +75,7 @@ class Server(ABC):
         self.stop()
 
     def stop(self) -> None:
-        """End what was started: politely, then not."""
+        """Stop the processes: with SIGTERM, then with SIGKILL."""
         for process, _ in self._processes:
             process.terminate()
         deadline = time.monotonic() + _STOP_TIMEOUT_S
@@ -88,7 +88,7 @@ class Server(ABC):
         self._processes.clear()
 
     def launch(self, name: str, command: Sequence[str | Path], *, env: dict[str, str] | None = None) -> None:
-        """Start a process that dies with this one; what it prints goes to `name`.log in the folder."""
+        """Start a process that dies with this one; its output goes to `name`.log in the folder."""
         log_path = self.folder / f"{name}.log"
         with log_path.open("wb") as log:
             process = subprocess.Popen(
@@ -98,12 +98,12 @@ class Server(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C must reach the benchmark alone, which ends the servers itself.
+                start_new_session=True,  # Ctrl-C must reach the benchmark only, which stops the servers itself.
             )
         self._processes.append((process, log_path))
 
     def run(self, command: Sequence[str | Path], *, env: dict[str, str] | None = None) -> str:
-        """Run a tool of the system to its end; return what it prints."""
+        """Run a tool of the system to its end; return its output."""
         done = subprocess.run(
             [str(part) for part in command],
             cwd=self.folder,
@@ -116,16 +116,16 @@ class Server(ABC):
         )
         if done.returncode != 0:
             said = (done.stdout + done.stderr)[-2_000:]
-            raise PeerError(f"{self.name}: {command[0]} ended with {done.returncode}: {said}")
+            raise PeerError(f"{self.name}: {command[0]} exited with {done.returncode}: {said}")
         return done.stdout
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait until `holds`, which looks at servers that tell nobody by themselves."""
+        """Wait until `holds`, for servers that do not report their state by themselves."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not holds():
             for process, log_path in self._processes:
                 if process.poll() is not None:
-                    raise PeerError(f"{self.name}: a server ended with {process.returncode}; {_ending(log_path)}")
+                    raise PeerError(f"{self.name}: a server exited with {process.returncode}; {_ending(log_path)}")
             if time.monotonic() > deadline:
                 endings = "\n".join(_ending(log_path) for _, log_path in self._processes)
                 raise PeerError(f"{self.name}: not {what} within {_START_TIMEOUT_S:g} s\n{endings}")
@@ -133,14 +133,14 @@ class Server(ABC):
 
 
 def listens(port: int) -> bool:
-    """Tell whether somebody accepts connections on a loopback port."""
+    """Return whether a process accepts connections on a loopback port."""
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on, below the range of outgoing connections."""
+    """Return free ports, below the range of outgoing connections."""
     found: list[int] = []
     with _held() as held:
         for port in range(10_000 + os.getpid() % 5_000, 32_000):

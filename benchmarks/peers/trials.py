@@ -20,7 +20,7 @@ from benchmarks.peers.server import PeerError, Server
 
 _FILL_TOPIC = "filled"
 _FILL_TIMES = 8
-"""So much longer than others does this trial write: reading is faster."""
+"""The factor by which this trial writes longer than others: reading is faster."""
 _TRIAL_GRACE_S = 120
 _SETTLE_S = 0.3
 _IDLE_S = 3.0
@@ -46,13 +46,13 @@ class Plan:
 
 @dataclass(slots=True)
 class Table:
-    """What was measured with one durability."""
+    """The measurements with one durability."""
 
     samples: dict[Key, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    """Round by round, what the driver printed."""
+    """Round by round, the output of the driver."""
     errors: list[str] = field(default_factory=list)
     servers: dict[str, dict[str, object]] = field(default_factory=dict)
-    """Settings by system, the share of a core that it needs when idle among them."""
+    """Settings by system, among them the share of a core that it uses when idle."""
 
 
 class Trials:
@@ -93,7 +93,7 @@ class Trials:
                 self.table.servers[name] = dict(self._servers[name].settings)
 
     def _measure_idle(self) -> None:
-        """Learn what clusters cost when nobody uses them: they run beside the one that is measured."""
+        """Measure the cost of idle clusters: they run beside the one that is measured."""
         before = {name: cpu_s(server.pids) for name, server in self._servers.items()}
         time.sleep(_IDLE_S)
         for name, server in self._servers.items():
@@ -103,7 +103,7 @@ class Trials:
     def _round(self, number: int, *, keep: bool) -> None:
         for work in self._plan.works:
             able = [contestant for contestant in self._plan.contestants if self._can(contestant, work)]
-            first = number % max(1, len(able))  # Nobody is always the one after the same other one.
+            first = number % max(1, len(able))  # Each contestant follows different ones.
             for contestant in able[first:] + able[:first]:
                 if (result := self._trial(work, contestant)) is not None and keep:
                     self.table.samples[work.name, contestant.name].append(result)
@@ -121,7 +121,7 @@ class Trials:
         topic = _FILL_TOPIC if consuming else f"trial-{self._count}"
         job = self._job(work, contestant, topic=topic, records=self._filled.get(contestant.server, 0))
         result = self._run(contestant, job)
-        os.sync()  # What is left to write must not burden the next one.
+        os.sync()  # Pending writes must not slow the next trial.
         time.sleep(_SETTLE_S)
         if result is not None:
             self._say(f"  {work.name:20} {contestant.name:26} {result[work.unit]:>14,.6g} {work.unit}")
@@ -146,7 +146,7 @@ class Trials:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
         except subprocess.TimeoutExpired:
-            self._fail(f"{contestant.name} had not ended its {job.work} job after {timeout_s:g} s")
+            self._fail(f"{contestant.name} did not finish its {job.work} job within {timeout_s:g} s")
             return None
         if done.returncode != 0:
             self._fail(f"{contestant.name} failed at its {job.work} job: {done.stderr[-2_000:]}")

@@ -1,4 +1,4 @@
-"""What the samples say: medians and their spread, ratios to raftlog, and whether the goals are reached."""
+"""The results of the samples: medians and their spread, ratios to raftlog, and whether the goals are reached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Row:
     contestant: str
     values: list[float]
     ratio: float | None
-    """raftlog's figure over this one; the median of the rounds', each of which had the same machine."""
+    """raftlog's figure over this one: the median of the rounds' ratios, each from the same state of the machine."""
     cpu_us_per_record: float
 
     @property
@@ -34,7 +34,7 @@ class Row:
 
 
 def rows(table: Table, work: Work) -> list[Row]:
-    """Return who did `work`, raftlog first."""
+    """Return the results of `work`, raftlog first."""
     measured = {who: samples for (name, who), samples in table.samples.items() if name == work.name and samples}
     ours = _values(measured.get(RAFTLOG, []), work)
     return [
@@ -49,7 +49,7 @@ def rows(table: Table, work: Work) -> list[Row]:
 
 
 def goals(tables: Mapping[bool, Table]) -> list[dict[str, Any]]:
-    """Say of every goal whether it is reached; None for what was not measured."""
+    """Return for every goal whether it is reached; None if it was not measured."""
     return [_judge(goal, tables) for goal in GOALS]
 
 
@@ -75,7 +75,7 @@ def _values(samples: list[dict[str, Any]], work: Work) -> list[float]:
 
 
 def _ratio(ours: list[float], theirs: list[float]) -> float | None:
-    """Return the median of the rounds' ratios; of the medians, when somebody missed a round."""
+    """Return the median of the rounds' ratios; or the ratio of the medians, if a contestant missed a round."""
     if not ours or not theirs or not all(theirs):
         return None
     if len(ours) == len(theirs):

@@ -40,10 +40,10 @@ QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("partition", "value"),
     ),
 }
-"""What is asked, and the columns that it needs."""
+"""The queries, and the columns that they need."""
 Times = dict[str, list[float]]
 Targets = dict[tuple[str, str], float | None]
-"""The least ratio of two stores; None: it is only told."""
+"""The least ratio of two stores; None: no target."""
 
 
 def main() -> int:
@@ -82,7 +82,7 @@ def start_session(folder: Path) -> SparkSession:
 
 
 def measure(spark: SparkSession, stores: list[Store], records: int, rounds: int) -> list[Figure]:
-    """Load every store with the same records, and ask each the same."""
+    """Load every store with the same records, and run the same queries on each."""
     source = make_records(spark, records)
     figures = []
     for store in stores:
@@ -96,7 +96,7 @@ def measure(spark: SparkSession, stores: list[Store], records: int, rounds: int)
 
 
 def batch_figures(spark: SparkSession, stores: list[Store], query: str, records: int, rounds: int) -> list[Figure]:
-    """Ask every store in turn, round after round; raftlog also with the needed columns named."""
+    """Query every store, round after round; raftlog also with the needed columns named."""
     ask, columns = QUERIES[query]
     frames = {store.name: store.read(spark) for store in stores}
     for store in stores:
@@ -117,7 +117,7 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
         ("raftlog", "kafka"): 3.0,
         ("raftlog_columns", "kafka"): 3.0,
         ("raftlog", "parquet"): None,
-        # Parquet counts by its footers; Spark asks a Python source for each row. The ceiling is what can be reached.
+        # Parquet counts by its footers; Spark requests each row from a Python source. The ceiling is the limit.
         ("raftlog_columns", "parquet"): None if query == "count" else 0.6,
         ("raftlog_columns", "ceiling"): 0.5,
         ("ceiling", "parquet"): None,
@@ -126,9 +126,9 @@ def batch_figures(spark: SparkSession, stores: list[Store], query: str, records:
 
 
 def stream_figures(spark: SparkSession, stores: list[Store], records: int, rounds: int) -> list[Figure]:
-    """Read everything as a stream of five batches into nothing. What counts is the batches, not a stream's start."""
+    """Read everything as a stream of five batches into nothing. Only the batches count, not a stream's start."""
     with ExitStack() as stack:
-        per_batch = records // 5 + records // 100  # A little more: the sink's transactions take offsets, too.
+        per_batch = records // 5 + records // 100  # A little more: the sink's transactions use offsets, too.
         streams = {store.name: stack.enter_context(store.streaming(spark, per_batch)) for store in stores}
         for store in stores:
             if isinstance(store, RaftlogStore):
@@ -161,7 +161,7 @@ def speeds(query: str, times: Times, records: int) -> list[Figure]:
 
 
 def ratios(query: str, times: Times, targets: Targets) -> list[Figure]:
-    """Return how many times as fast one is as another, round by round: both had the same machine then."""
+    """Return the ratio of two stores' speeds, round by round: both had the same machine then."""
     return [
         Figure(
             name=f"{query}_{fast}_vs_{slow}",

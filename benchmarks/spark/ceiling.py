@@ -1,4 +1,4 @@
-"""What no Python source can beat: one column that is in memory already, handed to Spark in a task for each core."""
+"""The limit of any Python source: one column that is in memory already, handed to Spark in a task for each core."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Reads a Kafka topic as a stream by Spark's own source, with the Spark that it was made for: a program of its own.
 
 Central has that source for Spark 4.0.0 only. A newer Spark runs it in batch queries; its streams have changed since.
-For each line on standard input it runs the stream to its end, and prints how many seconds that took, and how many of
-them went to its batches.
+For each line on standard input it runs the stream to its end, and prints its seconds, and the seconds of its batches.
 
     kafka_stream.py BOOTSTRAP TOPIC RECORDS_PER_BATCH SETTINGS_AS_JSON
 """
@@ -31,7 +30,7 @@ def main() -> None:
 
 
 def drain(frame: DataFrame) -> tuple[float, float]:
-    """Run a stream to its end; return how many seconds that took, and how many its batches took without its start."""
+    """Run a stream to its end; return its seconds, and the seconds of its batches without its start."""
     begun = time.perf_counter()
     query = frame.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()

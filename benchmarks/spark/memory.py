@@ -39,7 +39,7 @@ def _descendants(root: int) -> set[int]:
             try:
                 stat = (folder / "stat").read_text()
             except OSError:
-                continue  # It has ended meanwhile.
+                continue  # It has exited meanwhile.
             parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
     found = {root}
     while added := {pid for pid, parent in parents.items() if parent in found} - found:

@@ -1,4 +1,4 @@
-"""Where the records are: one class for each system, with the same columns of the same records."""
+"""The stores of the records: one class for each system, with the same columns of the same records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC, PARTITIONS, VALUE_BYTES, CORES = "records", 6, 100, 2
 COLUMNS = {"key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint"}
 JARS = Path(".tools").absolute() / "spark-kafka"
 SPARK_OF_SOURCE = Path(".tools").absolute() / "spark-4.0.0"
-"""Of the same version as `kafka-source-pom.xml` names."""
+"""The Spark of the version that `kafka-source-pom.xml` names."""
 _POM = Path(__file__).with_name("kafka-source-pom.xml")
 
 
@@ -37,7 +37,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def session_settings(folder: Path) -> dict[str, str]:
-    """Return the settings of every Spark that is measured."""
+    """Return the settings of every measured Spark."""
     return {
         "spark.ui.enabled": "false",
         "spark.python.unix.domain.socket.enabled": "true",
@@ -53,7 +53,7 @@ def session_settings(folder: Path) -> dict[str, str]:
 
 
 def make_records(spark: SparkSession, count: int) -> DataFrame:
-    """Return `count` records of 100 bytes that no compression makes much smaller, in six partitions."""
+    """Return `count` incompressible records of 100 bytes in six partitions."""
     digits = "concat(sha2(cast(id as string), 256), sha2(cast(-id as string), 256))"
     return spark.range(0, count, 1, PARTITIONS).selectExpr(
         f"cast(left({digits}, {VALUE_BYTES}) as binary) value", "cast(spark_partition_id() as int) partition"
@@ -61,7 +61,7 @@ def make_records(spark: SparkSession, count: int) -> DataFrame:
 
 
 class Store(ABC):
-    """One system that holds the records."""
+    """One system that stores the records."""
 
     name: ClassVar[str]
 
@@ -84,17 +84,17 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, spark: SparkSession, columns: tuple[str, ...] | None = None) -> DataFrame:
-        """Return the records; `columns` names those that the query needs, where the system wants that said."""
+        """Return the records; `columns` names the columns that the query needs, for systems that use it."""
 
     @contextmanager
     def streaming(
         self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None = None
     ) -> Iterator[Callable[[], tuple[float, float]]]:
-        """Make what reads everything as a stream of batches, about so large, and says how long it took; see `drain`."""
+        """Yield a function that reads everything as a stream of batches and returns its times; see `drain`."""
         yield partial(drain, self.read_stream(spark, per_batch, columns))
 
     def read_stream(self, spark: SparkSession, per_batch: int, columns: tuple[str, ...] | None) -> DataFrame:
-        """Return the records as a stream of about so many at once."""
+        """Return the records as a stream of batches of about this size."""
         raise NotImplementedError
 
 
@@ -154,7 +154,7 @@ class KafkaStore(Store):
         records.write.format("kafka").options(**self._options(), **tuned, topic=TOPIC).save()
 
     def _create_topic(self, spark: SparkSession) -> None:
-        """By the admin client that Spark's source brings along."""
+        """By the admin client of Spark's source."""
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- there is no public way to Java's classes
         settings = jvm.java.util.Properties()
         settings.put("bootstrap.servers", self._options()["kafka.bootstrap.servers"])
@@ -175,7 +175,7 @@ class KafkaStore(Store):
         per_batch: int,
         columns: tuple[str, ...] | None = None,  # noqa: ARG002
     ) -> Iterator[Callable[[], tuple[float, float]]]:
-        """By the Spark that its source was made for, which a program of its own runs: see there."""
+        """By the Spark that its source was made for, in a program of its own: see there."""
         program = [str(SPARK_OF_SOURCE / "bin" / "python"), str(Path(__file__).with_name("kafka_stream.py"))]
         settings = json.dumps(session_settings(self.folder / "kafka-stream"))
         given = [self._options()["kafka.bootstrap.servers"], TOPIC, str(per_batch), settings]
@@ -189,7 +189,7 @@ class KafkaStore(Store):
 
 
 class ParquetStore(Store):
-    """Six files with the columns that a topic has."""
+    """Six files with the columns of a topic."""
 
     name = "parquet"
 
@@ -232,12 +232,12 @@ def _ask_for_seconds(process: subprocess.Popen[str]) -> tuple[float, float]:
         if line.startswith("seconds "):
             _, whole_s, batches_s = line.split()
             return float(whole_s), float(batches_s)
-    raise RuntimeError(f"Kafka's stream ended with {process.wait()}; its log is above")
+    raise RuntimeError(f"Kafka's stream exited with {process.wait()}; its log is above")
 
 
 class _Nothing(AbstractContextManager[None]):
     def __exit__(self, *_: object) -> None:
-        """Files need no server."""
+        """Do nothing: files need no server."""
 
 
 def fetch_spark() -> str | None:

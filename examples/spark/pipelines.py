@@ -39,7 +39,7 @@ def parse(records: DataFrame, schema: str) -> DataFrame:
 
 
 def to_json(rows: DataFrame, *, key: str) -> DataFrame:
-    """Turn columns into what the sink takes."""
+    """Turn columns into the sink's columns."""
     return rows.select(F.col(key).cast("string").alias("key"), F.to_json(F.struct("*")).alias("value"))
 
 
@@ -59,7 +59,7 @@ def write_topic(rows: DataFrame, bootstrap: str, topic: str, checkpoint: Path) -
 def delays_per_carrier(flights: DataFrame, *, window: str = "1 day", late: str = "12 hours") -> DataFrame:
     """Count and average departure delays by carrier and window of departure.
 
-    A window is given out once, when no flight later than `late` behind the latest one can change it any more.
+    A window is written once: when no flight at most `late` behind the latest one can change it any more.
     """
     return (
         flights.withWatermark("time_hour", late)
@@ -111,7 +111,7 @@ def topic_to_parquet(records: DataFrame, path: Path | str, checkpoint: Path) -> 
 def parquet_to_topic(
     spark: SparkSession, path: Path | str, bootstrap: str, topic: str, checkpoint: Path
 ) -> StreamingQuery:
-    """Copy Parquet files of `key` and `value` to a topic: those that are there, later those that are new."""
+    """Copy Parquet files of `key` and `value` to a topic: present files, and later new ones."""
     rows = spark.readStream.schema("key binary, value binary").option("recursiveFileLookup", "true").parquet(str(path))
     return write_topic(rows, bootstrap, topic, checkpoint)
 
@@ -120,23 +120,23 @@ def files_to_topic(
     spark: SparkSession, path: Path | str, bootstrap: str, topic: str, checkpoint: Path, *, schema: str, key: str,
     options: Mapping[str, str] | None = None,
 ) -> StreamingQuery:  # fmt: skip
-    """Copy the rows of CSV files to a topic as JSON: files that are there, and in later runs those that are new.
+    """Copy the rows of CSV files to a topic as JSON: present files, and in later runs new ones.
 
-    Fields may be quoted as RFC 4180 has it: a quote within is doubled, and lines may end within. Spark's own default is
-    a backslash before a quote, and one line for each row.
+    Fields may be quoted as RFC 4180 requires: a quote inside is doubled, and lines may end inside. Spark's own default
+    is a backslash before a quote, and one line for each row.
     """
     standard = {"header": "true", "escape": '"', "multiLine": "true"}
     rows = spark.readStream.schema(schema).options(**standard | dict(options or {})).csv(str(path))
     return write_topic(to_json(rows, key=key), bootstrap, topic, checkpoint)
 
 
-# Kappa: the log is the truth, a table is what some code makes of it. New code reads the log again.
+# Kappa: a table is the result of code that reads the log. New code reads the log again.
 
 
 def rebuild(spark: SparkSession, rows: DataFrame, folder: Path, version: int) -> DataFrame:
     """Make a new version of a table from a batch read of its topic, then have `folder/CURRENT` name it.
 
-    Readers of the old version go on with it until the new one is whole. Read the topic from any offset
+    Readers of the old version continue with it until the new one is complete. Read the topic from any offset
     (`startingOffsets`); the same range gives the same rows, however often and after whatever failure it is read.
     """
     target = folder / f"version={version}"
@@ -147,5 +147,5 @@ def rebuild(spark: SparkSession, rows: DataFrame, folder: Path, version: int) ->
 
 
 def current(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return the version of a table that counts."""
+    """Return the current version of a table."""
     return spark.read.parquet(str(folder / (folder / "CURRENT").read_text()))

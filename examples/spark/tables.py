@@ -3,14 +3,14 @@
     python examples/spark/tables.py shop.db orders --mode incrementing --column id
     python examples/spark/tables.py shop.db orders --mode timestamp+incrementing --column changed --column id
 
-Each run copies what is new since the run before, and ends; run it from cron or a loop. Rows and the position that they
-were read up to go into one transaction, so a run that is killed anywhere leaves each row once; read the topic with
-`read_committed`, which is Spark's default. What counts as new:
+Each run copies the rows that are new since the run before, and exits; run it from cron or a loop. Rows and the position
+after them go into one transaction, so after a run that was killed each row is in the topic once; read the topic with
+`read_committed`, which is Spark's default. The modes define which rows are new:
 
     bulk                     every row, each time
     incrementing             rows whose `column`, an ever growing number, is larger than before
     timestamp                rows whose `column`, the time of their last change, is later than before
-    timestamp+incrementing   the same, but rows of the same time are told apart by a second column: none is missed
+    timestamp+incrementing   the same, but a second column orders rows of the same time: none is missed
 
 Rows are written in the order of these columns, as JSON, with `key` as the record's key. A transaction of the database
 that commits late with an early timestamp would be missed, as by every query of a table: `delay_s` waits for it.
@@ -34,7 +34,7 @@ ROWS_AT_ONCE = 1_000
 
 
 class Connection(Protocol):
-    """What is needed of a DB-API 2.0 connection."""
+    """The methods that are used of a DB-API 2.0 connection."""
 
     def cursor(self) -> Any: ...
     def commit(self) -> None: ...
@@ -43,11 +43,11 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource:
-    """What to copy from where.
+    """A table to copy.
 
     Args:
         query: a table's name, or any `select` in parentheses.
-        columns: what tells new rows: none for bulk, one, or for timestamp+incrementing the time and the number.
+        columns: they order new rows: none for bulk, one, or for timestamp+incrementing the time and the number.
         key: the column that becomes the record's key.
         now: the database's expression for now, `delay_s` ago; rows that are later wait.
     """
@@ -69,7 +69,7 @@ class TableSource:
             raise ValueError(f"mode {self.mode} goes by {wanted} column(s), received {list(self.columns)}")
 
     def statement(self, position: Sequence[Any] | None) -> tuple[str, list[Any]]:
-        """Return the query for what is new, and its parameters."""
+        """Return the query for new rows, and its parameters."""
         text, values, conditions = f"select * from {self.query} as source", [], []  # noqa: S608 -- the user's own query
         if self.mode == "bulk":
             return text, values
@@ -84,7 +84,7 @@ class TableSource:
         return f"{text}{where} order by {order}", values
 
     def rows(self, position: Sequence[Any] | None) -> Iterator[list[dict[str, Any]]]:
-        """Yield what is new, piece by piece."""
+        """Yield new rows, chunk by chunk."""
         connection = self.connect()
         try:
             cursor = connection.cursor()
@@ -100,9 +100,9 @@ class TableSource:
 
 
 def copy_new_rows(bootstrap: str, source: TableSource, topic: str) -> int:
-    """Write what is new in a table to a topic; return how many rows that were.
+    """Write the new rows of a table to a topic; return how many.
 
-    Only one run per source counts: a second one that begins fences the first.
+    Only one run per source may work: a second one that begins fences the first.
     """
     with Admin(bootstrap) as admin:
         admin.create_topic(POSITIONS, partitions=1, configs={"cleanup_policy": "compact"}, if_not_exists=True)
@@ -131,7 +131,7 @@ def send_rows(producer: Producer, source: TableSource, topic: str, rows: list[di
 
 
 def read_position(bootstrap: str, name: str) -> list[Any] | None:
-    """Return the position that counts: the last committed record of the source in a compacted topic."""
+    """Return the committed position: the last committed record of the source in a compacted topic."""
     position = None
     with Consumer(bootstrap, POSITIONS, start="earliest", isolation="read_committed") as consumer:
         ends = consumer.end_offsets()
@@ -144,10 +144,10 @@ def read_position(bootstrap: str, name: str) -> list[Any] | None:
 
 @dataclass
 class TableSink:
-    """Writes a stream's rows into a table: give it to `foreachBatch`.
+    """Writes a stream's rows into a table: pass it to `foreachBatch`.
 
-    Rows with the same key replace each other, so a batch that Spark repeats changes nothing: each row counts once. The
-    frame needs the columns of the table, one row for each key in a batch.
+    Rows with the same key replace each other, so a batch that Spark repeats changes nothing: each row is there once.
+    The frame needs the columns of the table, one row for each key in a batch.
     """
 
     connect: Callable[[], Connection]
@@ -177,14 +177,14 @@ class TableSink:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run once, with the command line's arguments if none are given."""
-    parser = argparse.ArgumentParser(description="Copy what is new in a SQLite table to a topic of the same name.")
+    parser = argparse.ArgumentParser(description="Copy the new rows of a SQLite table to a topic of the same name.")
     parser.add_argument("database")
     parser.add_argument("table")
     parser.add_argument("--mode", default="incrementing", choices=get_args(Mode))
     parser.add_argument(
         "--column",
         action="append",
-        help="what tells new rows (id); twice for timestamp+incrementing, the time first. The last one is the key",
+        help="the column that orders new rows (id); twice for timestamp+incrementing, the time first. The last one is the key",
     )
     parser.add_argument("--bootstrap", default="http://127.0.0.1:9400")
     given = parser.parse_args(arguments)

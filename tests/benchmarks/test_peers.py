@@ -107,7 +107,7 @@ def test_servers_end_with_their_block(tmp_path: Path):
 
 
 def test_a_server_that_ends_is_told_with_its_log(tmp_path: Path):
-    with pytest.raises(PeerError, match=r"sleepers: a server ended with 3; the end of (one|two).log:\nno such heap"):
+    with pytest.raises(PeerError, match=r"sleepers: a server exited with 3; the end of (one|two).log:\nno such heap"):
         Sleepers(tmp_path / "s", command=("sh", "-c", "echo no such heap; exit 3")).__enter__()
 
 
