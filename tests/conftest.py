@@ -1,4 +1,4 @@
-"""Fixtures that every test may use."""
+"""Fixtures for every test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_STALL_MS = 100
 
 @pytest.fixture(scope="session")
 def stall_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file to which the nodes of all tests append what kept their event loops."""
+    """Return the file to which the nodes of all tests append the stalls of their event loops."""
     path = tmp_path_factory.mktemp("stalls") / "stalls.txt"
     path.touch()
     os.environ[STALL_FILE] = str(path)
@@ -34,7 +34,7 @@ def stall_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def free_ports() -> Callable[[int], list[int]]:
-    """Return a function that names ports nobody listens on. Prefer binding port 0 where the code allows it."""
+    """Return a function that returns free ports. Prefer binding port 0 where the code allows it."""
 
     def take(count: int) -> list[int]:
         with ExitStack() as stack:
@@ -48,7 +48,7 @@ def free_ports() -> Callable[[int], list[int]]:
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory, stall_file: Path) -> Iterator[LocalCluster]:
-    """Return a running cluster that tests share: they must leave every node running, and take topics of their own."""
+    """Return a running cluster that tests share: they leave every node running, and use topics of their own."""
     assert stall_file.exists()
     from raftlog.cli.local_cluster import LocalCluster  # noqa: PLC0415  (most tests need no cluster)
 
@@ -64,13 +64,13 @@ def topic_name() -> str:
 
 @pytest.fixture(autouse=True)
 def event_loops_keep_turning(stall_file: Path) -> Iterator[None]:
-    """Fail a test during which a node's event loop stood still: while it does, nobody is answered."""
+    """Fail a test during which a node's event loop blocked: meanwhile no client gets an answer."""
     seen = stall_file.stat().st_size
     yield
     with stall_file.open() as file:
         file.seek(seen)
         said = file.read()
-    # Not those of nodes inside this process: the tests' own code, and its garbage, share their loops.
+    # Not those of nodes inside this process: the tests' own code and garbage share their loops.
     found = re.findall(r"^(\d+) ms, process (\d+)", said, re.MULTILINE)
     stalls = [float(length) for length, pid in found if int(pid) != os.getpid()]
     if stalls and max(stalls) > LONGEST_STALL_MS:

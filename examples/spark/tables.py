@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--column",
         action="append",
-        help="the column that orders new rows (id); twice for timestamp+incrementing, the time first. The last one is the key",
+        help="the column that orders new rows (id); twice for timestamp+incrementing, time first. The last is the key",
     )
     parser.add_argument("--bootstrap", default="http://127.0.0.1:9400")
     given = parser.parse_args(arguments)

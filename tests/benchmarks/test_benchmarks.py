@@ -1,4 +1,4 @@
-"""The benchmarks work: they measure something, judge it, and say so. How fast anything is, is not tested."""
+"""The benchmarks work: they measure something, judge it, and report it. No speed is tested."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ async def test_a_broker_knows_its_own_folders_and_others_send_to_it(http: Http, 
 
 
 async def test_reads_of_metadata_do_not_wait_for_the_next_change(http: Http):
-    """What a read commits changes nothing, so nobody hears of it: who waited for that waited for a whole long poll."""
+    """A read's command changes nothing and wakes no waiter: waiting for it once took a whole long poll."""
     loop, took = asyncio.get_running_loop(), list[float]()
     for _ in range(9):
         begun = loop.time()

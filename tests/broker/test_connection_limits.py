@@ -1,4 +1,4 @@
-"""Connections that nobody uses: a listener keeps so many, in all and for each address, and the broker goes on."""
+"""Unused connections: a listener bounds them, in all and for each address, and the broker continues."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CONTROLLERS = [Address("127.0.0.1", port) for port in (1, 2, 3)]
 
 
 class Session:
-    """Answers at once; raises `failing[address]` instead, and notes who was asked."""
+    """Answers at once, or raises `failing[address]`; records the addresses of the requests."""
 
     def __init__(self) -> None:
         self.failing: dict[Address, RaftlogError] = {}

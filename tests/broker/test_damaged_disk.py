@@ -48,7 +48,7 @@ async def state_of(http: Http, topic: str) -> dict:
 
 
 async def fill(http: Http, topic: str, values: list[str] = VALUES, **settings: object) -> str:
-    """Create a topic with a batch for each value; return who leads it."""
+    """Create a topic with a batch for each value; return its leader."""
     info = await http.create(topic, **settings)
     for value in values:
         assert (await http.produce(topic, value)).status == 200

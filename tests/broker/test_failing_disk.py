@@ -69,7 +69,7 @@ async def test_a_broker_whose_sync_fails_ends_and_nothing_is_lost(
 async def test_followers_without_room_for_a_sync_end_and_acknowledge_nothing(
     number: int, tmp_path: Path, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """Quotas, NFS and thin volumes say so at the sync: what should have been written may be gone by then."""
+    """Quotas, NFS and thin volumes report an error at the sync: the unsynced bytes may be lost by then."""
     bad = tmp_path / "bad"
     shim = tmp_path / "shim.py"
     shim.write_text(SHIM)

@@ -1,4 +1,4 @@
-"""Requests between nodes that contradict the cluster's metadata: a stranger on the internal listener, or a late one."""
+"""Internal requests that contradict the cluster's metadata: from an unauthenticated client, or a late node."""
 
 from __future__ import annotations
 

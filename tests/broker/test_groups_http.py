@@ -1,4 +1,4 @@
-"""Consumer groups as curl sees them: heartbeats that wait for news, offsets, listings, redirects, and failovers."""
+"""Consumer groups as curl sees them: heartbeats that wait for a change, offsets, listings, redirects, and failovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transaction markers that nobody should have sent: refused, and no log, broker or transaction suffers from them."""
+"""Forged transaction markers: refused, and no log, broker or transaction is harmed by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers who use the producer ids of others: nobody's records are lost, or written twice, because of them."""
+"""Clients that use the producer ids of others: no record is lost or written twice because of them."""
 
 from __future__ import annotations
 

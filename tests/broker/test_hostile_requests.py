@@ -22,7 +22,7 @@ from raftlog.serving.limits import MAX_JSON_BYTES
 pytestmark = pytest.mark.cluster
 JSON = {"Content-Type": "application/json"}
 ELSEWHERE = ("127.0.0.2", 0)
-"""Honest clients come from another address than strangers."""
+"""Honest clients connect from another address than hostile ones."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Times that nobody can mean: refused on every route, so that retention and lookups by time go on working."""
+"""Impossible timestamps: refused on every route, so that retention and lookups by time still work."""
 
 from __future__ import annotations
 

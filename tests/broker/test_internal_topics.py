@@ -1,4 +1,4 @@
-"""Coordinators' topics: created on first need, open to readers, closed to everybody else."""
+"""Coordinators' topics: created on first need, open to readers, closed to all other requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of as many partitions as there may be: no event loop stands still (`event_loops_keep_turning`)."""
+"""Topics of as many partitions as allowed: no event loop blocks (`event_loops_keep_turning`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lean path, byte by byte: what it takes, what it hands over, whom it does not wait for, and what it forgets."""
+"""The lean path, byte by byte: the requests it takes, those it hands over, its time limits, and what it frees."""
 
 from __future__ import annotations
 

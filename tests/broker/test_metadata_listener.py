@@ -1,4 +1,4 @@
-"""A broker's image of the metadata: it takes what is newer, asks anew for what it missed, and never goes back."""
+"""A broker's image of the metadata: it takes newer ones, requests missed ones again, and never goes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that wait inside a broker: bounded, and gone with whoever hung up."""
+"""Requests that wait inside a broker: bounded, and removed when their client hangs up."""
 
 from __future__ import annotations
 

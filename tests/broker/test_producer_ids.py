@@ -1,4 +1,4 @@
-"""Which producer ids the cluster has given: told by a key, whatever a stranger makes up."""
+"""The producer ids that the cluster has issued: identified by a key, whatever ids a client makes up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker answers when somebody else changes the topic before it answers."""
+"""A broker's answers when another client changes the topic before the answer."""
 
 from __future__ import annotations
 

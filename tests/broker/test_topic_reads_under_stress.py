@@ -1,4 +1,4 @@
-"""Reading topics by URL while readers are slow, vanish, or leaders die: nobody else suffers, nothing is cut short."""
+"""Reading topics by URL while readers are slow or vanish, or leaders die: no other client and no answer is harmed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def batch_at(offset: int, *values: str) -> bytes:
 
 
 class Logs:
-    """Partitions in memory, each led by a broker or by nobody; in place of `TopicSource`."""
+    """Partitions in memory, each with or without a leader; in place of `TopicSource`."""
 
     def __init__(self, *partitions: Sequence[bytes]) -> None:
         self.logs = {number: list(batches) for number, batches in enumerate(partitions)}

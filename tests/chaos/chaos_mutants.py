@@ -1,8 +1,8 @@
 """`make chaos-mutants [ONLY="name name"]`: take one rule away from every node, and see a scenario turn red.
 
 The rules are those of `tests/simulation/cluster_mutants.py`; the processes are real. A scenario is played a few times
-at most: which record is on its way when a process dies is nobody's choice. The last line is one JSON object; exit 1 if
-a mutant survives.
+at most: chance decides which record is in flight when a process dies. The last line is one JSON object; exit 1 if a
+mutant survives.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def search(name: str, options: Options) -> dict[str, Any]:
 
 
 def _shows(report: dict[str, Any]) -> bool:
-    """Tell whether a promise was broken: a run that came to nothing, on a busy machine, shows nothing."""
+    """Return whether a promise was broken: a run that failed otherwise, on a busy machine, shows nothing."""
     came_to_nothing = report["broken_promise"].startswith("TimeoutError") or not report["acknowledged"]
     return bool(report["anomalies"]) or (bool(report["broken_promise"]) and not came_to_nothing)
 

@@ -1,4 +1,4 @@
-"""Runs a node in which the rule that MUTANT names is broken: what `chaos_mutants.py` has scenarios start as nodes."""
+"""Runs a node in which the rule of MUTANT is broken: `chaos_mutants.py` has scenarios start it as a node."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`raftlog storage scrub`: damage that nobody has read is found now, and repaired by the time the command ends."""
+"""`raftlog storage scrub`: unread damage is found now, and repaired before the command exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`raftlog storage check`, `storage cut` and `log dump` on folders that nobody uses."""
+"""`raftlog storage check`, `storage cut` and `log dump` on unused folders."""
 
 from __future__ import annotations
 

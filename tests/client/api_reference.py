@@ -1,4 +1,4 @@
-"""What the public API consists of, and what its docstrings and annotations say: for the tests that compare them."""
+"""The members of the public API, and their docstrings and annotations: for the tests that compare them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Doc:
 
 
 def described_fields(cls: type) -> dict[str, str]:
-    """Return each field of a class with the string below it, or with what the class's docstring says of it."""
+    """Return each field of a class with the string below it, or with its entry in the class's docstring."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(definition, ast.ClassDef)
     return _described(definition.body) | Doc(cls).arguments
@@ -101,13 +101,13 @@ def _described(body: list[ast.stmt]) -> dict[str, str]:
 
 
 def types_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function, as types; imports for type checkers alone are done for that."""
+    """Return the annotations of a function, as types; this imports what only type checkers import otherwise."""
     plain = inspect.unwrap(function)
     return typing.get_type_hints(plain, _names_of(sys.modules[plain.__module__]))
 
 
 def reached(classes: Iterable[type]) -> list[type]:
-    """Return raftlog's classes that the methods of some take and return, and those of their fields."""
+    """Return raftlog's classes among the parameters and results of the classes' methods, and among their fields."""
     found: dict[type, None] = {}
     for cls in classes:
         for member in public_members(cls).values():

@@ -1,4 +1,4 @@
-"""A process that consumes in a group, and writes down what it does: `P` a record is processed, `C` a commit was made.
+"""A process that consumes in a group and logs its work: `P` a record is processed, `C` a commit was made.
 
 Usage: python group_worker.py BOOTSTRAP TOPIC GROUP FILE
 """
@@ -34,7 +34,7 @@ async def work(bootstrap: str, topic: str, group: str, out: TextIO) -> None:
             try:
                 await consumer.commit()
             except (FencedError, RetriableError) as error:
-                print(error.code, error.message, file=sys.stderr, flush=True)  # Others read it again.
+                print(error.code, error.message, file=sys.stderr, flush=True)  # Other members read it again.
             else:
                 note("C", records[-1].partition, records[-1].offset + 1)
 

@@ -1,4 +1,4 @@
-"""A relay before a broker that can be cut: then connections to it are refused, as to a machine without the process."""
+"""A relay in front of a broker. When it is cut it refuses connections, as a machine without the process does."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class Network:
-    """The way to every broker of a cluster."""
+    """A relay to every broker of a cluster."""
 
     def __init__(self, relays: dict[str, Relay]) -> None:
         self._relays = relays
@@ -78,7 +78,7 @@ class Network:
 
 @asynccontextmanager
 async def relayed(cluster: LocalCluster) -> AsyncIterator[Network]:
-    """Put a relay before each broker."""
+    """Put a relay in front of each broker."""
     async with AsyncExitStack() as stack:
         relays = {}
         for broker in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""How blocking clients end that nobody closes: with the program, and in a child process."""
+"""How unclosed blocking clients end: with the program, and in a child process."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_callback_in_the_clients_own_thread_is_refused_rather_than_waited_for(
 
 
 def test_a_later_thread_may_have_the_number_of_the_one_that_ended(url: str, monkeypatch: pytest.MonkeyPatch):
-    """Systems give them anew: to close once more then said that a callback did."""
+    """Systems reuse them: a second close then reported a callback's close."""
     admin = blocking.Admin(url)
     admin.close()
     monkeypatch.setattr(admin._thread, "_ident", threading.get_ident())

@@ -14,7 +14,7 @@ from raftlog import Admin, Consumer, Producer
 from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, OverloadedError, RaftlogError, RetriableError
 
 DOWN = "http://127.0.0.1:1"
-"""Nobody listens there."""
+"""No process listens there."""
 
 
 def sockets() -> int:

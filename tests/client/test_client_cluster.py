@@ -342,7 +342,7 @@ async def test_a_producer_and_a_consumer_go_on_when_a_leader_is_killed(tmp_path,
 async def test_a_partition_that_the_broker_has_not_heard_of_is_asked_of_the_controllers(
     shared_cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """Brokers learn of new partitions one after another: one may be late, if the news take long."""
+    """Brokers learn of new partitions one after another: one may be late, if its metadata update is slow."""
     async with Admin(shared_cluster.bootstrap) as admin, Producer(shared_cluster.bootstrap) as producer:
         await admin.create_topic(topic_name, partitions=1)
         await producer.send(topic_name, b"0", partition=0)

@@ -30,7 +30,7 @@ class Leader:
         self.asked: list[list[int]] = []
         self.session = self
         self.is_silent = False
-        """Whether nobody says who leads."""
+        """Whether no broker names a leader."""
 
     async def call_frame(self, *_: object, message: FetchRequest, **__: object) -> Any:
         self.asked.append([part.partition for part in message.partitions])
@@ -84,7 +84,7 @@ class Log(Leader):
         """By offset: whether the broker was to check the batch, each time that it was asked for."""
         self.waits = waits
         self.positions: list[dict[int, int]] = []
-        """What was asked for, by partition, in each request."""
+        """The requested partitions, in each request."""
 
     async def call_frame(self, *_: object, message: FetchRequest, **__: object) -> tuple[FetchResponse, memoryview]:
         self.positions.append({part.partition: part.offset for part in message.partitions})

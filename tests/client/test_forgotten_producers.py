@@ -1,4 +1,4 @@
-"""Producers that are dropped with records in them: the log says so, for nobody else can."""
+"""Producers that are dropped with records in them: the log reports it, for no caller can get an error."""
 
 from __future__ import annotations
 

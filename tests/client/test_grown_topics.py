@@ -1,4 +1,4 @@
-"""A topic that has just got more partitions: brokers that have not heard of it yet take none away."""
+"""A topic that has just got more partitions: brokers with older metadata do not remove any."""
 
 from __future__ import annotations
 

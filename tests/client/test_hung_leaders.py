@@ -81,7 +81,7 @@ async def test_a_question_is_given_up_once_others_lead_all_that_it_is_about(conn
 
 @pytest.fixture
 def asked(connection: Connection):
-    """Whom the client asks, in order; whoever is in `silent` does not answer."""
+    """The addresses of the client's requests, in order; those in `silent` do not answer."""
     order = Asked()
 
     async def call(_: type, __: str, address: Address, *___: Any, **____: Any) -> str:

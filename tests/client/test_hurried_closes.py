@@ -1,4 +1,4 @@
-"""Producers that are left in a hurry: what is queued is sent, for a short time, and the rest is told of."""
+"""Producers that are closed in a hurry: queued records are sent, for a short time, and the others are reported."""
 
 from __future__ import annotations
 

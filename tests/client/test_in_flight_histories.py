@@ -1,7 +1,7 @@
 """Any history of one partition's batches in flight: nothing lost, nothing twice, nothing out of order.
 
-The leader is the broker's own judge of sequences. Between it and the producer requests are late, lost or overtaken, and
-answers too; it refuses, forgets who has been quiet, and finds batches too large.
+The leader uses the broker's own check of sequences. Requests and answers between it and the producer are late, lost or
+overtaken. The leader refuses requests, forgets idle producers, and finds batches too large.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ P0 = TopicPartition("t", 0)
 RECORD = NewRecord(b"x" * 68)
 DELIVERY_TIMEOUT_MS = 5_000
 MOST_TOO_LARGE = 10
-"""Each is refused by itself, and those behind it wait: with many, their time is up first."""
+"""Each is refused by itself, and those behind it wait: with many, these would time out first."""
 WHICH = st.integers(min_value=0, max_value=20)
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One attempt, as its bytes say."""
+    """One attempt, decoded from its bytes."""
 
     batch: PendingBatch[int]
     identity: ProducerIdentity
@@ -57,7 +57,7 @@ class Leader:
         self.poison: set[int] = set()
 
     def append(self, request: Request) -> RaftlogError | None:
-        """Append the request's records, recognise them as a repeat, or say why not."""
+        """Append the request's records, recognise them as a repeat, or return the error."""
         if len(request.handles) > self.max_records or self.poison & set(request.handles):
             return InvalidRequestError("too large", code=ErrorCode.MESSAGE_TOO_LARGE)
         count, base, identity = len(request.handles), len(self.log), request.identity
@@ -74,7 +74,7 @@ class Leader:
         return None
 
     def take_place(self, identity: ProducerIdentity, sequence: int, count: int) -> bool:
-        """Append a stranger's batch, under somebody's numbers."""
+        """Append a foreign batch, with these ids and sequences."""
         numbers = (identity.producer_id, sequence, identity.producer_epoch)
         header = BatchHeader(0, 72, 0, 0, 1, 0, 0, 1, count, *numbers, 0, 0, count - 1, 0)
         try:
@@ -103,7 +103,7 @@ class Histories(RuleBasedStateMachine):
         self.now = self.added = 0
         self.requests: list[Request] = []
         self.late: list[Request] = []
-        """Nobody waits for their answer any more."""
+        """The producer no longer waits for their answers."""
         self.answers: list[tuple[Request, RaftlogError | None]] = []
         self.acknowledged: set[int] = set()
         self.failed: dict[int, RaftlogError] = {}
@@ -117,7 +117,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.requests or self.late)
     @rule(which=WHICH, epochs=st.sampled_from([0, 0, 1, 7, 32_767]), count=st.integers(min_value=1, max_value=3))
     def disturb(self, which: int, epochs: int, count: int):
-        """A stranger who knows what is on its way comes before it, or begins a later epoch."""
+        """A foreign client with the numbers of a request in flight sends first, or begins a later epoch."""
         sent = [*self.requests, *self.late][which % (len(self.requests) + len(self.late))]
         identity = replace(sent.identity, producer_epoch=min(sent.identity.producer_epoch + epochs, MAX_PRODUCER_EPOCH))
         taken = self.leader.take_place(identity, 0 if epochs else sent.sequence, count)
@@ -189,7 +189,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: not (self.requests or self.late or self.answers))
     @rule()
     def forget(self):
-        """A leader forgets who has written nothing for much longer than a delivery may take."""
+        """A leader forgets producers that have written nothing for much longer than a delivery may take."""
         self.now += 2 * DELIVERY_TIMEOUT_MS
         self.fail(self.queue.expire(self.now))
         self.leader.states = ProducerStates()

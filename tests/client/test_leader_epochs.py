@@ -1,4 +1,4 @@
-"""Commits say in which leader epoch was read, so that who goes on notices that the log was cut (KIP-320)."""
+"""Commits contain the leader epoch of the read, so that the next member notices a truncated log (KIP-320)."""
 
 from __future__ import annotations
 

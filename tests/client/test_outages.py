@@ -1,4 +1,4 @@
-"""Consumers while no broker answers: they wait as long as the application lets them, and say so once."""
+"""Consumers while no broker answers: they wait as long as the application lets them, and report it once."""
 
 from __future__ import annotations
 

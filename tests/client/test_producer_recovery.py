@@ -104,7 +104,7 @@ async def test_a_producer_that_was_forgotten_goes_on_without_loss_or_duplicates(
 
 @pytest.mark.parametrize("cluster", [LATE_MS], indirect=True)
 async def test_a_sequence_that_is_lost_with_its_leader_begins_a_new_epoch(cluster: LocalCluster, topic_name: str):
-    """acks=1, and nobody but the leader has the last records when it dies: those are gone, and nothing else is."""
+    """acks=1, and only the leader has the last records when it dies: those are lost, and no others."""
     await create(cluster.bootstrap, topic_name)
     async with Producer(cluster.bootstrap, acks=1, linger_ms=0) as producer:
         await send_all(producer, topic_name, range(10))

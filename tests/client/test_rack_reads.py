@@ -1,4 +1,4 @@
-"""Consumers that read a follower in their own rack, on real processes: what they get, and whom they go back to."""
+"""Consumers that read a follower in their own rack, on real processes: their records, and the return to the leader."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def tables() -> None:
 
 
 def what_to_do(error: RaftlogError) -> str:
-    """Say what each family of errors asks of the caller; the narrower ones come first."""
+    """Return what each family of errors requires of the caller; the narrower ones come first."""
     match error:
         case NotFoundError() | ConfigError() | CorruptBatchError() | OffsetOutOfRangeError():
             return f"correct it: {error.message}"

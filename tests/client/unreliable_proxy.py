@@ -1,4 +1,4 @@
-"""A proxy before a broker that holds requests back, and loses answers: the connection ends without a word."""
+"""A proxy in front of a broker that holds requests, and loses answers: it closes the connection instead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UnreliableProxy:
         self.hold = ""
         """Requests with this in their path or query wait until `release` is set."""
         self.then_hold = ""
-        """What `hold` is once an answer was lost."""
+        """The value of `hold` once an answer was lost."""
         self.release = asyncio.Event()
         self.holding = asyncio.Event()
 
@@ -43,7 +43,7 @@ class UnreliableProxy:
             ):
                 content = await answer.read()
                 status, content_type = answer.status, answer.headers["Content-Type"]
-        except aiohttp.ClientConnectionError:  # Who is behind it has ended: so does the connection.
+        except aiohttp.ClientConnectionError:  # The target has exited: so this connection is closed.
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
@@ -62,7 +62,7 @@ class UnreliableProxy:
 
 @asynccontextmanager
 async def unreliable(target: Address, path: str) -> AsyncIterator[tuple[UnreliableProxy, dict[str, str]]]:
-    """Return a proxy, and the dial map that leads a client through it."""
+    """Return a proxy, and the dial map with it."""
     proxy = UnreliableProxy(target, path)
     app = web.Application(client_max_size=64 << 20)
     app.router.add_route("*", "/{path:.*}", proxy.handle)

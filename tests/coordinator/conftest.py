@@ -1,4 +1,4 @@
-"""How property tests of coordinators run: judged by what they find, not by how busy the machine is."""
+"""Settings of coordinators' property tests: no time limits, which a busy machine would miss."""
 
 from __future__ import annotations
 

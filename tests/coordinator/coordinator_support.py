@@ -1,4 +1,4 @@
-"""A coordinator of a few lines, and real replicas to run it on."""
+"""A coordinator of a few lines, and real replicas for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Changed:
 
 
 class Counters:
-    """Adds up; the next tick forgets what is negative."""
+    """A counter; the next tick forgets negative values."""
 
     codec = RecordCodec([Changed])
 
@@ -73,7 +73,7 @@ class Clock:
 
 
 class Broker:
-    """Broker 1 with one replica of `__counters-0`; broker 2 follows when told to."""
+    """Broker 1 with one replica of `__counters-0`; broker 2 follows on request."""
 
     def __init__(self, folder: Path, *, isr: tuple[int, ...] = (1, 2), leader: int = 1) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""The group coordinator without a broker: its log is a list, its clock stands still, its members are a few lines."""
+"""The group coordinator without a broker: its log is a list, its clock is set by hand, its members are a few lines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FakeTopics:
 
 
 class Shard:
-    """Decides, writes down, replays: each record goes through its bytes."""
+    """Decides, writes down, replays: each record is encoded and decoded."""
 
     def __init__(self, topics: FakeTopics | None = None, **settings: int) -> None:
         self.topics = topics or FakeTopics(t=4)
@@ -125,7 +125,7 @@ class Shard:
 
 @dataclass
 class Member:
-    """A client: gives up what it must, when it gets round to it, and says so with its next heartbeat."""
+    """A client: it gives up revoked partitions when it is not `slow`, and reports that with its next heartbeat."""
 
     shard: Shard
     name: str
@@ -135,7 +135,7 @@ class Member:
     owned: set[TopicPartition] = field(default_factory=set)
     target: frozenset[TopicPartition] = frozenset()
     slow: bool = False
-    """It does not give up anything for now."""
+    """It keeps revoked partitions for now."""
 
     def beat(self, *, lose_answer: bool = False) -> None:
         wishes = {"topics": self.topics, **self.wishes} if self.epoch == 0 else {}

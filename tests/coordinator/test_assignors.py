@@ -24,7 +24,7 @@ def members(draw: st.DrawFn, *, alike: bool = False) -> list[Subscriber]:
 
 
 def moved(before: Assignment, after: Assignment) -> int:
-    """How many partitions somebody still there has lost."""
+    """How many partitions a remaining member has lost."""
     return sum(len(before[member] - after[member]) for member in before if member in after)
 
 
@@ -74,7 +74,7 @@ def test_uniform_spreads_every_topic(group, history, topics):
 @pytest.mark.parametrize("name", ["uniform", "sticky"])
 @given(group=members(alike=True), history=members(alike=True), count=st.integers(1, 20))
 def test_no_more_moves_than_evenness_asks_for(name: str, group, history, count: int):
-    """Of one topic: who stays loses only what exceeds the share that it must come down to."""
+    """Of one topic: a remaining member loses only the partitions above its new share."""
     topics = {"t": count}
     before = ASSIGNORS[name](history, topics, {})
     after = ASSIGNORS[name](group, topics, before)

@@ -70,7 +70,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def nobody_reads_what_another_member_reads(self):
-        """Of those whom the coordinator has not expelled: an expelled one is fenced when it commits."""
+        """Of members that the coordinator has not expelled: an expelled one is fenced when it commits."""
         reading = [p for m in self.members.values() if m.name in self.known and m.epoch > 0 for p in m.owned]
         assert len(reading) == len(set(reading))
 

@@ -1,4 +1,4 @@
-"""Stories of consumer groups: joining, moving, leaving, going silent, coming back, and who may commit."""
+"""Stories of consumer groups: joining, moving, leaving, going silent, rejoining, and the right to commit."""
 
 from __future__ import annotations
 

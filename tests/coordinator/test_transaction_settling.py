@@ -27,7 +27,7 @@ def writer(shard: Shard) -> MarkerWriter:
 
 @pytest.fixture
 def shard() -> Shard:
-    """A set whose commit is decided, and whose markers are not written; and somebody else's."""
+    """A set whose commit is decided, and whose markers are not written; and a set of another owner."""
     shard = Shard()
     for number, name in enumerate(("s::0.0", "s::1.0", "other")):
         shard.join(shard.init(name), number, name=name)

@@ -81,7 +81,7 @@ class Shard:
         passing: bool = False,
         stale: Mapping[str, tuple[int, int]] = {},
     ) -> Any:
-        """End the set `s` with these members, as they are now or as `stale` says; return the number committed last."""
+        """End the set `s` with these members, as they are now or as in `stale`; return the last committed number."""
         members = []
         for name in names:
             known = self.state.by_id.get(name)
@@ -102,7 +102,7 @@ class Shard:
         return len(records)
 
     def fail_over(self) -> None:
-        """Have another broker load the log, as compaction left it."""
+        """Have another broker load the log after compaction."""
         newest = {self.coordinator.codec.encode(record)[0]: record for record in self.log}
         self.state = Transactions()
         for record in newest.values():

@@ -1,4 +1,4 @@
-"""Runs one of the examples, writes down what it processes, and kills itself with SIGKILL right after one record.
+"""Runs one of the examples, logs the processed records, and kills itself with SIGKILL right after one record.
 
 Usage: python crashing_process.py EXAMPLE BOOTSTRAP TOPIC FILE VALUE
 """

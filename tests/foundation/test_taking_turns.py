@@ -1,4 +1,4 @@
-"""Long work in turns, and objects that the garbage collector is not to look at."""
+"""Long work in slices, and objects that the garbage collector ignores."""
 
 from __future__ import annotations
 

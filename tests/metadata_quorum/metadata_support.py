@@ -1,4 +1,4 @@
-"""Images to decide on, and a quorum of one in memory."""
+"""Images for decisions, and a quorum of one in memory."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class MemoryQuorum:
         self.log: list[bytes] = []
         self.hold: asyncio.Event | None = None
         self.held = 0
-        """How many proposals `hold` has kept."""
+        """The number of proposals that `hold` has kept."""
         self.errors: list[Exception] = []
         """Raised by the next proposals, instead of an answer."""
 

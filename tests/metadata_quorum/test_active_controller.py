@@ -32,7 +32,7 @@ class ManualClock:
 
 
 class Bench:
-    """A controller on a quorum of one, with a clock that stands still."""
+    """A controller on a quorum of one, with a clock that is set by hand."""
 
     def __init__(self, cluster_id: str = "c") -> None:
         self.clock = ManualClock()

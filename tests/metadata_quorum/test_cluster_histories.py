@@ -1,4 +1,4 @@
-"""Random histories of a cluster: whatever is asked in whatever order, what must always hold holds."""
+"""Random histories of a cluster: the invariants hold after any requests in any order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Cluster:
         self.wants_shutdown: set[int] = set()
         self.lost: set[int] = set()
         self.proposed: dict[tuple[str, int], set[int]] = {}
-        """By partition: the ISR that its leader asks for. Whoever is in it holds every acknowledged record."""
+        """By partition: the ISR that its leader proposes. Every member of it has every acknowledged record."""
         self.image, _ = self.replayed(-1, -1, (r.BeginEpoch(controller_id=101),))
 
     def replayed(self, epoch: int, sequence: int, records: tuple[r.Record, ...]):
@@ -197,7 +197,7 @@ class Cluster:
         assert state.leader_epoch == earlier.leader_epoch + (dropped or state.leader != earlier.leader)
         if state.leader not in (earlier.leader, NO_LEADER):
             assert state.leader in (*earlier.isr, *earlier.elr, *proposed), "an unclean election"
-        # Who holds every acknowledged record is never forgotten, unless enough others hold it too.
+        # A replica with every acknowledged record is never forgotten, unless enough others have them too.
         eligible = {*earlier.isr, *earlier.elr} & {*state.replicas} - self.lost
         assert state.elr == () or eligible <= {*state.isr, *state.elr}
         assert {*state.isr, *state.elr} & eligible or not eligible

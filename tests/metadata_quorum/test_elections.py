@@ -1,4 +1,4 @@
-"""Who may lead, and what a partition waits for: eligible replicas (KIP-966), lost disks, unclean elections, moves."""
+"""Eligible leaders, and what partitions wait for: ELR (KIP-966), lost disks, unclean elections, moves."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ class TestReassignment:
         assert (state.replicas, state.adding, state.removing) == ((1, 2, 4, 3), (4,), (3,))
 
     def with_one_in_sync(self, *, isr: tuple[int, ...] = (4,), elr: tuple[int, ...] = ()) -> MetadataImage:
-        """Return a partition on its way to broker 4 alone, which nobody else keeps up with."""
+        """Return a partition that moves to broker 4 alone, while no other replica is in sync."""
         image = decided(self.image(), self.ask(self.image(), 4, 5))
         alone = replace(state_of(image), isr=isr, elr=elr, leader=isr[0] if isr else -1)
         fields = {name: getattr(alone, name) for name in PartitionState.__slots__}

@@ -1,4 +1,4 @@
-"""One replica with a real log, a clock that stands still, and nobody around it."""
+"""One replica with a real log and a clock that is set by hand, without other brokers."""
 
 from __future__ import annotations
 

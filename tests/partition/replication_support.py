@@ -35,7 +35,7 @@ from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
 TOPIC_ID = "c" * 32
-# Silence as long as a broker allows: a disk under load takes 0.1 s for a sync, and a follower may need several.
+# As long as a broker allows: under load a disk takes 0.1 s for a sync, and a follower may need several.
 FAST = ReplicationConfig(
     replica_lag_time_max_ms=2_000,
     replica_fetch_wait_max_ms=100,
@@ -45,16 +45,16 @@ FAST = ReplicationConfig(
 
 
 class Broker:
-    """One replica manager behind its internal listener. `deaf` makes the listener answer nobody."""
+    """One replica manager behind its internal listener. `deaf` makes the listener answer no request."""
 
     def __init__(self, world: World, broker_id: int) -> None:
         self.world = world
         self.broker_id = broker_id
         self.deaf = False
         self.helpful = True
-        """Whether it helps others to repair their replicas."""
+        """Whether it serves the repairs of other replicas."""
         self.disk_failures: list[StorageError] = []
-        """Why this broker was told to end; here it goes on."""
+        """Why this broker was to shut down; here it runs on."""
         app = web.Application(middlewares=[errors], client_max_size=64 << 20)
         app.router.add_post(paths.REPLICA_FETCH, self._fetch)
         app.router.add_post(paths.REPAIR, self._repair)
@@ -159,9 +159,10 @@ class World:
         await self.brokers[broker].stop()
 
     async def push(self, *, to: set[int] | None = None, complete: bool = False) -> None:
-        """Tell the running brokers (some of them) the present state.
+        """Push the present state to the running brokers, or to some of them.
 
-        The leader comes last: it would take the time that a slow disk keeps the others from fetching for their silence.
+        The leader comes last: a slow disk may keep the others from fetching, and the leader would count that as their
+        silence.
         """
         assignment = PartitionAssignment(
             topic="t", topic_id=self.topic_id, partition=0, state=self.state, configs=self.configs
@@ -200,7 +201,7 @@ class World:
         return AlterPartitionsResponse(partitions=(result,))
 
     async def damaged_replicas(self, request: DamagedReplicasRequest) -> AlterPartitionsResponse:
-        """Note the report; a test does what a controller would."""
+        """Record the report; a test does the controller's work."""
         self.damage_reports.append(request)
         return AlterPartitionsResponse(partitions=())
 

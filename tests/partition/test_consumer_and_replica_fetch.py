@@ -418,7 +418,7 @@ async def test_a_replica_that_cannot_know_reports_no_divergence(shelf: Shelf):
 
 
 async def test_long_fetches_that_wake_together_take_turns(shelf: Shelf):
-    """Each is read in turns; twenty of them at once must not make one turn twenty times as long."""
+    """Each is read in slices; twenty at once must not make one slice twenty times as long."""
     await shelf.fill()
     reads, since, longest = 0, 0, 0
 
@@ -444,7 +444,7 @@ async def test_long_fetches_that_wake_together_take_turns(shelf: Shelf):
 
 
 async def test_long_fetches_that_begin_and_end_together_take_turns(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    """Each listens to a thousand partitions, and stops at the same moment: when time is up, or when it is cancelled."""
+    """Each waits for a thousand partitions, and stops at the same moment: at its deadline, or when it is cancelled."""
     await shelf.fill()
     steps, since, longest = Counter[str](), 0, 0
 

@@ -239,7 +239,7 @@ async def test_the_last_one_leads_on_and_keeps_what_it_has(tmp_path: Path):
 
 
 async def test_a_sync_that_failed_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Scenario matrix, fsync EIO on all brokers: each called its log damaged, and nobody was left to lead."""
+    """Scenario matrix, fsync EIO on all brokers: each reported its log as damaged, and no broker was left to lead."""
     async with World(tmp_path) as world:
         await world.produce(VALUES[0])
         replica = world.brokers[3].replica

@@ -26,7 +26,7 @@ def key_of(letter: str) -> TopicIdPartition:
 
 
 class Story:
-    """Broker 1 leads partitions a, b and c, which broker 2 follows; messages are delivered when the story says so."""
+    """Broker 1 leads partitions a, b and c, which broker 2 follows; the story delivers the messages."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -145,7 +145,7 @@ class Story:
             session.mark(key_of(letter))
 
     def do_isr(self) -> str:
-        """Say who the leader would take out of the ISR."""
+        """Return the replicas that the leader would remove from the ISR."""
         out = [letter for letter, core in self.cores.items() if core._out_of_sync(FOLLOWER, self.now_ms)]
         return f"out of sync: {','.join(out) or 'none'}"
 
@@ -242,7 +242,7 @@ class Story:
         return "answers nothing"
 
     def do_idle(self, ms: str) -> str:
-        """Fetch for a while, each 500 ms, without news."""
+        """Fetch for a while, each 500 ms, without new records."""
         said = set()
         for _ in range(int(ms) // 500):
             self.now_ms += 500

@@ -43,7 +43,7 @@ def accept(asked: AlterPartition, leader_epoch: int = 0) -> AlterPartitionResult
 
 
 class Desk:
-    """A leader whose ISR is (1, 2) and whom 3 has caught up with, its keeper, and a controller with set answers."""
+    """A leader whose ISR is (1, 2) and with which 3 has caught up, its keeper, and a controller with set answers."""
 
     def __init__(self, folder: Path) -> None:
         self.solo = Solo(folder, isr=(1, 2))

@@ -248,7 +248,7 @@ def cleaner(*solos: Solo, **settings: int) -> LogCleaner:
 
 
 def feed(solo: Solo, count: int, key: str = "k") -> None:
-    """Let everybody hold more records, all of one key, in closed segments."""
+    """Append more records to every replica, all of one key, in closed segments."""
     for _ in range(count):
         batch = build_batch([NewRecord(b"x" * 500, key.encode(), timestamp=1)])
         stamp(batch, base_offset=solo.replica.log.log_end_offset, leader_epoch=0)
@@ -347,7 +347,7 @@ async def test_damage_that_the_cleaner_finds_is_noticed_once(tmp_path: Path):
 async def test_what_is_found_after_a_log_was_closed_says_nothing_of_its_replica(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The folder may be gone by then, or hold what was fetched anew."""
+    """The folder may be deleted by then, or contain records that were fetched again."""
     solo = Solo(tmp_path, **COMPACT)
     feed(solo, 10)
 

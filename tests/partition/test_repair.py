@@ -152,7 +152,7 @@ async def test_a_source_that_lies_or_never_answers_is_not_believed(
 
 
 async def test_a_damaged_leader_resigns_if_no_replica_has_its_tail(tmp_path: Path):
-    """It was never acknowledged: who may lead next goes on without it."""
+    """It was never acknowledged: the next leader continues without it."""
     async with World(tmp_path) as world:
         size = await filled(world)
         replica = world.brokers[1].replica

@@ -1,4 +1,4 @@
-"""Our engine with one guard broken at a time, as somebody could break it by mistake."""
+"""Our engine with one guard broken at a time, as an edit could break it by mistake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Mutant = Callable[[Patch], None]
 MUTANTS: dict[str, Mutant] = {}
 """Random schedules find these."""
 SCRIPTED: dict[str, Mutant] = {}
-"""These need more to go wrong in a row than random schedules bring about: `test_guard` does."""
+"""These need more faults in a row than random schedules produce: `test_guard` finds them."""
 
 
 def mutant(mutate: Mutant) -> Mutant:
@@ -130,7 +130,7 @@ def send_before_sync(patch: Patch) -> None:
 
 @mutant
 def send_then_sync(patch: Patch) -> None:
-    """What was sent may arrive although its sender dies before it has written down what it promised."""
+    """A message may arrive although its sender dies before it has written its promise down."""
     send = Guard.send
 
     def send_first(self: Guard, node: Any, message: Message) -> bool:
@@ -168,7 +168,7 @@ def rejoin_at_once(patch: Patch) -> None:
 
 @mutant
 def rejoin_after_a_majority(patch: Patch) -> None:
-    """A voter without a journal asks no more than a majority."""
+    """A voter without a journal waits for a majority only."""
     judge = Rejoin._decide_standing
 
     def enough(self: Rejoin) -> None:
@@ -193,7 +193,7 @@ def rejoin_before_catching_up(patch: Patch) -> None:
 
 @mutant
 def rejoin_in_a_known_term(patch: Patch) -> None:
-    """The leader of that term goes on counting what the voter acknowledged before, and commits in pieces."""
+    """The leader of that term still counts the voter's earlier acknowledgements, and commits piece by piece."""
     forfeit = RaftEngine.forfeit_vote
     patch.setattr(RaftEngine, "forfeit_vote", lambda self, term: forfeit(self, max(term - 1, self.term)))
 
@@ -213,11 +213,11 @@ def folder_not_synced(patch: Patch) -> None:
     patch.setattr(journal, "fsync_folder", lambda folder: None)
 
 
-# Bits that change in what is stored.
+# Bits that change in stored files.
 
 
 def _unchecked(patch: Patch, kinds: bytes) -> None:
-    """Believe records of some kinds whatever their checksums say, as long as they end where they should."""
+    """Accept records of some kinds without a right checksum, if they end at a record's end."""
     checked = frames._record_at
 
     def record_at(data: bytes, at: int, first_format: bool) -> tuple[bytes, int] | None:
@@ -247,13 +247,13 @@ def rot_anywhere_is_a_torn_tail(patch: Patch) -> None:
 
 @mutant
 def rot_of_the_last_record_is_a_torn_tail(patch: Patch) -> None:
-    """What has changed in the middle is refused still."""
+    """A change in the middle is still refused."""
     patch.setattr(frames, "_is_torn", lambda tail, at, first_format: True)
 
 
 @mutant
 def rot_of_a_length_makes_a_torn_tail(patch: Patch) -> None:
-    """As it was while heads had no checksum."""
+    """As before heads had a checksum."""
     patch.setattr(frames, "_head_is_valid", lambda data, at: True)
 
 
@@ -264,7 +264,7 @@ def rot_of_a_snapshot_is_not_looked_for(patch: Patch) -> None:
 
 @mutant
 def rot_is_sent(patch: Patch) -> None:
-    """Again and again: nobody takes it, and who needs it never catches up."""
+    """Again and again: no voter accepts it, and one that needs it never catches up."""
     patch.setattr(Snapshots, "_valid_content", lambda self: self._path.read_bytes())
 
 

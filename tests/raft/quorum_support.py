@@ -15,7 +15,7 @@ KEY = b"k" * 32
 
 
 class Recorder:
-    """A state machine that keeps what it was told."""
+    """A state machine that keeps its commands."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, bytes]] = []

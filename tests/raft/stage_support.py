@@ -1,6 +1,7 @@
 """A stage for scripted schedules: voters of the stock PySyncObj core, or of our engine, and a network moved by hand.
 
-Nothing happens by itself: the script says who ticks, who is elected, and which messages arrive, are held or are lost.
+Nothing happens by itself: the script decides which voters tick, which one is elected, and which messages arrive, are
+held or are lost.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class StoppedError(BaseException):
 
 
 class OrderedNode(Node):  # type: ignore[misc]
-    """A node whose place in the core's sets is the same in each process."""
+    """A node whose position in the core's sets is the same in each process."""
 
     def __hash__(self) -> int:
         return int.from_bytes(self.id.encode(), "big")
@@ -104,7 +105,7 @@ class StockVoter(SyncObj):  # type: ignore[misc]
         return bool(self._isLeader() and self.isReady())
 
     def stop(self) -> None:
-        """Let go of the files as a killed process does: the mapping's pages stay with the kernel."""
+        """Release the files as a killed process does: the mapping's pages stay with the kernel."""
         self._SyncObj__raftLog._destroy()
 
 
@@ -143,7 +144,7 @@ class OurVoter(RaftEngine):
         self.entries = [tuple(entry) for entry in decode(data)]
 
     def leadership_changed(self, leader: int | None) -> None:
-        """The script asks."""
+        """Do nothing: the script queries the voters."""
 
     @property
     def is_full(self) -> bool:
@@ -173,7 +174,10 @@ class Stage:
         self.held: set[tuple[str, str]] = set()
         self.settled: dict[bytes, int] = {}
         self.stopped: dict[str, str] = {}
-        """Voters that ended themselves, and why. The core may have swallowed it, but they say no more."""
+        """Voters that stopped themselves, and why.
+
+        The core may have swallowed the error, but they send nothing more.
+        """
 
     def open(self) -> None:
         for name in self.names:
@@ -182,7 +186,7 @@ class Stage:
             self._found()
 
     def _found(self) -> None:
-        """Let voters without a journal ask each other, and find that this cluster is new."""
+        """Let voters without a journal query each other, and find that this cluster is new."""
         self.tick(self.names)
         self.pump(2)
         assert all(voter.is_full for voter in self.voters.values())
@@ -202,15 +206,15 @@ class Stage:
         return True
 
     def cut(self, *names: str) -> None:
-        """Lose, from now on, everything between these and all others, without any side noticing."""
+        """Drop, from now on, everything between these and all others; neither side notices."""
         self.lossy |= {pair for pair in self._pairs() if (pair[0] in names) != (pair[1] in names)}
 
     def mend(self, *names: str) -> None:
-        """Let these talk to each other again."""
+        """Connect these again."""
         self.lossy -= {pair for pair in self._pairs() if set(pair) <= set(names)}
 
     def lose(self, source: str, target: str) -> None:
-        """Break the connection and make it again at once: what was on it is lost."""
+        """Break the connection and open it again at once: messages on it are lost."""
         self.links[source, target].clear()
         for one, other in ((source, target), (target, source)):
             self.wires[one].disconnected(other)
@@ -222,7 +226,7 @@ class Stage:
             self.wires[target].deliver(source, queue.popleft())
 
     def waiting(self, source: str, target: str) -> list[dict[str, Any]]:
-        """What was sent and has not arrived."""
+        """Messages that were sent and have not arrived."""
         return [decode(data) for data in self.links[source, target]]
 
     def pump(self, rounds: int = 1) -> None:
@@ -246,7 +250,7 @@ class Stage:
                 self.wires[other].connected(name)
 
     def kill(self, name: str) -> None:
-        """End a voter in the middle of whatever it does."""
+        """Kill a voter in the middle of its work."""
         self.voters.pop(name).stop()
         self.stopped.pop(name, None)
         for other in self.names:
@@ -256,13 +260,13 @@ class Stage:
                 self.wires[other].disconnected(name)
 
     def tick(self, names: Iterable[str]) -> None:
-        """Tick these; nobody's election timeout passes unless `elect` says so."""
+        """Tick these; no election timeout passes, except that of `elect`."""
         for name in names:
             self.voters[name]._SyncObj__raftElectionDeadline = NEVER
             self.voters[name].tick()
 
     def elect(self, name: str, *, rounds: int = 2) -> None:
-        """Let one voter's election timeout pass, and its election run over the links as they are."""
+        """Let one voter's election timeout pass, and its election run over the present links."""
         voter = self.voters[name]
         voter._SyncObj__raftElectionDeadline = 0
         if isinstance(voter, OurVoter):  # As if its pre-vote round was won: the stock core has none.
@@ -271,7 +275,7 @@ class Stage:
         self.pump(rounds)
 
     def beat(self, leader: str, *, rounds: int = 1) -> None:
-        """Heartbeats and their answers, and everybody applies what is committed."""
+        """Exchange heartbeats and their answers; every voter applies the committed entries."""
         for _ in range(rounds):
             self.now += 0.2
             self.tick([leader])
@@ -300,5 +304,5 @@ class Stage:
         return [payload for _, payload in self.voters[name].entries]
 
     def log(self, name: str) -> list[tuple[int, int]]:
-        """(index, term) of the entries that a voter holds."""
+        """(index, term) of a voter's entries."""
         return [(index, term) for _, index, term in self.voters[name]._SyncObj__raftLog[:]]

@@ -1,4 +1,4 @@
-"""A voter that has lost its journal gives its vote of the newest known term to nobody: it may have given it before."""
+"""A voter that has lost its journal does not vote in the newest known term: it may have voted before."""
 
 from __future__ import annotations
 

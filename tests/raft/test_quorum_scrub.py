@@ -1,4 +1,4 @@
-"""What rots in a voter's files while it runs is written anew: its next start finds everything."""
+"""Damage in a voter's files while it runs is repaired: its next start finds everything."""
 
 from __future__ import annotations
 

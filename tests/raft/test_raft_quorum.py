@@ -1,4 +1,4 @@
-"""The quorum on real sockets and files: elections, commits, restarts, snapshots, strangers."""
+"""The quorum on real sockets and files: elections, commits, restarts, snapshots, unknown clients."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def leads(world: World) -> Callable[[], bool]:
 
 
 def decide(world: World, count: int) -> None:
-    """Have some commands acknowledged by whoever leads."""
+    """Have the leader acknowledge some commands."""
     wanted = len(world.promises.acknowledged) + count
     for _ in range(count):
         world.propose(world.believers()[0])

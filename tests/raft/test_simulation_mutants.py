@@ -1,4 +1,4 @@
-"""Each guard of the engine, broken: the random schedules must find out.
+"""Each guard of the engine, broken: the random schedules must find it.
 
 A schedule counts only if a promise was broken. One that ends in the core's own exception shows nothing: no voter has
 lost anything by it.
@@ -19,19 +19,19 @@ from raftlog.errors import RaftlogError
 from simulation.raft import SafetyViolationError, simulate
 
 MOST_SEEDS = 500
-"""The search ends with the first seed that finds it; the rarest needs 392."""
+"""The search ends with the first seed that finds the mutant; the rarest needs 392."""
 FIRST = {
     "count_answers_instead_of_voters": 94,
     "go_on_after_disk_errors": 392,
     "s1_commit_by_snapshot_message": 86,
     "send_then_sync": 311,
 }
-"""Seeds that find what is rare, tried first: a search takes 40 s. A simulation that is widened searches again."""
+"""Seeds for rare findings, tried first: a search takes 40 s. A changed simulation needs a new search."""
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Voters that crash have much to say."""
+    """Silence the log: voters that crash write much."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

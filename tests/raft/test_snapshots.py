@@ -1,4 +1,4 @@
-"""The snapshot file of a voter: any bit that changes is noticed, by whoever loads it and by whoever receives it."""
+"""The snapshot file of a voter: its reader and its receiver notice any changed bit."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def numbered(prefix: str, count: int) -> list[bytes]:
 
 
 def led_by(stage: Stage, name: str) -> Stage:
-    """Elect a voter, and let everybody know and apply its no-op."""
+    """Elect a voter, and let every voter learn and apply its no-op."""
     stage.elect(name)
     stage.beat(name, rounds=3)
     assert stage.voters[name].believes_to_lead()
@@ -60,7 +60,7 @@ def led_by(stage: Stage, name: str) -> Stage:
 
 
 def a_deposed_leader_meets_a_snapshot(stage: Stage) -> list[bytes]:
-    """S1: A's five entries reach nobody; B leads on, compacts, and offers A its snapshot."""
+    """S1: A's five entries reach no voter; B leads on, compacts, and offers A its snapshot."""
     led_by(stage, "A").cut("A")
     mine = numbered("of A ", 5)
     stage.propose("A", *mine)
@@ -321,7 +321,7 @@ def test_s6_nobody_leads_before_its_own_no_op_is_applied(staged: Staged):
 
 
 def a_callback_raises(stage: Stage) -> list[bytes]:
-    """D1: whoever waits for an entry fails when told about it."""
+    """D1: the callback of a proposal raises an exception."""
     led_by(stage, "A")
 
     def fail(result: Any, reason: int) -> None:

@@ -1,4 +1,4 @@
-"""Rows for the tests of formats: what producers may have written, the worst of it on purpose."""
+"""Rows for the tests of formats: possible input of producers, the worst of it on purpose."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def rows_of(rows: list[tuple]) -> pa.RecordBatch:
 
 @st.composite
 def some_rows(draw: st.DrawFn, *, min_size: int = 0) -> pa.RecordBatch:
-    """Rows as they come: whole, cut out of others, or with columns in which everything is null."""
+    """Rows in any form: whole, slices of others, or with columns of nulls only."""
     rows = rows_of(draw(st.lists(ROW, min_size=min_size, max_size=12)))
     for name in draw(st.sets(st.sampled_from(["key", "value", "headers"]))):
         at = rows.schema.get_field_index(name)
@@ -72,7 +72,7 @@ def some_rows(draw: st.DrawFn, *, min_size: int = 0) -> pa.RecordBatch:
 
 
 def many_rows(count: int, value: bytes = b"x" * 100, *, first: int = 0) -> pa.RecordBatch:
-    """Rows that have only values, and these are alike."""
+    """Rows that have only values, all of one length."""
     arrays = [
         pa.array(range(first, first + count), pa.int64()),
         pa.array(range(1_700_000_000_000_000, 1_700_000_000_000_000 + count), pa.timestamp("us", tz="UTC")),
@@ -84,7 +84,7 @@ def many_rows(count: int, value: bytes = b"x" * 100, *, first: int = 0) -> pa.Re
 
 
 def together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch, in memory of its own: what `pa.concat_batches` does, which the oldest pyarrow that serves has not."""
+    """Return one batch, in memory of its own, as `pa.concat_batches` does, which the oldest supported pyarrow lacks."""
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 

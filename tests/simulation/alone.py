@@ -1,7 +1,7 @@
 """Work in a process of its own.
 
-A simulated world that ends leaves coroutines in the middle of everything. Whenever they are collected, they run their
-`finally`, in whatever test that happens to be: so a world ends with its process.
+A finished simulated world leaves unfinished coroutines. When they are collected they run their `finally`, perhaps
+during another test: so a world's process exits with it.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def followers_learn_nothing_of_producers(patch: Any) -> None:
 
 @mutant
 def consumers_read_what_is_not_committed(patch: Any) -> None:
-    """Readers of committed records go on as they should: nothing tells but a record that was read, and is gone."""
+    """Readers of committed records are not blocked: only a record that was read and is missing later shows it."""
     honest = Replica.read
 
     def read(self: Any, offset: int, max_bytes: int, *, isolation: str = "read_uncommitted", **more: Any) -> Any:
@@ -98,7 +98,7 @@ def consumers_read_what_is_not_committed(patch: Any) -> None:
 @mutant
 @told_by("tests/broker/test_metadata_listener.py")
 def metadata_goes_back(patch: Any) -> None:
-    """A broker takes any image that it is given, and leaderships that have ended with it."""
+    """A broker takes any image that it gets, and former leaderships with it."""
     take = metadata_listener.MetadataListener._take
 
     async def gullible(self: Any, update: Any) -> None:
@@ -112,7 +112,7 @@ def metadata_goes_back(patch: Any) -> None:
 @mutant
 @told_by("tests/metadata_quorum/test_controller_doubt.py")
 def a_controller_decides_on_what_it_does_not_know(patch: Any) -> None:
-    """After an unknown outcome it goes on in its epoch, on an image that the lost command may still change."""
+    """After an unknown outcome it continues in its epoch, on an image that the lost command may still change."""
     patch(decision_writer.DecisionWriter, "_abandon_epoch", lambda self: None)
 
 

@@ -1,4 +1,4 @@
-"""The replication rules, each broken once, as somebody could break it by mistake: `make mutants` finds each."""
+"""The replication rules, each broken once, as an edit could break it by mistake: `make mutants` finds each."""
 
 from __future__ import annotations
 

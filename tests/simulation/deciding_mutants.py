@@ -1,4 +1,4 @@
-"""The rules by which controllers, coordinators and partition leaders decide, each told by a test of its own."""
+"""The rules by which controllers, coordinators and partition leaders decide, each checked by a test of its own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_controller_is_ready_before_it_knows_the_leaders_epoch(patch: Any) -> None:
 @mutant
 @told_by(CONTROLLER)
 def an_elected_controller_decides_before_its_epoch_begins(patch: Any) -> None:
-    """In the epoch of the one before it, whose commands may still come."""
+    """In the epoch of its predecessor, whose commands may still arrive."""
     patch.edit(
         DecisionWriter.leadership_changed,
         "self._epoch = None",
@@ -62,7 +62,7 @@ def an_elected_controller_decides_before_its_epoch_begins(patch: Any) -> None:
 @mutant
 @told_by(DECISIONS)
 def proposals_of_one_request_are_judged_apart(patch: Any) -> None:
-    """Two for one partition: the second is not compared with what the first has decided."""
+    """Two for one partition: the second is not compared with the decision on the first."""
     patch.edit(
         isr.decide_alter_partitions,
         "decided.get(key) or image.partition(",
@@ -99,7 +99,7 @@ def a_producer_id_is_given_twice(patch: Any) -> None:
 @mutant
 @told_by(CONTROLLER)
 def a_broker_that_came_back_is_fenced_for_the_one_before(patch: Any) -> None:
-    """Its session ends, because nothing listened while it was away."""
+    """Its session ends, because no listener was open while it was down."""
     patch.edit(Controller.probe, " or current.broker_epoch != broker.broker_epoch", "")
 
 
@@ -112,7 +112,7 @@ def brokers_skip_what_one_answer_did_not_hold(patch: Any) -> None:
 @mutant
 @told_by(DAMAGED)
 def a_damaged_leader_that_gives_way_keeps_its_epoch(patch: Any) -> None:
-    """What a follower has said in this epoch that it holds counts after it has dropped it."""
+    """A follower's reported position in this epoch counts after the follower has dropped its records."""
     patch.edit(damage._without_replica, "replace(after, leader_epoch=state.leader_epoch + 1)", "after")
 
 
@@ -172,7 +172,7 @@ def coordinators_answer_before_it_is_replicated(patch: Any) -> None:
 @mutant
 @told_by(RUNTIME)
 def coordinators_load_what_is_committed_only(patch: Any) -> None:
-    """Records above the high watermark count, too: this leader will never cut them off."""
+    """Records above the high watermark count, too: this leader will never truncate them."""
     patch.edit(Shard.load, "self.replica.log.log_end_offset", "self.replica.high_watermark")
 
 
@@ -191,7 +191,7 @@ def a_transactional_id_expires_in_the_middle_of_its_end(patch: Any) -> None:
 @mutant
 @told_by(TRANSACTIONS)
 def a_transactions_last_epoch_is_used(patch: Any) -> None:
-    """The one after it must be left for its markers."""
+    """The epoch after it must be left for its markers."""
     patch.edit(
         TransactionCoordinator.init, "current.producer_epoch < LAST_EPOCH - 1", "current.producer_epoch < LAST_EPOCH"
     )
@@ -209,7 +209,7 @@ def who_lags_is_caught_up_by_each_append(patch: Any) -> None:
 @mutant
 @told_by(LEADER)
 def who_keeps_up_with_each_fetch_lags(patch: Any) -> None:
-    """A follower that always has what the log held at its previous fetch is in sync."""
+    """A follower that always has the log's content at its previous fetch is in sync."""
     patch.edit(
         LeaderCore.on_follower_fetch,
         "fetch_offset >= follower.last_fetch_leader_end !=",

@@ -1,4 +1,4 @@
-"""Records that were deleted, by everybody's account, stay so, whoever leads next."""
+"""Acknowledged deletions: deleted records stay deleted at every later leader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def _delete_below(script: Script, offset: int) -> asyncio.Task[None]:
 
 @story(removal=Removal())
 async def scenario_17_who_joins_the_isr_has_deleted_what_was_deleted(script: Script) -> None:
-    """A follower that was cut off lacks no record. It is back, and leads before it hears what was deleted meanwhile."""
+    """A follower that was cut off lacks no record.
+
+    It rejoins, and leads before it learns of the deletions meanwhile.
+    """
     leader, (one, other) = script.leader(), script.followers()
     await script.acknowledged(10)
     await script.hush()
@@ -30,7 +33,7 @@ async def scenario_17_who_joins_the_isr_has_deleted_what_was_deleted(script: Scr
     await script.in_sync(leader, other)
     _delete_below(script, _newest(script))
     await script.until(lambda: bool(script.world.remover.promised[0]), "everything is deleted for good")
-    script.world.net.slow[leader.host, one.host] = 0.4  # What it says is heard at once.
+    script.world.net.slow[leader.host, one.host] = 0.4  # Its requests arrive at once.
     script.mend(one)
     await script.until(lambda: one.node_id in script.state().isr, "it joins")
     script.world.kill(leader)
@@ -43,7 +46,7 @@ async def scenario_17_who_joins_the_isr_has_deleted_what_was_deleted(script: Scr
 
 @story(removal=Removal())
 async def scenario_17_nothing_is_deleted_for_certain_below_min_isr(script: Script) -> None:
-    """The last of the ISR deletes, and dies; one that is eligible still, but was not asked, leads."""
+    """The last of the ISR deletes, and dies; a replica in the ELR, which was not asked to delete, leads."""
     leader, (one, other) = script.leader(), script.followers()
     await script.acknowledged(10)
     script.isolate(one, script.world.brokers)

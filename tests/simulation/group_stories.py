@@ -1,4 +1,4 @@
-"""How long a group stands still, in simulated time: what messages, syncs and timers cost, whatever the machine does.
+"""How long a group stalls, in simulated time: the cost of messages, syncs and timers, independent of the machine.
 
 `python -m benchmarks groups` measures the same on real processes.
 """
@@ -23,7 +23,7 @@ from simulation.cluster.world import World
 
 TOPIC, GROUP = "read", "readers"
 REBALANCE_PACE_S = 0.1
-"""Between two records of a partition."""
+"""The pause between two records of a partition."""
 
 
 class Reader:
@@ -33,7 +33,7 @@ class Reader:
         self.seen: dict[int, list[float]] = defaultdict(list)
         self.given: list[tuple[float, int]] = []
         self.newest = 0.0
-        """When the newest record was sent that it has read, and committed if it does that by itself."""
+        """The send time of the newest record that it has read, and committed if it commits by itself."""
         self._world, self._commits, self._leaving = world, commits, False
         process = Process(f"reader-{number}", f"10.0.9.{number}")
         self._task = world.loop.create_task(self._run(), context=process.context)
@@ -70,7 +70,7 @@ class Reader:
 
 
 class Hall:
-    """A topic that is written all the time, and those who read it."""
+    """A topic with steady writes, and its readers."""
 
     def __init__(self, script: Script, *, partitions: int, pace_s: float) -> None:
         self.script, self.world = script, script.world
@@ -93,13 +93,13 @@ class Hall:
         return self.readers[-1]
 
     async def settled(self, patience: str) -> float:
-        """Wait until every reader has got on with what is sent from now on; return how many seconds that took."""
+        """Wait until every reader has read a record that is sent from now on; return how many seconds that took."""
         since = self.world.loop.time()
         await self.script.until(lambda: all(reader.newest > since for reader in self.readers), patience)
         return self.world.loop.time() - since
 
     def gaps(self, since: float) -> dict[int, float]:
-        """Return the longest time without a record of each partition since then, whoever read it."""
+        """Return the longest time without a record of each partition since then, at any reader."""
         found = {}
         for partition in range(self.partitions):
             seen = sorted(at for reader in self.readers for at in reader.seen[partition] if at >= since)
@@ -118,7 +118,7 @@ class Hall:
 
 
 def play_rebalance(folder: Path) -> dict[str, float]:
-    """Let a fourth member join three, and leave; return the longest standstills, in simulated seconds."""
+    """Let a fourth member join three, and leave; return the longest stalls, in simulated seconds."""
     figures = {"moved": 0.0, "kept": 0.0, "quiet": 0.0}
 
     async def story(script: Script) -> None:
@@ -127,7 +127,7 @@ def play_rebalance(folder: Path) -> dict[str, float]:
         for _ in range(3):
             hall.join()
         await hall.settled("all read")
-        await script.pass_time(3.0)  # Whatever came with their joining is over.
+        await script.pass_time(3.0)  # The effects of their joining are over.
         since = script.world.loop.time()
         await script.pass_time(2.0)
         figures["quiet"] = max(hall.gaps(since).values())
@@ -151,7 +151,7 @@ def play_rebalance(folder: Path) -> dict[str, float]:
 
 
 def play_storm(folder: Path, *, clients: int = 40) -> dict[str, float]:
-    """Kill the broker that coordinates many clients, and start it again; return how soon all read and commit."""
+    """Kill the broker that coordinates many clients, and restart it; return how soon all read and commit."""
     figures = {}
 
     async def story(script: Script) -> None:

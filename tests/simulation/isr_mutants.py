@@ -1,4 +1,4 @@
-"""The rules of the high watermark, of who is in sync, and of who leads."""
+"""The rules of the high watermark, of the ISR, and of elections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from raftlog.partition import fetcher, isr, replica_fetch_server
 from raftlog.partition.core import fetch_sessions, leader
 from raftlog.partition.replica import Replica
 
-# The high watermark, and who counts.
+# The high watermark, and which replicas count.
 
 
 @mutant
@@ -64,7 +64,7 @@ def an_unknown_change_of_the_isr_is_taken_back(patch: Any) -> None:
 
 @mutant
 def a_refused_change_may_still_be_on_its_way(patch: Any) -> None:
-    """A late copy of a change that was sent twice is not shut out."""
+    """A late copy of a change that was sent twice is not fenced."""
     check = isr.IsrKeeper.check
 
     async def sure(self: Any) -> None:
@@ -103,7 +103,7 @@ def acknowledged_when_the_leader_has_it(patch: Any) -> None:
 
 @mutant
 def a_leader_that_resigns_acknowledges(patch: Any) -> None:
-    """Those who wait are told of success instead of not knowing."""
+    """Waiting clients get a success instead of an unknown outcome."""
     resign = Replica._resign
 
     def cheerful(self: Any, why: str) -> None:
@@ -115,7 +115,7 @@ def a_leader_that_resigns_acknowledges(patch: Any) -> None:
 
 @mutant
 def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
-    """Three rules say so, of requests, of sessions and of positions: each alone is enough."""
+    """Three rules fence them, by requests, by sessions and by positions: each alone is enough."""
     patch(replica_fetch_server.ReplicaFetchServer, "_require_registered", lambda self, request: None)
     fetch, opened = leader.LeaderCore.on_follower_fetch, fetch_sessions.LeaderSessions._open
 
@@ -135,7 +135,7 @@ def late_fetches_of_an_earlier_incarnation_count(patch: Any) -> None:
 @told_by("tests/partition/test_consumer_and_replica_fetch.py")
 @mutant
 def a_fetch_that_comes_before_its_assignment_is_swallowed(patch: Any) -> None:
-    """A follower that has heard of a reassignment first is answered as if its position counted: it names it once."""
+    """A follower that learned of a reassignment first gets a normal answer: it reports its position only once."""
     fetch = leader.LeaderCore.on_follower_fetch
 
     def deaf(self: Any, follower_id: int, **more: Any) -> bool:
@@ -147,7 +147,7 @@ def a_fetch_that_comes_before_its_assignment_is_swallowed(patch: Any) -> None:
 
 @mutant
 def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
-    """News that comes in the very turn of the loop in which a fetch's time is up is taken off the list, unseen."""
+    """An update in the same turn of the loop in which a fetch times out is removed from the list without being sent."""
     wait_until, look = replica_fetch_server.wait_until, replica_fetch_server.ReplicaFetchServer._look
     seen: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
     timed_out: WeakSet[Any] = WeakSet()
@@ -170,7 +170,7 @@ def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
     patch(replica_fetch_server.ReplicaFetchServer, "_look", look_once)
 
 
-# Who may join the ISR.
+# Which replicas may join the ISR.
 
 
 @mutant
@@ -186,7 +186,7 @@ def anybody_who_fetches_joins_the_isr(patch: Any) -> None:
 
 @mutant
 def the_controller_takes_any_member(patch: Any) -> None:
-    """Neither fenced brokers nor those of an earlier incarnation are kept out of an ISR."""
+    """Fenced brokers and earlier incarnations may join an ISR."""
     judge = isr_decisions._accept
 
     def lenient(image: Any, state: Any, broker_id: int, asked: Any) -> Any:
@@ -240,7 +240,7 @@ def a_new_incarnation_keeps_its_place(patch: Any) -> None:
 
 @mutant
 def who_leaves_the_isr_stays_eligible(patch: Any) -> None:
-    """At or above min ISR too: what is acknowledged then it does not have."""
+    """At or above min ISR too: it lacks the records that are acknowledged then."""
     next_state = elections.next_state
 
     def generous(state: Any, *, isr: Any, leader: int, min_isr: int, lost: Any = frozenset()) -> Any:
@@ -272,5 +272,5 @@ def a_move_is_redirected_whoever_is_in_sync(patch: Any) -> None:
 @mutant
 @told_by("tests/partition/test_session_replication.py")
 def a_position_that_the_leader_could_not_take_is_not_looked_at_again(patch: Any) -> None:
-    """The leader had not opened the partition, or was in another epoch, when the follower named it."""
+    """When the follower reported it, the leader had not opened the partition, or was in another epoch."""
     patch(replica_fetch_server.ReplicaFetchServer, "_counts", lambda self, hearing, key: True)

@@ -1,4 +1,4 @@
-"""The rules by which a log's files, scrubbers and repair keep what they were given, each told by a test of its own."""
+"""The rules by which a log's files, scrubbers and repair keep records, each checked by a test of its own."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ def a_snapshot_of_producers_is_not_checked(patch: Any) -> None:
 @mutant
 @told_by(SNAPSHOTS)
 def one_snapshot_of_producers_is_kept(patch: Any) -> None:
-    """A cut of the log's tail leaves none."""
+    """A truncation leaves none."""
     patch.edit(producer_snapshots.save_producers, "[:-_KEPT]", "[:-1]")
 
 
 @mutant
 @told_by("tests/storage/test_log_dirs.py")
 def a_folder_that_knows_fewer_incarnations_has_no_say(patch: Any) -> None:
-    """One of a node's disks that was put back to an earlier state goes unnoticed."""
+    """A disk of a node that was restored to an earlier state goes unnoticed."""
     patch.edit(LogDirs.previous_incarnations.fget, "all(name in others", "any(name in others")
 
 
-# What is read, dropped and rewritten.
+# Reads, deletions and rewrites.
 
 
 @mutant
@@ -129,7 +129,7 @@ def tombstones_go_before_every_replica_holds_them(patch: Any) -> None:
 @mutant
 @told_by(COMPACTION)
 def tombstones_of_another_replicas_pass_go_early(patch: Any) -> None:
-    """This replica has not removed yet what was before them."""
+    """This replica has not removed the records before them yet."""
     patch.edit(compaction.Compactor._may_drop_tombstones, "and header.base_offset < self._last.start_offset", "")
 
 
@@ -169,7 +169,7 @@ def a_pass_begins_again_after_a_restart(patch: Any) -> None:
 @mutant
 @told_by(SCRUBBER)
 def what_is_being_repaired_is_scrubbed(patch: Any) -> None:
-    """And counts as found damaged again."""
+    """And is counted as damaged again."""
     patch.edit(scrubber._can_check, "and replica.damage is None ", "")
 
 

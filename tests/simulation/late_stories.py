@@ -1,4 +1,4 @@
-"""What arrives late, or never: answers, second copies, words of earlier incarnations, and tails of earlier epochs."""
+"""Messages that arrive late, or never: answers, second copies, earlier incarnations, and records of earlier epochs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from simulation.cluster.script import Script
 
 
 async def _leaves(script: Script, node: Node) -> None:
-    """Cut a follower off from the brokers, not from the controllers: it leaves the ISR, and may come back at once."""
+    """Cut a follower off from the brokers, not from the controllers: it leaves the ISR, and may rejoin at once."""
     script.isolate(node, script.world.brokers)
     await script.until(lambda: node.node_id not in script.state().isr, f"{node.name} left the ISR")
-    await script.acknowledged(3)  # The leader has heard of it.
+    await script.acknowledged(3)  # The leader knows of the change.
 
 
 async def _proposes_late(script: Script, leader: Node, one: Node) -> Callable[[], None]:
-    """Have a leader ask for a follower's return, on a connection that stalls; return its end.
+    """Have a leader propose a follower's return, on a connection that stalls; return the end of the stall.
 
-    Its way to the other controllers, and new connections, are sound: it keeps its session.
+    Its connections to the other controllers, and new ones, work: it keeps its session.
     """
     await _leaves(script, one)
     script.hold(leader, script.world.controllers)
@@ -64,14 +64,14 @@ async def scenario_2_a_leader_lacks_the_epoch_that_a_follower_ends_in(script: Sc
 
 @story(broker_session_timeout_ms=20_000, producers_per_partition=3)
 async def scenario_6_an_addition_stands_whose_answer_is_lost(script: Script) -> None:
-    """The controller has accepted it, and the leader never hears: who joined counts until newer metadata says no."""
+    """The controller has accepted it, and the answer is lost: the new member counts until newer metadata comes."""
     leader, (one, _) = script.leader(), script.followers()
     await _leaves(script, one)
     script.hold(script.world.controllers, leader)
     script.mend(one)
     await script.until(lambda: one.node_id in script.state().isr, "it joined")
     script.hold(one, leader)
-    await script.pass_time(14.0)  # The leader gives up on an answer, and asks again, several times.
+    await script.pass_time(14.0)  # The leader times out, and repeats its request several times.
     script.release(one, leader)
     script.release(script.world.controllers, leader)
     await script.in_sync()
@@ -79,7 +79,7 @@ async def scenario_6_an_addition_stands_whose_answer_is_lost(script: Script) -> 
 
 @story(broker_session_timeout_ms=20_000)
 async def scenario_6_a_second_copy_of_a_change_arrives_when_it_is_no_longer_true(script: Script) -> None:
-    """It is a compare-and-swap on the partition epoch: what was asked twice happens once."""
+    """It is a compare-and-swap on the partition epoch: a repeated request takes effect once."""
     leader, (one, _) = script.leader(), script.followers()
     end_stall = await _proposes_late(script, leader, one)
     await script.until(lambda: one.node_id in script.state().isr, "the second copy was accepted")
@@ -89,9 +89,9 @@ async def scenario_6_a_second_copy_of_a_change_arrives_when_it_is_no_longer_true
     script.mend(one)
 
 
-@story(broker_session_timeout_ms=2_500)  # The follower is fenced before the leader gives up on its first answer.
+@story(broker_session_timeout_ms=2_500)  # The follower is fenced before the leader's first request times out.
 async def scenario_6_a_copy_of_a_change_arrives_after_its_refusal(script: Script) -> None:
-    """A refusal says nothing of the first copy, which is still on its way: a new partition epoch shuts it out."""
+    """A refusal does not cover the first copy, which is still in flight: a new partition epoch fences it."""
     leader, (one, _) = script.leader(), script.followers()
     end_stall = await _proposes_late(script, leader, one)
     script.isolate(one)
@@ -109,10 +109,10 @@ async def scenario_6_a_copy_of_a_change_arrives_after_its_refusal(script: Script
 
 @story()
 async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script: Script) -> None:
-    """KIP-903: what it asked for first, before it lost its disk, arrives after what it asks for now."""
+    """KIP-903: a request from before it lost its disk arrives after its present request."""
     leader, (one, _) = script.leader(), script.followers()
     net, link = script.world.net, (one.host, leader.host)
-    await script.hush()  # What it held then is still everything.
+    await script.hush()  # Its earlier records are still all records.
     script.world.kill(one)
     net.slow[link] = 0.4
     script.world.start(one)
@@ -120,7 +120,7 @@ async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script
     end_stall = script.stall(one, leader)
     script.world.lose_power(one)
     script.world.replace_disk(one)
-    net.slow = {link[::-1]: 0.4}  # It has asked long before it has anything.
+    net.slow = {link[::-1]: 0.4}  # Its requests are far ahead of its records.
     script.world.power_on(one)
     script.world.start(one)
 
@@ -139,7 +139,7 @@ async def scenario_7_a_wiped_broker_does_not_count_by_a_fetch_of_its_past(script
 
 @story()
 async def scenario_19_a_follower_finds_what_has_changed_on_its_leaders_disk(script: Script) -> None:
-    """Its leader has checked headers only. It looks once its follower asks, repairs the batch, and leads on."""
+    """Its leader has checked headers only. At its follower's request it checks all, repairs the batch, and leads on."""
     leader, (one, other) = script.leader(), script.followers()
     await script.acknowledged(20)
     script.world.lose_power(one)
@@ -159,7 +159,7 @@ async def scenario_19_a_follower_finds_what_has_changed_on_its_leaders_disk(scri
 
 @story(producers_per_partition=2)
 async def scenario_20_every_disk_is_damaged_and_each_batch_is_whole_on_one(script: Script) -> None:
-    """Alagappan et al., FAST '18: whole copies were given up for one bad batch each, until no readable one was left."""
+    """Alagappan et al., FAST '18: whole copies were dropped for one bad batch each, until none was readable."""
     world = script.world
     await script.acknowledged(20)
     await script.until(
@@ -167,7 +167,7 @@ async def scenario_20_every_disk_is_damaged_and_each_batch_is_whole_on_one(scrip
     )
     assert rot_apart(world, world.dice, 0.5)
     await script.acknowledged(2)
-    for node in world.brokers:  # All read what they hold when they start again.
+    for node in world.brokers:  # All read their logs when they start again.
         world.kill(node)
     assert rot_apart(world, world.dice, 0.5)
     for node in world.brokers:

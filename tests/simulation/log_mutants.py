@@ -1,4 +1,4 @@
-"""The rules of what a log holds, what its disk keeps, and what is removed."""
+"""The rules of a log's content, its disk and its deletions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def followers_do_not_see_that_histories_part(patch: Any) -> None:
 
 @mutant
 def followers_cut_where_the_leader_says_only(patch: Any) -> None:
-    """Not where their own epoch ends."""
+    """Not at the end of their own epoch."""
     patch(
         fetcher,
         "truncation_offset",
@@ -151,20 +151,20 @@ def a_failed_sync_is_tried_again(patch: Any) -> None:
 
 @mutant
 def a_follower_whose_sync_has_failed_names_its_position(patch: Any) -> None:
-    """Its broker is told to end, and until it does it says that it holds what may be gone."""
+    """Its broker is about to shut down, and until then reports a position that may be lost."""
     patch(FollowerSession, "leave", lambda self, key: None)
 
 
 @mutant
 def what_a_sync_failed_to_write_counts_after_a_restart(patch: Any) -> None:
-    """A process finds in the system's cache what the one before had failed to sync; its own sync writes nothing."""
+    """A process finds bytes in the page cache that the one before failed to sync; its own sync writes nothing."""
     patch(Segment, "write_again", lambda self, offset: None)
 
 
 @mutant
 @told_by("tests/storage/test_bad_files.py::test_every_byte_of_the_log_itself")
 def a_torn_tail_is_kept(patch: Any) -> None:
-    """Headers are believed without their payloads."""
+    """Headers are accepted without a check of their payloads."""
     scan = recovery.Segment.scan
     patch(recovery.Segment, "scan", lambda self, start, end, *, verify: scan(self, start, end, verify=False))
 
@@ -187,7 +187,7 @@ def a_lost_tail_goes_unnoticed(patch: Any) -> None:
     patch(data_dir, "_last_shutdown", lambda path: replace(last_end(path), unclean=False))
 
 
-# Records that go.
+# Deletions.
 
 
 @mutant
@@ -247,13 +247,13 @@ def followers_take_what_nobody_has_checked(patch: Any) -> None:
 
 @mutant
 def a_leader_is_not_asked_to_look_at_its_disk(patch: Any) -> None:
-    """Its followers ask again and again for a batch that is damaged there."""
+    """Its followers request a batch that is damaged there again and again."""
     patch(fetcher.LeaderFetcher, "_append", lambda _, replica, batches: replica.append_fetched(batches))
 
 
 @mutant
 def followers_wait_for_what_is_gone(patch: Any) -> None:
-    """They ask again and again for what is below the leader's log start."""
+    """They request records below the leader's log start again and again."""
     patch(fetcher.LeaderFetcher, "_on_error", lambda self, replica, error: False)
 
 
@@ -272,7 +272,7 @@ def who_joins_the_isr_may_still_hold_what_was_deleted(patch: Any) -> None:
 
 @mutant
 def who_left_the_isr_is_not_asked_to_delete(patch: Any) -> None:
-    """KIP-966: below min ISR it may lead next, all the same."""
+    """KIP-966: below min ISR it may still lead next."""
     low = leader.LeaderCore.low_watermark
 
     def forgetful(self: Any, own_log_start_offset: int) -> int:

@@ -1,4 +1,4 @@
-"""Replicas that move, and are told to move elsewhere meanwhile."""
+"""Replicas that move, and get another target meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulation.cluster.workload import TOPIC
 
 @story(brokers=4, min_insync_replicas=1, replica_lag_time_max_ms=2_000)
 async def scenario_18_a_move_is_not_redirected_away_from_who_is_in_sync(script: Script) -> None:
-    """Of those that hold everything only a target of the move is left; then it shall not be a replica any more."""
+    """Of the complete replicas only a target of the move is left; then it is removed from the assignment."""
     leader, (one, other) = script.leader(), script.followers()
     (fresh,) = (node for node in script.world.brokers if node not in (leader, one, other))
     await script.acknowledged(5)

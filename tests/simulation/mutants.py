@@ -1,6 +1,6 @@
-"""`make mutants [SEEDS=n] [ONLY="name name"]`: break each rule of replication once, and search for what shows it.
+"""`make mutants [SEEDS=n] [ONLY="name name"]`: break each rule of replication once, and search a seed that finds it.
 
-Random faults first, SEEDS of them at most; then the scenarios; then, where one is named, the tests of the rule. A run
+Random faults first, SEEDS of them at most; then the scenarios; then, if one is named, the tests of the rule. A run
 counts only if a promise was broken. The last line is one JSON object; exit 1 if a mutant survives.
 """
 
@@ -40,7 +40,7 @@ STORY_SEEDS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """What it took to find a mutant."""
+    """The search for a mutant, and its result."""
 
     name: str
     found_by: str | None

@@ -1,4 +1,4 @@
-"""How a rule is broken, and mended again."""
+"""How a rule is broken, and restored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Patches:
         self._patches.append(patch)
 
     def edit(self, function: Any, old: str, new: str) -> None:
-        """Have a function do `new` where its source says `old`, for everybody who calls it."""
+        """Have a function do `new` where its source contains `old`, for all its callers."""
         edited = _Edited(function, old, new)
         edited.start()
         self._patches.append(edited)
@@ -75,7 +75,7 @@ def mutant(mutate: Mutant) -> Mutant:
 
 
 def told_by(*tests: str) -> Callable[[Mutant], Mutant]:
-    """Name the tests of a rule that another one guards, too: no history of a cluster shows that it is broken."""
+    """Name the tests of a rule that another rule guards, too: no history of a cluster shows that it is broken."""
 
     def note(mutate: Mutant) -> Mutant:
         TOLD_BY[mutate.__name__] = tests

@@ -1,4 +1,4 @@
-"""Readers of followers while leaders change, and readers of a topic that is another one by now."""
+"""Readers of followers while leaders change, and readers of a topic that was created again."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from simulation.cluster.script import Script
 
 @story(racks=True, longest_delay_s=0.02, producers_per_partition=3)
 async def scenario_10_a_reader_of_followers_never_sees_what_is_not_committed(script: Script) -> None:
-    """KIP-392: it reads one follower after the other while leaders are cut off with tails that nobody else gets."""
+    """KIP-392: it reads one follower after another, while leaders that are cut off append uncommitted records."""
     for broker in script.world.brokers:
         script.world.clients.tail(rack=broker.config.rack)
     await script.acknowledged(5)
     for _ in range(3):
         leader, followers = script.leader(), script.followers()
         read = len(script.world.history.reads)
-        script.hold(leader, followers[0])  # It answers readers with the high watermark that it knew.
+        script.hold(leader, followers[0])  # It answers readers with its last high watermark.
         await script.pass_time(0.5)
         script.isolate(leader)
         await script.until(lambda leader=leader: script.state().leader not in (leader.node_id, -1), "another leader")
@@ -38,7 +38,7 @@ async def scenario_10_a_reader_of_followers_never_sees_what_is_not_committed(scr
 
 @story()
 async def scenario_13_nobody_takes_a_recreated_topic_for_its_past(script: Script) -> None:
-    """Topic ids fence it: an old position is an error, not another record, and an old log is nobody's replica."""
+    """Topic ids fence it: an old position is an error, not another record, and an old log is no replica."""
     world, topic = script.world, "u"
     cut_off = script.followers()[0]
     others = [f"http://{node.host}:{PUBLIC}" for node in world.brokers if node is not cut_off]
@@ -58,7 +58,7 @@ async def scenario_13_nobody_takes_a_recreated_topic_for_its_past(script: Script
                 raftlog.Consumer(world.bootstrap, topic, start="earliest", on_out_of_range="earliest") as lenient,
             ):
                 assert await _read(strict, 4) == await _read(lenient, 4) == old
-                script.isolate(cut_off)  # It keeps the old log, and hears of nothing.
+                script.isolate(cut_off)  # It keeps the old log, and learns of nothing.
                 await admin.delete_topic(topic)
                 await create_and_fill(admin, new)
                 script.mend(cut_off)

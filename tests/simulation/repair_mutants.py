@@ -1,4 +1,4 @@
-"""The rules of repair: what may take the place of a damaged batch, and that it does."""
+"""The rules of repair: what may replace a damaged batch, and that it does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from raftlog.partition.storage.repair import ClosedLog
 
 @mutant
 def damaged_batches_are_not_repaired(patch: Any) -> None:
-    """A replica with a damaged batch gives way, and is fetched anew as a whole, as it was before."""
+    """A replica with a damaged batch resigns, and is fetched again as a whole, as before repair existed."""
 
     async def nobody(*_: Any) -> tuple[None, dict[int, None]]:
         return None, {}
@@ -29,7 +29,7 @@ def damaged_batches_are_not_repaired(patch: Any) -> None:
 @told_by("tests/storage/test_repair_in_place.py")
 @mutant
 def a_repaired_batch_is_not_checked(patch: Any) -> None:
-    """What another replica sends is put in place as it comes; it is found damaged again, and the replica gives way."""
+    """Another replica's bytes are written without a check; they are damaged too, and the replica resigns."""
     patch(repair_source, "_whole", lambda read, position, header, _: read(header.batch_length, position))
     patch(core_repair, "verify_payload_crc", lambda *_: None)
 
@@ -37,20 +37,20 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
 @told_by("tests/storage/test_repair_in_place.py")
 @mutant
 def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
-    """The recovery point is not moved above the place before it is written."""
+    """The recovery point is not moved beyond the batch before it is written."""
     patch(ClosedLog, "_cover", lambda self, end: None)
 
 
 @told_by("tests/storage/test_batch_scan.py")
 @mutant
 def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
-    """Headers are looked for by matches that consume what they match: a byte like the magic hides the one after it."""
+    """Headers are searched by matches without overlap: a byte like the magic hides the header after it."""
     patch(batch_scan, "_MAYBE_HEADER", re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL))
 
 
 @mutant
 def the_scrubber_says_nothing(patch: Any) -> None:
-    """What nobody reads rots unseen: damage that the scrubber finds is not repaired."""
+    """Unread damage stays: the scrubber finds it and it is not repaired."""
 
     async def sees_nothing(*_: Any) -> bool:
         return True
@@ -67,5 +67,5 @@ def the_scrubber_checks_headers_only(patch: Any) -> None:
 @told_by("tests/raft/test_quorum_scrub.py")
 @mutant
 def a_rotten_journal_stays(patch: Any) -> None:
-    """A controller that finds its journal rotten while it runs does not write it anew, and cannot start again."""
+    """A controller that finds its journal damaged while it runs does not rewrite it, and cannot start again."""
     patch(journal.RaftJournal, "rewrite", lambda _: None)

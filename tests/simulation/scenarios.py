@@ -1,4 +1,4 @@
-"""All scenarios: who imports this knows every one of them, in whatever process."""
+"""All scenarios: an import of this registers every one of them, in any process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["STORIES", "deletion_stories", "late_stories", "moving_stories", "pla
 
 
 def play(name: str, seed: int, folder: Path) -> None:
-    """Tell one story in a new world."""
+    """Play one story in a new world."""
     told, settings = STORIES[name]
     world = World(folder / "world", seed=seed, settings=settings)
 

@@ -1,4 +1,4 @@
-"""The rules of clients' cores, batches, listeners and connections, each told by a test of its own."""
+"""The rules of clients' cores, batches, listeners and connections, each checked by a test of its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def what_may_be_in_the_log_is_sent_in_a_new_epoch(patch: Any) -> None:
 @mutant
 @told_by(QUEUE, HISTORIES)
 def many_batches_go_at_once_after_a_pause(patch: Any) -> None:
-    """To a leader that may have forgotten the producer, and takes any of them first."""
+    """To a leader that may have forgotten the producer, and accepts any of them first."""
     patch.edit(PartitionQueue._is_quiet, "now_ms - self._acknowledged_ms >= QUIET_MS", "False")
 
 
@@ -56,7 +56,7 @@ def halves_of_a_batch_have_the_same_sequence(patch: Any) -> None:
 @mutant
 @told_by(QUEUE)
 def who_waited_for_room_has_more_time(patch: Any) -> None:
-    """A record's time counts from when it was given to the producer, even if it joins a batch late."""
+    """A record's deadline counts from the call of the producer, even if it joins a batch late."""
     patch.edit(PartitionQueue._open_batch, "elif sent_ms < batch.created_ms:", "elif False:")
 
 
@@ -75,7 +75,7 @@ def epochs_of_records_that_nobody_has_read_are_known(patch: Any) -> None:
 @mutant
 @told_by(MEMBERSHIP)
 def members_say_what_they_read_now_only(patch: Any) -> None:
-    """While the heartbeat is under way they may begin to read what they were told to take."""
+    """While the heartbeat is in flight they may begin to read newly assigned partitions."""
     patch.edit(Membership.request, "self.owned | self.target", "self.owned")
 
 

@@ -1,4 +1,4 @@
-"""The rules of a log's files: cuts, checkpoints, segments, and what a failed sync is."""
+"""The rules of a log's files: truncation, checkpoints, segments, and failed syncs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _unless(forgets: bool, log: Any) -> Callable[..., None]:
 @mutant
 @told_by(f"{LOG}::test_a_process_killed_after_a_truncation_inside_a_batch_finds_an_intact_log")
 def the_recovery_point_is_put_where_the_cut_was_asked_for(patch: Any) -> None:
-    """Not where the batch begins that goes as a whole."""
+    """Not at the start of the batch that is removed as a whole."""
     patch(log_truncation.TruncatableLog, "end_if_cut_at", lambda self, offset: min(offset, self.log_end_offset))
 
 

@@ -1,7 +1,7 @@
 """The faults that lost records elsewhere, replayed on real brokers and controllers in simulation.
 
-Each story brings about its own situation; the world then heals and judges everything: acknowledged records are there,
-once, in order; replicas agree; there was one leader for each epoch, and each held what was committed before.
+Each story causes its own situation; the world then heals and judges everything: acknowledged records are there, once,
+in order. Replicas agree. There was one leader for each epoch, and each had every record that was committed before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simulation.cluster.script import Script
 async def scenario_1_a_follower_that_restarts_with_a_stale_high_watermark_keeps_what_it_holds(script: Script) -> None:
     """KIP-101: it once truncated to its high watermark, and then was elected."""
     leader, follower = script.leader(), script.followers()[0]
-    script.hold(leader, follower)  # It acknowledges, and hears nothing of the new high watermark.
+    script.hold(leader, follower)  # It acknowledges, and does not receive the new high watermark.
     await script.pass_time(0.1)
     script.world.kill(follower)
     script.world.start(follower)
@@ -30,7 +30,7 @@ async def scenario_1_a_follower_that_restarts_with_a_stale_high_watermark_keeps_
 
 @story(min_insync_replicas=1)
 async def scenario_2_histories_that_part_twice_are_made_one(script: Script) -> None:
-    """KIP-279: two leaders in a row write what nobody else gets, then one that never knew the other's epoch leads."""
+    """KIP-279: two leaders in a row write records that stay theirs, then one leads that lacks the other's epoch."""
     first = script.leader()
     script.isolate(first)  # Its clients still reach it: it appends, and cannot commit.
     second_id = script.state().leader
@@ -63,7 +63,7 @@ async def scenario_3_an_epoch_is_on_disk_before_its_first_record(script: Script)
 
 @story()
 async def scenario_4_a_leader_that_slept_through_its_end_is_fenced(script: Script) -> None:
-    """KIP-320: what it hears on waking, fetches of its own epoch among them, moves nothing."""
+    """KIP-320: messages at its restart, fetches of its own epoch among them, change nothing."""
     leader = script.leader()
     script.pause(leader)
     await script.until(lambda: script.state().leader not in (leader.node_id, -1), "another leader")
@@ -77,12 +77,12 @@ async def scenario_4_a_leader_that_slept_through_its_end_is_fenced(script: Scrip
 
 @story(min_insync_replicas=1, replica_lag_time_max_ms=2_000)
 async def scenario_5_nobody_joins_the_isr_below_the_start_of_the_leaders_epoch(script: Script) -> None:
-    """KAFKA-7128: the new leader's high watermark lags; a follower that reached only that has not everything."""
+    """KAFKA-7128: the new leader's high watermark lags; a follower that reached only that lacks records."""
     leader, (one, other) = script.leader(), script.followers()
     script.isolate(other)
     await script.in_sync(leader, one)
     script.hold(leader, one)
-    await script.pass_time(0.1)  # The one holds more than its high watermark says.
+    await script.pass_time(0.1)  # One has more records than its high watermark shows.
     script.world.kill(leader)
     script.release(leader, one)
     script.mend(other)
@@ -93,7 +93,7 @@ async def scenario_5_nobody_joins_the_isr_below_the_start_of_the_leaders_epoch(s
 
 @story()
 async def scenario_6_both_isrs_count_while_a_change_is_in_flight(script: Script) -> None:
-    """The leader's request is held and applied late: until then, whoever it would add or remove counts."""
+    """The leader's request is held and applied late: until then, every replica that it would add or remove counts."""
     leader, (one, _) = script.leader(), script.followers()
     script.isolate(one)
     await script.until(lambda: one.node_id not in script.state().isr, "it left")
@@ -124,7 +124,7 @@ async def scenario_7_a_wiped_broker_does_not_slip_into_the_isr_by_its_past(scrip
     )
     script.world.lose_power(one)
     script.world.replace_disk(one)
-    script.world.net.slow[leader.host, one.host] = 0.4  # It is there long before it has anything.
+    script.world.net.slow[leader.host, one.host] = 0.4  # It is connected long before it has any record.
     script.world.power_on(one)
     script.world.start(one)
     await script.until(lambda: one.is_registered_in(script.world.newest_image()), "it is back")
@@ -136,7 +136,7 @@ async def scenario_7_a_wiped_broker_does_not_slip_into_the_isr_by_its_past(scrip
 
 @story(flush="os")
 async def scenario_8_the_last_of_the_isr_loses_its_tail_to_a_power_loss(script: Script) -> None:
-    """KIP-966: below min ISR nothing is acknowledged, so that nobody owes what only one holds."""
+    """KIP-966: below min ISR nothing is acknowledged, so no promise depends on a single replica."""
     leader, others = script.leader(), script.followers()
     for other in others:
         script.world.kill(other)
@@ -163,7 +163,7 @@ async def scenario_8_whoever_lost_its_disk_is_not_eligible_any_more(script: Scri
 
 @story(flush="os")
 async def scenario_8_whoever_lost_its_unsynced_tail_is_not_eligible_any_more(script: Script) -> None:
-    """The same with records that were never synced: nobody knows which are gone."""
+    """The same with records that were never synced: their number is unknown."""
     leader, (one, other) = script.leader(), script.followers()
     script.world.kill(one)
     await script.in_sync(leader, other)
@@ -174,7 +174,7 @@ async def scenario_8_whoever_lost_its_unsynced_tail_is_not_eligible_any_more(scr
 
 @story()
 async def scenario_8_whoever_left_while_enough_stayed_is_not_eligible(script: Script) -> None:
-    """What was acknowledged after that it does not have."""
+    """It lacks the records that were acknowledged after that."""
     leader, (one, other) = script.leader(), script.followers()
     script.world.kill(one)
     await script.in_sync(leader, other)
@@ -185,7 +185,7 @@ async def scenario_8_whoever_left_while_enough_stayed_is_not_eligible(script: Sc
 
 
 async def _comes_back_alone(script: Script, leader: Node, other: Node) -> None:
-    """Only the leader is in sync; it ends, and another one comes back alone."""
+    """Only the leader is in sync; it is stopped, and another one restarts alone."""
     await script.in_sync(leader)
     script.world.kill(leader)
     await script.until(lambda: script.world.newest_image().brokers[leader.node_id].fenced, "its end was noticed")
@@ -199,7 +199,7 @@ async def _comes_back_alone(script: Script, leader: Node, other: Node) -> None:
 
 @story(brokers=5, replicas=5, min_insync_replicas=3)
 async def scenario_9_two_sleep_one_loses_power_two_more_sleep(script: Script) -> None:
-    """Who wakes up must not serve what the others have moved past."""
+    """A resumed broker must not serve what the others have replaced."""
     one, two, three, four, five = script.world.brokers
     for node in (one, two):
         script.pause(node)
@@ -218,7 +218,7 @@ async def scenario_9_two_sleep_one_loses_power_two_more_sleep(script: Script) ->
 
 @story()
 async def scenario_12_a_disk_that_fails_to_sync_ends_its_broker(script: Script) -> None:
-    """After a failed fsync nobody knows what is on disk: never "again, and it worked"."""
+    """After a failed fsync the content of the disk is unknown: a retry that succeeds proves nothing."""
     leader = script.leader()
     script.world.disks.by_host[leader.host].fuse = (3, "error")
     await script.until(lambda: not leader.running, "it ends")
@@ -227,7 +227,7 @@ async def scenario_12_a_disk_that_fails_to_sync_ends_its_broker(script: Script) 
 
 @story()
 async def scenario_12_a_single_sync_that_fails_ends_its_broker(script: Script) -> None:
-    """The next one would succeed, and say nothing of what the first one lost."""
+    """The next one would succeed, without an error for the bytes that the first one lost."""
     leader = script.leader()
     script.world.disks.by_host[leader.host].sync_errno = errno.EIO
     await script.until(lambda: not leader.running, "it ends")
@@ -236,7 +236,7 @@ async def scenario_12_a_single_sync_that_fails_ends_its_broker(script: Script) -
 
 @story()
 async def scenario_12_followers_whose_syncs_fail_for_want_of_room_hold_nothing_more(script: Script) -> None:
-    """Quotas, NFS and thin volumes say so at the sync: it is a failed sync, and nobody may count it."""
+    """Quotas, NFS and thin volumes report it at the sync: it is a failed sync, and its bytes must not count."""
     one, other = script.followers()
     script.world.disks.by_host[one.host].sync_errno = errno.ENOSPC
     script.world.disks.by_host[other.host].sync_errno = errno.EDQUOT
@@ -249,17 +249,17 @@ async def scenario_12_followers_whose_syncs_fail_for_want_of_room_hold_nothing_m
 
 @story()
 async def scenario_12_what_a_sync_failed_to_write_is_lost_with_the_power(script: Script) -> None:
-    """The next process of the follower finds it in the system's cache, and syncs it: that says nothing."""
+    """The follower's next process finds it in the page cache, and its sync succeeds: that proves nothing."""
     leader, (one, other) = script.leader(), script.followers()
     script.world.disks.by_host[one.host].sync_errno = errno.ENOSPC
     await script.until(lambda: not one.running, "it ends")
-    script.hold(leader, other)  # What the follower takes for synced from now on is acknowledged by it.
+    script.hold(leader, other)  # The follower acknowledges everything that it takes for synced from now on.
     script.world.start(one)
     await script.in_sync(leader, one)
     await script.acknowledged(5)
     script.world.lose_power(one)
     script.world.lose_power(leader)
-    script.world.replace_disk(leader)  # From here on, only the disk of `one` has what it acknowledged.
+    script.world.replace_disk(leader)  # From here on, only the disk of `one` has the acknowledged records.
     script.world.power_on(one)
     script.world.start(one)
     await script.leads(one)
@@ -271,12 +271,12 @@ async def scenario_12_what_a_sync_failed_to_write_is_lost_with_the_power(script:
 
 @story()
 async def scenario_12_a_machine_loses_power_in_the_middle_of_a_write(script: Script) -> None:
-    """It boots anew, and its broker knows that writes may be missing: it cuts them, and nobody has to help."""
+    """It boots again, and its broker knows that writes may be missing: it truncates them, without help."""
     leader = script.leader()
     boots, scratch = leader.boots, leader.folder / "scratch"
     assert leader.process is not None
     leader.process.context.run(scratch.mkdir)
-    for number in range(20):  # Names that nobody has synced: some of them go.
+    for number in range(20):  # Unsynced names: some of them are lost.
         leader.process.context.run((scratch / str(number)).touch)
     script.world.disks.by_host[leader.host].fuse = (3, "power")
     await script.until(lambda: not leader.running, "it loses power")
@@ -307,7 +307,7 @@ async def scenario_14_without_followers_nobody_unclean_leads(script: Script) -> 
 
 @story(partitions=2)
 async def scenario_16_everything_is_killed_at_once_and_starts_in_any_order(script: Script) -> None:
-    """A cold start: everything comes back, and nothing is taken for an orphan."""
+    """A cold start: every broker restarts, and no log is taken for an orphan."""
     for node in script.world.nodes.values():
         script.world.kill(node)
     await _start_in_any_order(script)
@@ -315,7 +315,7 @@ async def scenario_16_everything_is_killed_at_once_and_starts_in_any_order(scrip
 
 @story(partitions=2)
 async def scenario_16_everything_loses_power_at_once_and_starts_in_any_order(script: Script) -> None:
-    """The same, with nothing kept but what was synced."""
+    """The same, with synced writes only."""
     for node in script.world.nodes.values():
         script.world.lose_power(node)
     await _start_in_any_order(script)

@@ -1,4 +1,4 @@
-"""How a scenario is told: by script, on a simulated cluster, which then heals and is judged."""
+"""How a scenario is played: by script, on a simulated cluster, which then heals and is judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STORIES: dict[str, tuple[Story, Settings]] = {}
 
 
 def story(**settings: Any) -> Callable[[Story], Story]:
-    """Tell it in a world of these settings."""
+    """Play it in a world of these settings."""
 
     def keep(told: Story) -> Story:
         STORIES[told.__name__] = told, Settings(**settings)

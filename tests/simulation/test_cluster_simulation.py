@@ -70,6 +70,6 @@ def test_a_broken_rule_is_found(name: str):
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_breaks_code_that_is_there(name: str):
-    """`make mutants` takes long; that each still fits the code is known at once."""
+    """`make mutants` takes long; this finds at once a mutant that does not fit the code."""
     with broken_by(name):
         pass

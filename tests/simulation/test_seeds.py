@@ -1,8 +1,8 @@
-"""Schedules that once broke a promise, replayed: `seeds/*.json` holds each, and what it showed.
+"""Schedules that once broke a promise, replayed: `seeds/*.json` contains each, and what it showed.
 
-A file is `{"world": "quorum" | "cluster", "seed": n, "shows": "..."}`, with `keep`, `seconds` and `without` where only
-a part of the schedule is played (what `SHRINK=1` prints). A widened simulation gives a seed another history: then its
-file is replaced by one that shows the same with the fix taken out, or removed once a scenario tells the story.
+A file is `{"world": "quorum" | "cluster", "seed": n, "shows": "..."}`, with `keep`, `seconds` and `without` if only a
+part of the schedule is played (what `SHRINK=1` prints). A changed simulation gives a seed another history: then its
+file is replaced by one that shows the same without the fix, or removed once a scenario tests the story.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from simulation.cluster.watch import BrokenPromiseError
 
 
 def late_requests_are_believed() -> Any:
-    """The coordinator does not look at the epoch of who asks."""
+    """The coordinator does not check the epoch of a request."""
     real = transitions.require_producer
 
     def gullible(state: Transactions, name: str, producer_id: int, epoch: int) -> Any:
@@ -30,7 +30,7 @@ def late_requests_are_believed() -> Any:
 
 
 def leaders_do_not_ask() -> Any:
-    """A partition takes a transaction's first batch without its coordinator's word."""
+    """A partition accepts a transaction's first batch without asking its coordinator."""
 
     async def hasty(*_: Any) -> None:
         return None
@@ -39,7 +39,7 @@ def leaders_do_not_ask() -> Any:
 
 
 def epochs_stay() -> Any:
-    """The next transaction goes under the epoch of the one before, as it did before KIP-890."""
+    """The next transaction uses the epoch of the one before, as before KIP-890."""
     real = transitions.prepare_end
 
     def lazy(known: Any, *arguments: Any, **how: Any) -> Any:
@@ -59,7 +59,7 @@ MUTANTS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 def play_broken(name: str, folder: Path) -> bool:
-    """Tell the scenario with a rule broken; return whether it went well all the same."""
+    """Play the scenario with a rule broken; return whether it passed all the same."""
     broken, scenario = MUTANTS[name]
     with broken():
         try:
@@ -70,7 +70,7 @@ def play_broken(name: str, folder: Path) -> bool:
 
 
 def undecided_records_are_shown() -> Any:
-    """Readers of what is committed are given all that is replicated."""
+    """Readers of committed records get all replicated records."""
     shown = property(lambda replica: replica.high_watermark)
     return mock.patch.object(ReadableReplica, "last_stable_offset", shown)
 

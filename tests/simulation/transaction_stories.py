@@ -38,7 +38,7 @@ Message: TypeAlias = Callable[[HttpSession, Address], Awaitable[object]]
 
 
 class Late:
-    """A message under way on a connection of its own."""
+    """A message in flight on a connection of its own."""
 
     def __init__(self, bank: Bank, node: Node, host: str) -> None:
         self._bank, self._link = bank, (host, node.host)
@@ -66,7 +66,7 @@ class Late:
         assert not self._answer.done()
 
     async def arrive(self) -> str:
-        """Let it arrive; return the error's code that it is answered, or `done`."""
+        """Let it arrive; return the error's code in its answer, or `done`."""
         self._bank.world.net.release({self._link})
         return await self._answer
 
@@ -79,7 +79,7 @@ def _identity(producer: raftlog.Producer) -> dict[str, int]:
 
 
 class Bank:
-    """A client with transactions, and hands on what is between it and the cluster."""
+    """A client with transactions, and control over the links between it and the cluster."""
 
     def __init__(self, script: Script) -> None:
         self.script, self.world = script, script.world
@@ -90,7 +90,7 @@ class Bank:
         self._made = 0
 
     async def as_client(self, work: Callable[[], Awaitable[object]], host: str = CLIENT_HOST) -> None:
-        """Do something in a process of its own."""
+        """Run work in a process of its own."""
 
         async def run() -> None:
             await work()
@@ -104,26 +104,26 @@ class Bank:
         )
 
     def coordinator(self) -> Node:
-        """The broker that coordinates `NAME`, as the newest controller knows it."""
+        """The coordinator of `NAME`, in the newest controller's image."""
         topic = self.world.images()[-1].topic(TRANSACTION_STATE)
         assert topic is not None
         return self.script.broker(topic.partitions[partition_for_key(NAME.encode(), len(topic.partitions))].leader)
 
     async def hold_back(self, node: Node, send: Message, *, port: int = PUBLIC) -> Late:
-        """Have a message to a node be sent, and not arrive yet: its sender has all the time in the world."""
+        """Have a message to a node be sent, and not arrive yet: its sender has no deadline."""
         self._made += 1
         late = Late(self, node, f"10.0.7.{self._made}")
         await late.send(send, Address(node.host, port))
         return late
 
     def end_of(self, producer: raftlog.Producer, committed: bool) -> Message:
-        """The end of the transaction that a producer has under way."""
+        """The end of a producer's open transaction."""
         body = EndTransactionBody(**_identity(producer), committed=committed)
         path = paths.fill(paths.END_TRANSACTION, transactional_id=NAME)
         return lambda session, to: session.request("POST", to, path, timeout_ms=LONG_MS, body=encode_json(body))
 
     def batch_of(self, producer: raftlog.Producer, partition: int, value: bytes) -> Message:
-        """A batch of the transaction that a producer has under way, the first to its partition."""
+        """A batch of a producer's open transaction, the first to its partition."""
         batch = build_batch([NewRecord(value)], **_identity(producer), base_sequence=0, transactional=True)
         path = f"{paths.fill(paths.BATCHES, topic=TX, partition=partition)}?acks=all&transactional_id={NAME}"
         return lambda session, to: session.request(
@@ -131,7 +131,7 @@ class Bank:
         )
 
     def marker_of(self, producer: raftlog.Producer, committed: bool) -> Message:
-        """A marker of the transaction that a producer has under way, for partition 0."""
+        """A marker of a producer's open transaction, for partition 0."""
         identity = _identity(producer)
         topic = self.world.images()[-1].topic(TX)
         assert topic is not None
@@ -171,7 +171,7 @@ class Bank:
             self.world.watch.fail(f"{len(anomalies)} anomalies of transactions: {anomalies[:5]}")
 
     def _newest_coordinator_epoch(self) -> int:
-        """No partition may take the marker for one of a coordinator that was replaced."""
+        """No partition may take the marker for one of a replaced coordinator."""
         topic = self.world.images()[-1].topic(TRANSACTION_STATE)
         assert topic is not None
         return max(state.leader_epoch for state in topic.partitions.values())
@@ -190,7 +190,7 @@ class Bank:
 
 
 async def scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction(bank: Bank) -> None:
-    """KIP-890: EndTxn(T1) is held, the client asks another coordinator and begins T2, and then the first arrives."""
+    """KIP-890: EndTxn(T1) is held, the client uses another coordinator and begins T2, and then the first arrives."""
     script, first, second = bank.script, Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
     first.writes, second.writes = [(0, "a"), (1, "b")], [(0, "c"), (1, "d")]
     bank.history.transactions += [first, second]
@@ -202,7 +202,7 @@ async def scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction
                     await producer.send(TX, value.encode(), partition=partition)
                 old = bank.coordinator()
                 ends = [await bank.hold_back(old, bank.end_of(producer, committed)) for committed in (True, False)]
-                script.isolate(old)  # Another broker takes over; what was sent to this one is under way.
+                script.isolate(old)  # Another broker takes over; messages to this one are in flight.
                 bank.world.net.hold({(CLIENT_HOST, old.host)})
             first.outcome = "ok"
             async with producer.transaction():
@@ -221,7 +221,7 @@ async def scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction
 
 
 async def scenario_11_a_batch_that_comes_late_is_not_left_hanging(bank: Bank) -> None:
-    """KIP-890: a batch of T1 is under way, T1 is aborted without it, then it arrives: nothing may wait for its end."""
+    """KIP-890: a batch of T1 is in flight, T1 is aborted without it, then it arrives: nothing may wait for its end."""
     first, second = Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
     first.writes, second.writes = [(0, "a"), (1, "late")], [(0, "b")]
     bank.history.transactions += [first, second]
@@ -293,7 +293,7 @@ async def scenario_11_another_coordinator_ends_what_the_first_had_decided(bank: 
 
 
 async def scenario_11_a_producer_that_was_forgotten_goes_on(bank: Bank) -> None:
-    """KIP-360: a partition has forgotten the producer; its next transaction goes on as if nothing were."""
+    """KIP-360: a partition has forgotten the producer; its next transaction works nevertheless."""
     transactions = [Transaction(process="a/0", number=n) for n in range(2)]
 
     async def story() -> None:
@@ -314,7 +314,7 @@ async def scenario_11_a_producer_that_was_forgotten_goes_on(bank: Bank) -> None:
 
 
 async def chaos_of_kills_pauses_and_cuts(bank: Bank) -> None:
-    """Producers that live several lives commit and abort while brokers die, sleep and lose each other."""
+    """Producers that live several lives commit and abort while brokers are killed, paused and cut off."""
     script, world, dice = bank.script, bank.world, Random(bank.world.dice.random())
     tasks = [
         asyncio.ensure_future(
@@ -361,7 +361,7 @@ SCENARIOS = {
 
 
 def play_transactions(name: str, seed: int, folder: Path) -> str:
-    """Tell one story in a new world; return its trace's hash."""
+    """Play one story in a new world; return its trace's hash."""
     world = World(folder / "world", seed=seed, settings=Settings())
 
     async def tell() -> None:

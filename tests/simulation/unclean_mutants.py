@@ -1,4 +1,4 @@
-"""The rules of what an unclean election costs, and what it does not: only worlds that have such elections show them."""
+"""The rules of unclean elections' costs: only worlds that have such elections show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from raftlog.partition import consumer_fetch
 
 @mutant
 def a_topic_that_may_elect_anybody_always_does(patch: Any) -> None:
-    """Even where somebody in sync is alive."""
+    """Even if a replica in sync is alive."""
     patch.edit(
         elections.with_new_leader,
         "leader = choose_leader(state, may_lead)",
@@ -22,5 +22,5 @@ def a_topic_that_may_elect_anybody_always_does(patch: Any) -> None:
 
 @mutant
 def readers_are_not_told_that_their_log_was_cut(patch: Any) -> None:
-    """KIP-320: they go on in the log of another history."""
+    """KIP-320: they continue in the log of another history."""
     patch(consumer_fetch, "_diverging", lambda replica, asked: None)

@@ -1,4 +1,4 @@
-"""The rules of what not every world has: JSON, several batches on their way, groups and compacted topics."""
+"""The rules of what only some worlds have: JSON, several batches in flight, groups and compacted topics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def json_is_forwarded_again_whatever_became_of_it(patch: Any) -> None:
 
 @mutant
 def a_leader_takes_batches_in_any_order(patch: Any) -> None:
-    """Only a producer with several requests on their way shows it: the first is lost and sent again later."""
+    """Only a producer with several requests in flight shows it: the first is lost and sent again later."""
     patch(producers.ProducerStates, "_require_next", staticmethod(lambda header, *, expected: None))
 
 

@@ -1,4 +1,4 @@
-"""A broker in a thread: real HTTP and real record batches, and nothing behind them."""
+"""A broker in a thread: real HTTP and real record batches, without replication and disk."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class FakePartition:
     log_start_offset: int = 0
     high_watermark: int = 0
     open_from: int | None = None
-    """Where a transaction began that is not decided."""
+    """The first offset of an open transaction."""
     sound_batches: list[bytes] | None = None
-    """What heals the log once a reader asks to have it checked."""
+    """They replace the log's batches once a reader requests a check."""
     next_sequences: dict[tuple[int, int], int] = field(default_factory=dict)
     open: dict[int, list[bytes]] = field(default_factory=dict)
     """Batches of transactions that have not ended, by producer id. They are stored when they commit."""
@@ -70,7 +70,7 @@ class FakePartition:
         self.high_watermark += count
 
     def is_duplicate(self, header: BatchHeader) -> bool:
-        """Check that sequences continue, and say whether this one was stored before."""
+        """Check that sequences continue; return whether this one was stored before."""
         producer = (header.producer_id, header.producer_epoch)
         expected = self.next_sequences.get(producer, 0)
         assert header.base_sequence <= expected, (header, expected)
@@ -84,7 +84,7 @@ class FakePartition:
         return FIRST_TIMESTAMP_MS * 1000 + (self.high_watermark + i) * 1_000_000
 
     def end(self, isolation: str) -> int:
-        """Return where a reader's log ends."""
+        """Return the end of a reader's log."""
         committed = isolation == "read_committed" and self.open_from is not None
         return self.open_from if committed else self.high_watermark
 
@@ -110,7 +110,7 @@ class FakeLog:
         self.topics: dict[str, list[FakePartition]] = {}
         self.topic_ids: dict[str, str] = {}
         self.failures: list[RaftlogError] = []
-        """Each answers one request, first come, first failed."""
+        """Each fails one request, in order."""
         self.requests: list[str] = []
         self.leaderless = False
         self.lose_answers = 0
@@ -158,7 +158,7 @@ class FakeLog:
         log.log_start_offset = offset
 
     def corrupt(self, topic: str, partition: int = 0, *, heals: bool = False) -> None:
-        """Flip one bit in the payload of the last batch; `heals`: until somebody asks to have it checked."""
+        """Flip one bit in the payload of the last batch; `heals`: until a reader requests a check."""
         batches = self.topics[topic][partition].batches
         self.topics[topic][partition].sound_batches = list(batches) if heals else None
         damaged = bytearray(batches[-1])
@@ -331,7 +331,7 @@ class FakeLog:
         self._decide(self._coordinator.join, joining)
 
     def _decide(self, decide: Callable[..., Decision[T]], *arguments: object) -> T:
-        """Decide as the real coordinator does; what is decided takes effect everywhere at once."""
+        """Decide as the real coordinator does; a decision takes effect everywhere at once."""
         decision = decide(self._transactions, self._now, *arguments)
         for record in decision.records:
             self._coordinator.replay(self._transactions, record)

@@ -19,7 +19,7 @@ def session(master: str, folder: Path) -> SparkSession:
     builder = SparkSession.builder.remote("local[2]") if master == "connect" else SparkSession.builder.master(master)
     settings = {
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
-        "spark.executor.memory": "512m",  # All that a worker of the tests has: with the default of 1g none starts.
+        "spark.executor.memory": "512m",  # A test worker's whole memory: with the default of 1g none starts.
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

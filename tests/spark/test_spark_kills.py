@@ -52,7 +52,7 @@ def test_each_row_counts_once_whoever_dies(cluster, tmp_path: Path):
 
 
 def run_driver(cluster: LocalCluster, folder: Path, killed: str, run: int) -> tuple[str, int]:
-    """Run it to its end; kill the coordinator once, after the last fault; return who was killed, and how it ended."""
+    """Run it to its end; kill the coordinator once, after the last fault; return that broker, and the result."""
     with (folder / f"run-{run}.txt").open("wb") as output:
         driver = subprocess.Popen(
             [sys.executable, str(DRIVER), cluster.bootstrap, str(folder)],

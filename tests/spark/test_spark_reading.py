@@ -119,7 +119,7 @@ async def bytes_out(cluster: LocalCluster, broker: str) -> int:
 
 
 async def known_end(cluster: LocalCluster, broker: str, topic: str) -> int:
-    """Return the high watermark that a follower knows: it hears of it with its next fetch."""
+    """Return the high watermark that a follower knows: it learns of a new one with its next fetch."""
     url = f"{cluster.public_url(broker)}/v1/topics/{topic}/partitions/0/records?offset=0&replica=any&max_bytes=1"
     async with aiohttp.ClientSession() as http, http.get(url) as response:
         return (await response.json()).get("high_watermark", -1)

@@ -1,4 +1,4 @@
-"""What a topic holds, for tests of what was written to it."""
+"""The content of a topic, for tests of writes to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 def read_topic(bootstrap: str, topic: str, *, at_least: int) -> list[Row]:
-    """Read what is committed, once so much is: a transaction's records can be read soon after it was answered."""
+    """Read committed records, once there are so many: a transaction's records are visible soon after its answer."""
     rows: list[Row] = []
     deadline = time.monotonic() + 60
     with Consumer(bootstrap, topic, start="earliest", isolation="read_committed") as consumer:

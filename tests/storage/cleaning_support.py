@@ -1,4 +1,4 @@
-"""Logs with keys, a model of what they hold, and compaction without an event loop."""
+"""Logs with keys, a model of their content, and compaction without an event loop."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def records(log: PartitionLog) -> list[Record]:
 
 
 def producers_of(log: PartitionLog) -> ProducerStates:
-    """Return what the log says of its producers."""
+    """Return the log's producer states."""
     states = ProducerStates()
     for header, marker in log.scan():
         states.on_appended(header, marker=marker)
@@ -108,7 +108,7 @@ def clean(
 
 @dataclass
 class Model:
-    """Everything that was ever appended to one log, and a check of what compaction promises."""
+    """Everything that was ever appended to one log, and a check of compaction's promises."""
 
     log: PartitionLog
     random: random.Random

@@ -1,4 +1,4 @@
-"""Logs that tests leave open are closed after each: descriptors are not collected as objects are."""
+"""Logs that tests leave open are closed after each: collecting an object does not close its descriptor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System calls that fail: the n-th one under a folder, counted from a moment on."""
+"""System calls that fail: the n-th one under a folder, counted from a given moment."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def fill(log: PartitionLog, count: int, *, epoch: int = 0, size: int = 10) -> No
 
 
 def names_of_syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that takes the name of each file and folder that is synced from now on."""
+    """Return a list that receives the name of each file and folder that is synced from now on."""
     synced: list[str] = []
     real = os.fsync
 

@@ -464,7 +464,7 @@ def test_a_flipped_bit_is_found_when_only_a_later_segment_is_sound(tmp_path: Pat
 
 
 def test_a_write_that_a_power_cut_lost_is_cut_even_if_later_ones_reached_the_disk(tmp_path: Path):
-    """Pages are written back in any order: a hole of zeros, and sound batches that nobody ever synced."""
+    """Pages are written back in any order: a hole of zeros, and intact batches that were never synced."""
     log = open_log(tmp_path / "p", segment_bytes=4096)
     fill(log, 20, size=600)
     log.close()

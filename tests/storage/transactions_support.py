@@ -1,4 +1,4 @@
-"""A log with transactions of several producers, and what it must answer, found the slow way."""
+"""A log with transactions of several producers, and the right answers, computed the slow way."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from raftlog.record import Marker, NewRecord, build_batch, build_marker, parse_h
 
 @dataclass
 class TransactionalLog:
-    """Appends as a leader does. `aborted` and `values` are what readers of committed records must find."""
+    """Appends as a leader does. `aborted` and `values` are the right answers for readers of committed records."""
 
     log: PartitionLog
     random: random.Random
     states: ProducerStates = field(default_factory=ProducerStates)
     aborted: list[AbortedTransaction] = field(default_factory=list)
     decided: dict[int, bool] = field(default_factory=dict)
-    """Whether the record at an offset counts, where that is decided."""
+    """Whether the record at an offset is committed, if that is decided."""
     written: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     _open: dict[int, list[int]] = field(default_factory=dict)
     _epochs: dict[int, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class TransactionalLog:
             self.aborted.append(ends)
 
     def step(self) -> None:
-        """Do something that a leader does."""
+        """Do one random operation of a leader."""
         draw, producer = self.random, self.random.randint(1, 4)
         kind = draw.choices(["send", "end", "plain", "roll"], [6, 3, 2, 0.3])[0]
         if kind == "send":
@@ -84,7 +84,7 @@ class TransactionalLog:
         return self.states.transactions.last_stable_offset(self.log.log_end_offset)
 
     def check_index(self) -> None:
-        """Compare what the log says of ranges that are decided with what was done."""
+        """Compare the log's answers about decided ranges with the operations."""
         start = self.log.log_start_offset
         for _ in range(5):
             low = self.random.randint(start, max(start, self.stable))
