@@ -108,7 +108,7 @@ class Faults:
         self.after(5, 30, lambda: None if self.scripted else self._let_tick_alone(None))
 
     def _let_tick_alone(self, name: str | None) -> None:
-        self.world.note(f"ticking: {name or 'everybody'}")
+        self.world.note(f"ticking: {name or 'all'}")
         self.alone = name
 
     # The network.

@@ -181,6 +181,6 @@ class Rot:
                 world.promises.forgets(name, entries)
             world.replace_disk(name)
             return
-        world.note(f"the files of {name} are brought back")
+        world.note(f"the files of {name} are restored")
         for path in self._files(name):
             self._disk.flips.undo(path)

@@ -149,7 +149,7 @@ class Bursts:
 
     async def _grow(self, admin: raftlog.Admin, name: str) -> None:
         partitions = self._dice.randint(2, 4)
-        self._world.note(f"{name} shall have {partitions} partitions")
+        self._world.note(f"{name} gets {partitions} partitions")
         await admin.alter_topic(name, partitions=partitions)
 
     async def _move(self, admin: raftlog.Admin, name: str) -> None:
@@ -157,7 +157,7 @@ class Bursts:
         brokers = range(1, len(self._world.brokers) + 1)
         for _ in range(self._dice.randint(1, 3)):
             target = self._dice.sample(brokers, self._dice.randint(1, self._world.settings.replicas))
-            self._world.note(f"{name} shall move to {target}")
+            self._world.note(f"{name} moves to {target}")
             await admin.reassign_partitions({(name, 0): target})
 
     async def _delete(self, admin: raftlog.Admin, name: str) -> None:

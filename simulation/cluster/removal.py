@@ -83,7 +83,7 @@ class Remover:
         except RaftlogError as error:
             world.note(f"{partition} is not known to start at {offset}: {error.code.value}")
             return
-        world.note(f"{partition} starts at {start}, asked for {offset}")
+        world.note(f"{partition} starts at {start}, requested {offset}")
         if start < offset:
             world.watch.fail(f"{TOPIC}-{partition} starts at {start}, and everything below {offset} was deleted")
         state = world.newest_image().topic(TOPIC).partitions[partition]  # type: ignore[union-attr]
@@ -114,6 +114,6 @@ class Remover:
         world = self._world
         start = error.details.get("log_start_offset", -1)
         positions = [consumer.position(TOPIC, number) for number in range(world.settings.partitions)]
-        world.note(f"the slow reader at {positions} has fallen off: {start}")
+        world.note(f"the slow reader at {positions} is out of range, below {start}")
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or all(position >= start for position in positions):
             world.watch.fail(f"the slow reader at {positions} got: {error}")

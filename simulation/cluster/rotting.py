@@ -39,7 +39,7 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
                 world.disks.flip(node.host, path, position + dice.randrange(length), 1 << dice.randrange(8))
                 node.spotted = True
                 damaged += 1
-    world.note(f"{damaged} batches are damaged, each of them whole on another disk")
+    world.note(f"{damaged} batches are damaged, each with an intact copy on another disk")
     return damaged
 
 

@@ -157,7 +157,7 @@ class Takeovers:
             return
         name = f"{topic.topic}-{number}"
         self._world.note(
-            f"{name}: broker {state.leader} leads from epoch {state.leader_epoch} on, of {sorted(eligible)} nobody"
+            f"{name}: broker {state.leader} leads from epoch {state.leader_epoch} on, none of {sorted(eligible)}"
         )
         if able := [broker for broker in eligible if self._could_lead(before, broker)]:
             self._world.watch.fail(f"{name}: broker {state.leader} was elected, and brokers {able} could have led")

@@ -160,7 +160,7 @@ class Unclean:
             if leader is None:
                 continue
             links = {(a.host, b.host) for a in world.brokers for b in world.brokers if leader in (a, b) and a is not b}
-            world.note(f"{leader.name} shall be alone in the ISR of {TOPIC}")
+            world.note(f"the ISR of {TOPIC} shrinks to {leader.name}")
             world.net.hold(links)
             alone = await self._until(lambda node=leader: self._isr() == {node.node_id})  # type: ignore[misc]
             if alone and leader.running and sum(node.running for node in world.brokers) > 1:
