@@ -370,7 +370,7 @@ class GroupSession:
         The second item has the leader epochs of the records before, where they were committed.
         """
         offsets, epochs = {}, {}
-        for item in await self.committed(partitions):
+        for item in await self.committed(sorted(partitions)):  # Sets have another order in each process.
             if item.offset >= 0:
                 partition = TopicPartition(item.topic, item.partition)
                 offsets[partition], epochs[partition] = item.offset, item.leader_epoch

@@ -61,7 +61,7 @@ def with_epochs(
 
 
 def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[CommitOffset, ...]:
-    """Return offsets as a commit request has them."""
+    """Return offsets as a commit request has them, by partition."""
     return tuple(
         wire.groups.CommitOffset(
             topic=partition.topic,
@@ -70,5 +70,5 @@ def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[Co
             metadata=chosen.metadata,
             leader_epoch=chosen.leader_epoch,
         )
-        for partition, chosen in offsets.items()
+        for partition, chosen in sorted(offsets.items())
     )

@@ -197,7 +197,7 @@ class PartitionReader:
 
     async def offsets(self, partitions: Iterable[TopicPartition], at: Start) -> dict[TopicPartition, Offset]:
         """Return the offset of each partition at a start position."""
-        listed = list(partitions)
+        listed = sorted(partitions)  # Sets have another order in each process; requests have the same.
         isolation = self.fetcher.isolation
         answers = await asyncio.gather(*(offset_at(self.connection, p, at, isolation) for p in listed))
         return dict(zip(listed, answers, strict=True))
