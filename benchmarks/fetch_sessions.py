@@ -10,12 +10,15 @@ import asyncio
 import tempfile
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 from benchmarks.report import Bound, Effort, Figure
-from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.config import TopicConfig
 from raftlog.model import Address, BrokerRegistration, PartitionAssignment, PartitionState, TopicIdPartition
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.environment import ReplicaEnvironment, ReplicaObserver
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
@@ -39,23 +42,19 @@ class _Leader:
             broker_id=2, incarnation_id="2", broker_epoch=1, public=here, internal=here, fenced=False
         )
         self.server = ReplicaFetchServer(
-            find=self.replicas.__getitem__, brokers=lambda: {2: follower}, broker_epoch=lambda: 1, clock=SystemClock()
+            find=self.replicas.__getitem__, local=LocalBroker(1, 1, {2: follower}), clock=SystemClock()
         )
 
     def _replica(self, folder: Path, partition: int) -> Replica:
         state = PartitionState(replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=0, partition_epoch=0)
         assignment = PartitionAssignment(topic="t", topic_id=_TOPIC_ID, partition=partition, state=state)
         replica = Replica(
-            broker_id=1,
             assignment=assignment,
             log=PartitionLog.open(folder / str(partition), TopicConfig()),
             producers=ProducerStates(),
-            topic_defaults=TopicConfig(),
-            replication=ReplicationConfig(),
-            clock=SystemClock(),
-            tasks=self.tasks,
-            on_isr_hint=lambda: None,
-            on_disk_failure=lambda _: None,
+            environment=ReplicaEnvironment(
+                broker_id=1, observer=Mock(ReplicaObserver), clock=SystemClock(), tasks=self.tasks
+            ),
         )
         replica.apply(assignment)
         return replica

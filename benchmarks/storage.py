@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.report import Bound, Effort, Figure, progress
-from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.config import TopicConfig
 from raftlog.model import PartitionAssignment, PartitionState
 from raftlog.partition.core.producers import ProducerLimits
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.partition.settings import ReplicaPorts, ReplicaSettings
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import recover_producers
@@ -113,15 +115,11 @@ async def _start(data_dir: DataDir, count: int, measure: Callable[[], float]) ->
     """Open all partitions; return how long that took, and the result of `measure` once they have been idle."""
     session = HttpSession()
     manager = ReplicaManager(
-        broker_id=1,
-        data_dir=data_dir,
-        topic_defaults=TopicConfig(),
-        replication=ReplicationConfig(),
-        session=session,
-        controller=None,  # type: ignore[arg-type]
-        clock=SystemClock(),
+        LocalBroker(1, 1),
+        data_dir,
+        ReplicaSettings(),
+        ReplicaPorts(session=session, controller=None, clock=SystemClock()),  # type: ignore[arg-type]
     )
-    manager.broker_epoch = 1
     assignments = _assignments(count)
     before, started = measure(), time.perf_counter()
     await manager.apply(assignments, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 
 from aiohttp import web
 
@@ -20,7 +20,7 @@ from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.listener import Listener
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
-from raftlog.broker.open_files import affordable_connections, affordable_segments
+from raftlog.broker.open_files import affordable_connections
 from raftlog.broker.producer_ids import IssuedIds, ProducerIds
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
@@ -30,23 +30,21 @@ from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.log_dirs import LogDirRoutes
-from raftlog.broker.routes.metadata_access import READ_TIMEOUT_MS, wait_for_metadata
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.scrub import ScrubRoutes
 from raftlog.broker.routes.topic_records import TopicRecordsRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
+from raftlog.broker.settings import replica_settings, transaction_settings
 from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
-from raftlog.coordinator.transaction.core import TransactionSettings
 from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ConfigError, RaftlogError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.model import Address, BrokerEpoch
-from raftlog.partition.core.producers import ProducerLimits
+from raftlog.model import Address, BrokerEpoch, Offset, TopicIdPartition
 from raftlog.partition.core.throttle import UNLIMITED
-from raftlog.partition.log_cleaner import CleanerSettings
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica_manager import ReplicaManager
-from raftlog.partition.scrubber import ScrubSettings
+from raftlog.partition.settings import ReplicaPorts
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.serving.admission import Admission, Handler
@@ -102,74 +100,37 @@ class BrokerNode:
         channel = ControllerChannel(
             [voter.internal for voter in config.quorum.voters], self._session, vital=self._vital_session
         )
-        self.listener = MetadataListener(broker_id=config.node_id, channel=channel, on_image=self._on_image)
-        self.lifecycle = BrokerLifecycle(
-            config,
-            channel=channel,
-            metadata_offset=lambda: self.listener.offset if self._replicas_open else -1,
-            on_registered=self._on_registered,
-            data_dir=data_dir,
-            offline=lambda: self.replicas.offline,
-        )
-        self.replicas = ReplicaManager(
-            broker_id=config.node_id,
-            data_dir=data_dir,
-            topic_defaults=config.topic,
-            replication=config.replication,
+        clock = SystemClock()
+        self.listener = MetadataListener(broker_id=config.node_id, channel=channel)
+        self.lifecycle = BrokerLifecycle(config, channel=channel, data_dir=data_dir)
+        ports = ReplicaPorts(
             session=self._session,
             controller=channel,
-            clock=SystemClock(),
-            checkpoint_interval_ms=config.broker.checkpoint_interval_ms,
-            retention_check_interval_ms=config.broker.retention_check_interval_ms,
-            producer_limits=ProducerLimits(
-                expiration_ms=config.broker.producer_id_expiration_ms,
-                max_producers=config.broker.max_producer_ids,
-                min_idle_ms=config.broker.producer_id_min_idle_ms,
-            ),
-            max_open_segments=affordable_segments(config.broker.max_open_segments),
-            cleaner=CleanerSettings(
-                enable=config.broker.log_cleaner_enable,
-                backoff_ms=config.broker.log_cleaner_backoff_ms,
-                io_max_bytes_per_second=config.broker.log_cleaner_io_max_bytes_per_second,
-                dedupe_buffer_bytes=config.broker.log_cleaner_dedupe_buffer_bytes,
-            ),
-            scrub=ScrubSettings(
-                interval_ms=config.broker.log_scrub_interval_ms,
-                bytes_per_second=config.broker.log_scrub_bytes_per_second,
-            ),
+            clock=clock,
             on_disk_failure=self.lifecycle.refuse,
-            damage_port=channel,
-            require_given=IssuedIds(self.listener.require_image, self._catch_up).require,
+            require_given=IssuedIds(self.listener.require_image, self.listener.catch_up).require,
         )
-        internal_topics = InternalTopics(
-            config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
-        )
+        local = LocalBroker(config.node_id)
+        self.replicas = ReplicaManager(local, data_dir, replica_settings(config), ports)
         self.groups = GroupService(
             broker_id=config.node_id,
             config=config.group,
             replicas=self.replicas,
-            clock=SystemClock(),
+            clock=clock,
             max_parked=config.broker.max_inflight_requests // 4,
-            join_transaction=lambda join, timeout_ms: self.transactions.join_at_coordinator(
-                join, deadline_ms=timeout_ms
-            ),
         )
-        producer_ids = ProducerIds(
-            broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.broker_epoch, channel=channel
-        )
+        producer_ids = ProducerIds(local, channel)
         self.transactions = TransactionService(
-            broker_id=config.node_id,
-            settings=TransactionSettings(
-                max_timeout_ms=config.broker.transaction_max_timeout_ms,
-                id_expiration_ms=config.broker.transactional_id_expiration_ms,
-            ),
+            transaction_settings(config),
             replicas=self.replicas,
-            image=self.listener.require_image,
-            catch_up=self._catch_up,
+            metadata=self.listener,
             session=self._session,
-            take_producer_id=producer_ids.take_transactional,
-            end_in_group=self.groups.end_transaction,
-            clock=SystemClock(),
+            producer_ids=producer_ids,
+            groups=self.groups,
+            clock=clock,
+        )
+        internal_topics = InternalTopics(
+            config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
         )
         self._origins = Origins(config.own_hosts)
         self.context = BrokerContext(
@@ -183,7 +144,7 @@ class BrokerNode:
             groups=self.groups,
             transactions=self.transactions,
             session=self._session,
-            clock=SystemClock(),
+            clock=clock,
             metrics=Metrics(),
             watch=watch or LoopWatch(),
             admin_limits=AdminLimits(),
@@ -223,8 +184,8 @@ class BrokerNode:
         await self.replicas.start()
         await self.groups.runtime.start()
         await self.transactions.start()
-        self._tasks.spawn(self._vital(self.listener.run()), name="metadata")
-        self._tasks.spawn(self._vital(self.lifecycle.run()), name="life cycle")
+        self._tasks.spawn(self._vital(self.listener.run(self._on_image)), name="metadata")
+        self._tasks.spawn(self._vital(self.lifecycle.run(self)), name="life cycle")
         _log.info("broker %d serves clients at %s", self._config.node_id, listeners.public)
 
     async def _vital(self, work: Coroutine[None, None, None]) -> None:
@@ -312,11 +273,6 @@ class BrokerNode:
                 f"{error.strerror or error}; stop the program that uses the port, or choose another port"
             ) from error
 
-    async def _catch_up(self) -> None:
-        """Wait until this broker has applied all metadata that is committed now."""
-        offset = await self.context.channel.read(timeout_ms=READ_TIMEOUT_MS)
-        await wait_for_metadata(self.context, offset, timeout_ms=READ_TIMEOUT_MS)
-
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's fetch."""
         response, parts = await self.replicas.replica_fetch(await decode_body(ReplicaFetchRequest, request.body))
@@ -339,15 +295,25 @@ class BrokerNode:
         self.context.metrics.requests[resource.canonical if resource else "unknown", response.status] += 1
         return response
 
-    def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
-        self.replicas.broker_epoch = broker_epoch
+    # What the lifecycle reports; see `ReportedBroker`.
+
+    @property
+    def applied_offset(self) -> Offset:
+        return self.listener.offset if self._replicas_open else -1
+
+    @property
+    def offline(self) -> Iterable[TopicIdPartition]:
+        return self.replicas.offline
+
+    def on_registered(self, broker_epoch: BrokerEpoch) -> None:
+        self.replicas.local.broker_epoch = broker_epoch
         # The image with the registration may arrive before the response to it.
         self._tasks.spawn(self._on_image(self.listener.image), name="apply metadata")
 
     async def _on_image(self, image: MetadataImage) -> None:
         """Apply a metadata image, unless it precedes this registration: it would revive old leaderships."""
         own = image.brokers.get(self._config.node_id)
-        if own is None or own.broker_epoch != self.replicas.broker_epoch:
+        if own is None or own.broker_epoch != self.replicas.local.broker_epoch:
             return
         throttle = image.dynamic_configs(self._config.node_id).get(REASSIGNMENT_THROTTLE, UNLIMITED)
         self.replicas.limit_reassignments(int(throttle))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
@@ -42,7 +43,13 @@ from raftlog.wire.groups import (
 )
 from raftlog.wire.transactions import JoinTransactionRequest, TransactionMarker, TransactionOffsetsBody
 
-JoinTransaction = Callable[[JoinTransactionRequest, int], Awaitable[None]]
+
+class JoinsTransactions(Protocol):
+    """Adds partitions and groups to transactions at their coordinators."""
+
+    async def join_at_coordinator(self, request: JoinTransactionRequest, *, deadline_ms: int) -> None:
+        """Add them within `deadline_ms`; raise if the coordinator refused, or did not answer."""
+        ...
 
 
 class ImageTopics:
@@ -86,7 +93,6 @@ class GroupService:
 
     Args:
         max_parked: how many heartbeats may be held at once; further ones are answered at once.
-        join_transaction: adds a group to a transaction at its coordinator, within so many ms.
 
     Every method raises `StaleRouteError` NOT_COORDINATOR for other groups, and the errors of `Shard.decide`.
     """
@@ -99,13 +105,11 @@ class GroupService:
         replicas: ReplicaManager,
         clock: Clock,
         max_parked: int,
-        join_transaction: JoinTransaction,
     ) -> None:
         self._broker_id = broker_id
         self._config = config
         self._topics = ImageTopics(MetadataImage())
         self._max_parked = max_parked
-        self._join_transaction = join_transaction
         self._pending_joins: list[_PendingJoin] = []
         self._parked = 0
         self._partitions = 0
@@ -159,7 +163,7 @@ class GroupService:
         )
 
     async def commit_in_transaction(
-        self, transactional_id: str, body: TransactionOffsetsBody, *, timeout_ms: int
+        self, transactional_id: str, body: TransactionOffsetsBody, *, transactions: JoinsTransactions, timeout_ms: int
     ) -> OffsetResults:
         """Store pending offsets of a transaction, after the group joined it at the transaction's coordinator.
 
@@ -180,7 +184,7 @@ class GroupService:
         pending = _PendingJoin(body.producer_id, body.producer_epoch)
         self._pending_joins.append(pending)
         try:
-            await self._join_transaction(join, timeout_ms)
+            await transactions.join_at_coordinator(join, deadline_ms=timeout_ms)
             if self.runtime.epoch_of(body.group_id) != epoch:
                 pending.ended = True  # Another broker coordinated meanwhile, and may have processed the end.
             return await self.runtime.decide(

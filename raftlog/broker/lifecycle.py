@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.config import NodeConfig
@@ -20,47 +21,50 @@ RETRY_S = 0.2
 SHUTDOWN_TIMEOUT_S = 5.0
 
 
+class ReportedBroker(Protocol):
+    """The broker whose state the heartbeats report."""
+
+    @property
+    def applied_offset(self) -> Offset:
+        """The metadata offset that this broker has applied; -1 until its logs are open, so that it stays fenced."""
+        ...
+
+    @property
+    def offline(self) -> Iterable[TopicIdPartition]:
+        """The replicas that cannot lead because their logs are damaged."""
+        ...
+
+    def on_registered(self, broker_epoch: BrokerEpoch) -> None:
+        """Take the broker epoch, before the first heartbeat."""
+        ...
+
+
 class BrokerLifecycle:
     """Registers once, then sends heartbeats until it stops.
 
     Args:
-        metadata_offset: returns the metadata offset that this broker has applied.
-        on_registered: called with the broker epoch before the first heartbeat.
         data_dir: the data folder, which tells whether the previous shutdown was clean and the folder is new.
-        offline: returns the replicas that cannot lead because their logs are damaged.
     """
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        *,
-        channel: ControllerChannel,
-        metadata_offset: Callable[[], Offset],
-        on_registered: Callable[[BrokerEpoch], None],
-        data_dir: NodeFolders,
-        offline: Callable[[], Iterable[TopicIdPartition]] = tuple,
-    ) -> None:
+    def __init__(self, config: NodeConfig, *, channel: ControllerChannel, data_dir: NodeFolders) -> None:
         self.broker_epoch: BrokerEpoch = -1
         self.fenced = True
         self.fatal: asyncio.Future[RaftlogError] = asyncio.get_running_loop().create_future()
         """Completes when the controllers refuse this broker for good, or a disk failed."""
         self._config = config
         self._channel = channel
-        self._metadata_offset = metadata_offset
-        self._on_registered = on_registered
         self._data_dir = data_dir
-        self._offline = offline
         self._wants_shutdown = False
         self._may_stop = asyncio.Event()
         self._sooner = asyncio.Event()
 
-    async def run(self) -> None:
-        """Register, then send heartbeats until `shut_down`."""
-        await self._register()
+    async def run(self, broker: ReportedBroker) -> None:
+        """Register `broker`, then send heartbeats until `shut_down`."""
+        await self._register(broker)
         while self.broker_epoch >= 0:
             self._sooner.clear()
             try:
-                await self._heartbeat()
+                await self._heartbeat(broker)
             except FencedError as error:
                 if error.code is not ErrorCode.STALE_BROKER_EPOCH:
                     raise
@@ -86,7 +90,7 @@ class BrokerLifecycle:
         except TimeoutError:
             _log.warning("stopping without a controlled shutdown: no controller agreed within %g s", SHUTDOWN_TIMEOUT_S)
 
-    async def _register(self) -> None:
+    async def _register(self, broker: ReportedBroker) -> None:
         request = RegisterBrokerRequest(
             cluster_id=self._config.cluster_id,
             broker_id=self._config.node_id,
@@ -114,22 +118,20 @@ class BrokerLifecycle:
             else:
                 self.broker_epoch = response.broker_epoch
                 self._data_dir.settle_unclean()
-                self._on_registered(response.broker_epoch)
+                broker.on_registered(response.broker_epoch)
                 _log.info("registered as broker %d in epoch %d", self._config.node_id, response.broker_epoch)
                 return
             await asyncio.sleep(RETRY_S)
 
-    async def _heartbeat(self) -> None:
+    async def _heartbeat(self, broker: ReportedBroker) -> None:
         interval_ms = self._config.broker.broker_heartbeat_interval_ms
         answer = await self._channel.heartbeat(
             HeartbeatRequest(
                 broker_id=self._config.node_id,
                 broker_epoch=self.broker_epoch,
-                metadata_offset=self._metadata_offset(),
+                metadata_offset=broker.applied_offset,
                 want_shutdown=self._wants_shutdown,
-                offline=tuple(
-                    OfflineReplica(topic_id=key.topic_id, partition=key.partition) for key in self._offline()
-                ),
+                offline=tuple(OfflineReplica(topic_id=key.topic_id, partition=key.partition) for key in broker.offline),
             ),
             timeout_ms=2 * interval_ms,
         )

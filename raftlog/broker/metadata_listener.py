@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 
 from raftlog.broker.controller_channel import ControllerChannel
-from raftlog.errors import RaftlogError, RetriableError
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.records import FEATURE_LEVEL, record_from_plain
@@ -19,30 +19,21 @@ from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 _log = logging.getLogger(__name__)
 RETRY_S = 0.1
+READ_TIMEOUT_MS = 5_000
+"""The longest that a linearizable read of the metadata takes."""
 LARGE_UPDATE = 1_000
 """An update with more records is decoded and replayed in slices."""
 
 
 class MetadataListener:
-    """Follows the metadata log by long poll.
+    """Follows the metadata log by long poll."""
 
-    Args:
-        on_image: called with each newer image, one at a time.
-    """
-
-    def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        channel: ControllerChannel,
-        on_image: Callable[[MetadataImage], Awaitable[None]],
-    ) -> None:
+    def __init__(self, *, broker_id: BrokerId, channel: ControllerChannel) -> None:
         self.image = MetadataImage()
         self.offset: Offset = -1
         """The metadata offset that was read; entries without effect make it exceed `image.offset`."""
         self._broker_id = broker_id
         self._channel = channel
-        self._on_image = on_image
         self._moved: dict[asyncio.Future[None], Offset] = {}
         self._reachable = True
         self._anew = False
@@ -58,8 +49,12 @@ class MetadataListener:
             raise RetriableError(f"broker {self._broker_id} has no metadata yet: no controller has answered")
         return self.image
 
-    async def run(self) -> None:
-        """Follow the metadata log until cancelled."""
+    async def run(self, on_image: Callable[[MetadataImage], Awaitable[None]]) -> None:
+        """Follow the metadata log until cancelled.
+
+        Args:
+            on_image: called with each newer image, one at a time.
+        """
         while True:
             try:
                 update = await self._channel.watch(-1 if self._anew else self.offset, broker_id=self._broker_id)
@@ -71,7 +66,7 @@ class MetadataListener:
                 continue
             self._reachable = True
             with freezing_objects() if _is_large(update) else nullcontext():
-                await self._take(update)
+                await self._take(update, on_image)
 
     async def until(self, offset: Offset, *, timeout_ms: int) -> bool:
         """Wait until the metadata log is applied up to `offset`; return False after `timeout_ms`."""
@@ -88,7 +83,28 @@ class MetadataListener:
             del self._moved[future]
         return True
 
-    async def _take(self, update: MetadataUpdate) -> None:
+    async def require_applied(self, offset: Offset, *, timeout_ms: int) -> None:
+        """Wait until the metadata log is applied up to `offset`.
+
+        Raises:
+            RetriableError: it is not within `timeout_ms`.
+        """
+        if not await self.until(offset, timeout_ms=timeout_ms):
+            raise RetriableError(
+                f"the change is done, but this broker did not receive it within {timeout_ms} ms",
+                code=ErrorCode.REQUEST_TIMED_OUT,
+            )
+
+    async def catch_up(self) -> None:
+        """Wait until all metadata that was committed before the call is applied.
+
+        Raises:
+            RetriableError: QUORUM_NOT_AVAILABLE, or it took longer than `READ_TIMEOUT_MS`.
+        """
+        offset = await self._channel.read(timeout_ms=READ_TIMEOUT_MS)
+        await self.require_applied(offset, timeout_ms=READ_TIMEOUT_MS)
+
+    async def _take(self, update: MetadataUpdate, on_image: Callable[[MetadataImage], Awaitable[None]]) -> None:
         image = self.image
         if update.snapshot is not None:
             if update.snapshot_offset < self.offset:
@@ -107,7 +123,7 @@ class MetadataListener:
                 f"{FEATURE_LEVEL}: install a newer raftlog on this node"
             )
         if image is not self.image:
-            await self._on_image(image)
+            await on_image(image)
             self.image = image  # After `on_image`: handlers must not route to replicas that are not open yet.
         self.offset = max(self.offset, update.end_offset)
         for future, wanted in self._moved.items():

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.model import BrokerEpoch, BrokerId, ProducerId
+from raftlog.model import ProducerId
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.wire.controller import ProducerIdBlock, ProducerIdBlockRequest
 from raftlog.wire.producer_ids import FIRST, number_of, shuffled
 
@@ -19,11 +20,8 @@ LAG = 1_000_000
 class ProducerIds:
     """Issues each id once. The rest of a block is never used after the process exits."""
 
-    def __init__(
-        self, *, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch], channel: ControllerChannel
-    ) -> None:
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+    def __init__(self, local: LocalBroker, channel: ControllerChannel) -> None:
+        self._local = local
         self._channel = channel
         self._block = ProducerIdBlock(first=0, count=0)
         self._used = 0
@@ -51,10 +49,9 @@ class ProducerIds:
         return await self.take(transactional=True)
 
     async def _ask(self) -> None:
-        epoch = self._broker_epoch()
-        if epoch < 0:
+        if self._local.broker_epoch < 0:
             raise RetriableError("this broker is not registered yet", code=ErrorCode.BROKER_NOT_AVAILABLE)
-        request = ProducerIdBlockRequest(broker_id=self._broker_id, broker_epoch=epoch)
+        request = ProducerIdBlockRequest(broker_id=self._local.broker_id, broker_epoch=self._local.broker_epoch)
         self._block, self._used = await self._channel.producer_ids(request), 0
 
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from raftlog.errors import RaftlogError
-from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
+from raftlog.model import LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.damage import may_refetch
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.wire.controller import AlterPartitionsResponse, DamagedReplica, DamagedReplicasRequest
 
 _log = logging.getLogger(__name__)
@@ -54,13 +55,11 @@ class DamageTracker:
     def __init__(
         self,
         *,
-        broker_id: BrokerId,
-        broker_epoch: Callable[[], BrokerEpoch],
+        local: LocalBroker,
         served: Callable[[TopicIdPartition], PartitionAssignment | None],
         controller: DamagePort | None,
     ) -> None:
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+        self._local = local
         self._served = served
         self._controller = controller
         self._damaged: dict[TopicIdPartition, Damage] = {}
@@ -99,7 +98,7 @@ class DamageTracker:
             (wanted[key], damage.reason)
             for key, damage in self._damaged.items()
             if key in self._unrepairable
-            and may_refetch(wanted[key].state, self._broker_id, served_epoch=damage.leader_epoch)
+            and may_refetch(wanted[key].state, self._local.broker_id, served_epoch=damage.leader_epoch)
         ]
 
     def _until_now(self, key: TopicIdPartition, damage: Damage) -> Damage:
@@ -130,7 +129,7 @@ class DamageTracker:
 
     async def _send(self, controller: DamagePort, reports: tuple[DamagedReplica, ...]) -> None:
         request = DamagedReplicasRequest(
-            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), partitions=reports
+            broker_id=self._local.broker_id, broker_epoch=self._local.broker_epoch, partitions=reports
         )
         try:
             response = await controller.damaged_replicas(request)

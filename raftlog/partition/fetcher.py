@@ -14,8 +14,6 @@ from raftlog.config import ReplicationConfig
 from raftlog.errors import CorruptBatchError, DiskFullError, ErrorCode, RaftlogError, StorageError
 from raftlog.model import (
     NO_LEADER_EPOCH,
-    BrokerEpoch,
-    BrokerId,
     BrokerRegistration,
     LeaderEpoch,
     Offset,
@@ -24,6 +22,7 @@ from raftlog.model import (
 from raftlog.partition.core.epochs import truncation_offset
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.throttle import Throttle
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.transport import HttpSession
@@ -61,16 +60,14 @@ class LeaderFetcher:
         self,
         leader: BrokerRegistration,
         *,
-        broker_id: BrokerId,
-        broker_epoch: Callable[[], BrokerEpoch],
+        local: LocalBroker,
         session: HttpSession,
         config: ReplicationConfig,
         on_disk_failure: Callable[[StorageError], None],
         throttle: Throttle | None = None,
     ) -> None:
         self.leader = leader
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+        self._local = local
         self._session = session
         self._config = config
         self._on_disk_failure = on_disk_failure
@@ -145,8 +142,8 @@ class LeaderFetcher:
     def _request(self) -> ReplicaFetchRequest:
         part = self._positions.next_request(self._position)
         return ReplicaFetchRequest(
-            replica_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            replica_id=self._local.broker_id,
+            broker_epoch=self._local.broker_epoch,
             max_wait_ms=self._wait_ms(),
             max_bytes=self._config.replica_fetch_response_max_bytes,
             partition_max_bytes=self._config.replica_fetch_max_bytes,
@@ -191,7 +188,7 @@ class LeaderFetcher:
     def _is_throttled(self, key: TopicIdPartition) -> bool:
         """Return whether a replica is throttled: one being added, unless in sync (acks=all waits for it)."""
         state = self._replicas[key].state if key in self._replicas else None
-        return state is not None and self._broker_id in state.adding and self._broker_id not in state.isr
+        return state is not None and self._local.broker_id in state.adding and self._local.broker_id not in state.isr
 
     def _wait_ms(self) -> int:
         """Return how long the leader may park the request, in ms: no longer than any partition is delayed."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from raftlog.config import ReplicationConfig
 from raftlog.errors import StorageError
-from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration
+from raftlog.model import BrokerId, BrokerRegistration
 from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
 from raftlog.runtime import Tasks
 from raftlog.transport import HttpSession
@@ -24,16 +25,14 @@ class FetcherManager:
     def __init__(
         self,
         *,
-        broker_id: BrokerId,
-        broker_epoch: Callable[[], BrokerEpoch],
+        local: LocalBroker,
         session: HttpSession,
         config: ReplicationConfig,
         on_disk_failure: Callable[[StorageError], None],
         tasks: Tasks,
     ) -> None:
         self.throttle = Throttle()
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+        self._local = local
         self._session = session
         self._config = config
         self._on_disk_failure = on_disk_failure
@@ -45,7 +44,7 @@ class FetcherManager:
         following: dict[BrokerId, list[Replica]] = {}
         for replica in replicas:
             leader = replica.state.leader
-            if replica.core is None and leader != self._broker_id and leader in brokers:
+            if replica.core is None and leader != self._local.broker_id and leader in brokers:
                 following.setdefault(leader, []).append(replica)
         for leader in list(self._running):
             if leader not in following or self._running[leader][0].leader.internal != brokers[leader].internal:
@@ -58,8 +57,7 @@ class FetcherManager:
     def _start(self, leader: BrokerRegistration) -> tuple[LeaderFetcher, asyncio.Task[None]]:
         fetcher = LeaderFetcher(
             leader,
-            broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch,
+            local=self._local,
             session=self._session,
             config=self._config,
             on_disk_failure=self._on_disk_failure,

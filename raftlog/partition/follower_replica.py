@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, StorageError
 from raftlog.model import Offset, PartitionAssignment
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
-from raftlog.partition.readable_replica import OnDamage, ReadableReplica
+from raftlog.partition.environment import ReplicaEnvironment
+from raftlog.partition.readable_replica import ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import LogClosedError
@@ -19,37 +20,28 @@ from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
 from raftlog.record.batch import Buffer
 from raftlog.record.compacted import begin_at, is_filler
-from raftlog.runtime import Clock
 
 _log = logging.getLogger(__name__)
 
 
 class FollowerReplica(ReadableReplica):
-    """A replica that can follow; `Replica` adds leading.
-
-    Args:
-        on_disk_failure: called when a sync or write failed: the content of the disk is unknown.
-    """
+    """A replica that can follow; `Replica` adds leading."""
 
     def __init__(
         self,
         *,
-        broker_id: int,
         assignment: PartitionAssignment,
         log: PartitionLog,
         producers: ProducerStates,
-        clock: Clock,
-        on_damage: OnDamage,
-        on_disk_failure: Callable[[StorageError], None],
+        environment: ReplicaEnvironment,
     ) -> None:
-        super().__init__(broker_id=broker_id, assignment=assignment, log=log, producers=producers, on_damage=on_damage)
+        super().__init__(assignment=assignment, log=log, producers=producers, environment=environment)
         self.visible_notifier = Notifier()
         """Fires when consumers may read more."""
         self.cleaned = CleanerState(log.folder, log.log_end_offset)
         self.replicated_offset: Offset = UNKNOWN_OFFSET
         """Every assigned replica has persisted all records below it, as the leader reported."""
-        self._clock = clock
-        self._on_disk_failure = on_disk_failure
+        self._clock = environment.clock
 
     def append_fetched(self, batches: Buffer) -> None:
         """Append batches that the leader sent; they count as persisted after the next sync.
@@ -138,7 +130,7 @@ class FollowerReplica(ReadableReplica):
     def on_storage_failure(self, error: StorageError) -> None:
         """Report that a sync or write failed: the content of the disk is unknown, so the broker shuts down."""
         _log.error("%s: %s", self.assignment.topic_partition, error.message)
-        self._on_disk_failure(error)
+        self._observer.on_disk_failure(error)
 
     def _after_truncation(self) -> None:
         self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)

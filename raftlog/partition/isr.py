@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from raftlog.errors import ErrorCode, RaftlogError
-from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPartition
+from raftlog.model import BrokerEpoch, BrokerId, TopicIdPartition
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
 from raftlog.runtime import Clock, in_slices
 from raftlog.wire.controller import (
@@ -51,17 +52,13 @@ class IsrKeeper:
     def __init__(
         self,
         *,
-        broker_id: BrokerId,
-        broker_epoch: Callable[[], BrokerEpoch],
+        local: LocalBroker,
         leaders: Callable[[], Mapping[TopicIdPartition, Replica]],
-        brokers: Callable[[], Mapping[BrokerId, BrokerRegistration]],
         controller: AlterPartitionPort,
         clock: Clock,
     ) -> None:
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+        self._local = local
         self._leaders = leaders
-        self._brokers = brokers
         self._controller = controller
         self._clock = clock
         self._hint = asyncio.Event()
@@ -100,7 +97,7 @@ class IsrKeeper:
         self._forget_settled(leaders)
         eligible = {
             broker.broker_id: broker.broker_epoch
-            for broker in self._brokers().values()
+            for broker in self._local.brokers.values()
             if not broker.fenced and not broker.in_controlled_shutdown
         }
         async for key, replica in in_slices(leaders.items(), 256):
@@ -117,7 +114,7 @@ class IsrKeeper:
     ) -> bool:
         """Send some changes and apply the results; return False if there was no response."""
         request = AlterPartitionsRequest(
-            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), partitions=tuple(changes.values())
+            broker_id=self._local.broker_id, broker_epoch=self._local.broker_epoch, partitions=tuple(changes.values())
         )
         try:
             response = await self._controller.alter_partitions(request)
@@ -162,8 +159,8 @@ class IsrKeeper:
         )
 
     def _member(self, member: BrokerId) -> IsrMember:
-        known = self._brokers().get(member)
-        epoch = self._broker_epoch() if member == self._broker_id else known.broker_epoch if known else -1
+        known = self._local.brokers.get(member)
+        epoch = self._local.broker_epoch if member == self._local.broker_id else known.broker_epoch if known else -1
         return IsrMember(broker_id=member, broker_epoch=epoch)
 
     def _settle(self, leaders: Mapping[TopicIdPartition, Replica], result: AlterPartitionResult) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,18 +18,17 @@ from raftlog.model import (
     Offset,
     PartitionAssignment,
     PartitionState,
-    TopicIdPartition,
 )
 from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.damage import Damage
+from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.verified_reads import FileRange, SoundBatches
 
 _log = logging.getLogger(__name__)
 _MAX_SUSPECTS = 1_000
-OnDamage = Callable[[TopicIdPartition, Damage], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +49,17 @@ class ReadableReplica:
 
     Args:
         producers: rebuilt from the log when it was opened.
-        on_damage: called when the first damage is found.
     """
 
     def __init__(
         self,
         *,
-        broker_id: int,
         assignment: PartitionAssignment,
         log: PartitionLog,
         producers: ProducerStates,
-        on_damage: OnDamage,
+        environment: ReplicaEnvironment,
     ) -> None:
-        self.broker_id = broker_id
+        self.broker_id = environment.broker_id
         self.assignment = assignment
         self.log = log
         self.producers = producers
@@ -72,7 +69,7 @@ class ReadableReplica:
         """The first damage found; None once all damage is repaired."""
         self.suspects: dict[Offset, bool] = {}
         """Offsets at or after which damage was found. True: no replica has the batch intact, as far as is known."""
-        self._on_damage = on_damage
+        self._observer = environment.observer
         self._follower_high_watermark = min(log.high_watermark_checkpoint, log.log_end_offset)
 
     @property
@@ -229,7 +226,7 @@ class ReadableReplica:
         if self.damage is None:
             _log.error("%s: damaged at offset %d or later: %s", self.assignment.topic_partition, offset, problem)
             self.damage = Damage(offset, self.state.leader_epoch, problem)
-            self._on_damage(self.assignment.key, self.damage)
+            self._observer.on_damage(self.assignment.key, self.damage)
 
     def note_repair_attempt(self, suspects: Iterable[Offset], *, lost: bool) -> None:
         """Record that all replicas were asked to repair these offsets; `lost`: none has the batches intact."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
-from raftlog.model import BrokerId, BrokerRegistration, Offset, PartitionAssignment, TopicIdPartition
+from raftlog.model import BrokerId, Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.repair import Accepted, DamagedBatch, RepairVerdict, accept, repair_verdict
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.storage.data_dir import quarantined_logs
 from raftlog.partition.storage.repair import RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
@@ -66,18 +67,16 @@ class Repairer:
     def __init__(
         self,
         *,
-        broker_id: BrokerId,
+        local: LocalBroker,
         session: HttpSession,
-        brokers: Callable[[], Mapping[BrokerId, BrokerRegistration]],
         tasks: Tasks,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self.repaired_batches = 0
         self.lost: dict[TopicIdPartition, tuple[Offset, ...]] = {}
         """First offsets of the batches that no replica has intact, as far as is known."""
-        self.broker_id = broker_id
+        self._local = local
         self._session = session
-        self._brokers = brokers
         self._tasks = tasks
         self.on_end: Callable[[TopicIdPartition], None] = lambda _: None
         """Called when a repair has ended without `stop`."""
@@ -220,7 +219,7 @@ class Repairer:
         if assignment is None:
             return RepairVerdict.WAIT
         over = asyncio.get_running_loop().time() - job.began >= self._patience_s
-        return repair_verdict(assignment.state, self.broker_id, answers, patience_over=over)
+        return repair_verdict(assignment.state, self._local.broker_id, answers, patience_over=over)
 
     def _log_unrepaired(
         self, job: RepairJob, damaged: DamagedBatch, verdict: RepairVerdict, answers: Mapping[BrokerId, Holding | None]
@@ -249,7 +248,7 @@ class Repairer:
         if (accepted := accept(damaged, data)) is not None:
             return accepted, {}
         answers = dict[BrokerId, Holding | None]()
-        others = [member for member in assignment.state.replicas if member != self.broker_id]
+        others = [member for member in assignment.state.replicas if member != self._local.broker_id]
         asking = [asyncio.ensure_future(self._ask_one(job.key, other, damaged)) for other in others]
         try:
             for answer in asyncio.as_completed(asking):
@@ -266,7 +265,7 @@ class Repairer:
     async def _ask_one(
         self, key: TopicIdPartition, broker: BrokerId, damaged: DamagedBatch
     ) -> tuple[BrokerId, Holding | None, Accepted | None]:
-        registration = self._brokers().get(broker)
+        registration = self._local.brokers.get(broker)
         if registration is None:
             return broker, None, None
         request = RepairRequest(

@@ -18,6 +18,7 @@ from raftlog.errors import (
 from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.damage import may_refetch
 from raftlog.partition.damage import Damage, DamageTracker
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.repair import Repairer, RepairJob
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
@@ -45,6 +46,7 @@ class RepairManager:
         self,
         repairer: Repairer,
         keeper: DamageTracker,
+        local: LocalBroker,
         *,
         find: Callable[[TopicIdPartition], Replica | None],
         closed: Callable[[TopicIdPartition], Failed | None],
@@ -54,6 +56,7 @@ class RepairManager:
         self._repairer = repairer
         repairer.on_end = self._ended
         self._keeper = keeper
+        self._local = local
         self._find = find
         self._closed = closed
         self._reopen = reopen
@@ -161,7 +164,7 @@ class RepairManager:
             failed = self._closed(key)
             if failed is None or not isinstance(failed[1], DamagedDataError):
                 return True
-            if not may_refetch(failed[0].state, self._repairer.broker_id):
+            if not may_refetch(failed[0].state, self._local.broker_id):
                 return False
             return await self._reopen(key, unrepairable=True)
 

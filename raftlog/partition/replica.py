@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import (
     ErrorCode,
     StorageError,
@@ -26,14 +25,14 @@ from raftlog.model import (
     PartitionAssignment,
     PartitionState,
 )
-from raftlog.partition.admission import Admit, RequireGiven, require_admit, require_in_time, require_kind
+from raftlog.partition.admission import Admit, require_admit, require_in_time, require_kind
 from raftlog.partition.core.ages import outlived_retention_ms
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.follower_replica import FollowerReplica
 from raftlog.partition.group_commit import GroupCommit
-from raftlog.partition.readable_replica import OnDamage
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.producer_snapshots import save_producers
 from raftlog.partition.waiters import Notifier, OffsetWaiters
@@ -41,7 +40,6 @@ from raftlog.record import parse_header, stamp, validate_batch
 from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.control import NO_OFFSET, Marker, build_marker, parse_marker
 from raftlog.record.validate import require_keys
-from raftlog.runtime import Clock, Tasks
 from raftlog.wire.transactions import TransactionMarker
 
 _log = logging.getLogger(__name__)
@@ -67,48 +65,33 @@ class Replica(FollowerReplica):
     - A request that waits when the leadership ends fails with an unknown outcome.
 
     Args:
-        on_isr_hint: called when the ISR may have to change.
-        require_given: awaited before the first batch of a producer without state here; None: any producer id is valid.
-        producers, on_damage, on_disk_failure: see `ReadableReplica` and `FollowerReplica`.
+        producers: rebuilt from the log when it was opened.
+        environment: what it shares with the other replicas of its broker.
     """
 
     def __init__(
         self,
         *,
-        broker_id: int,
         assignment: PartitionAssignment,
         log: PartitionLog,
         producers: ProducerStates,
-        topic_defaults: TopicConfig,
-        replication: ReplicationConfig,
-        clock: Clock,
-        tasks: Tasks,
-        on_isr_hint: Callable[[], None],
-        on_disk_failure: Callable[[StorageError], None],
-        on_damage: OnDamage = lambda *_: None,
-        require_given: RequireGiven | None = None,
+        environment: ReplicaEnvironment,
     ) -> None:
-        super().__init__(
-            broker_id=broker_id,
-            assignment=assignment,
-            log=log,
-            producers=producers,
-            clock=clock,
-            on_damage=on_damage,
-            on_disk_failure=on_disk_failure,
-        )
+        super().__init__(assignment=assignment, log=log, producers=producers, environment=environment)
+        replication = environment.replication
         self.data_notifier = Notifier()
         """Fires when followers may fetch more: new records, a higher high watermark, or the end of this role."""
         self.followers_notifier = Notifier()
         """Fires when a follower reports its position, or the ISR may have changed."""
-        self._topic_defaults = topic_defaults
+        self._topic_defaults = environment.topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
-        self._on_isr_hint = on_isr_hint
-        self._require_given = require_given
+        self._require_given = environment.require_given
         self._replicated = OffsetWaiters()
         self._persisted = OffsetWaiters()
         self._applied: PartitionAssignment | None = None
-        self._commit = GroupCommit(log, tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure)
+        self._commit = GroupCommit(
+            log, environment.tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure
+        )
 
     @property
     def persisted_end_offset(self) -> Offset:
@@ -296,7 +279,7 @@ class Replica(FollowerReplica):
             self.data_notifier.fire()  # Followers need it to delete tombstones.
         self.followers_notifier.fire()
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
-            self._on_isr_hint()
+            self._observer.on_isr_hint()
 
     def plan_checkpoint(self, *, closing: bool = False) -> Callable[[], None] | None:
         """Return a function that writes the checkpoint, for a worker thread; None if there is nothing to write."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, RaftlogError, RetriableError
-from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPartition
+from raftlog.model import BrokerId, TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions, Urgency
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.waiters import wait_until
@@ -89,14 +90,12 @@ class ReplicaFetchServer:
         self,
         *,
         find: FindReplica,
-        brokers: Callable[[], Mapping[BrokerId, BrokerRegistration]],
-        broker_epoch: Callable[[], BrokerEpoch],
+        local: LocalBroker,
         clock: Clock,
         max_sessions: int = MAX_SESSIONS,
     ) -> None:
         self._find = find
-        self._brokers = brokers
-        self._broker_epoch = broker_epoch
+        self._local = local
         self._clock = clock
         self._subscriptions: dict[str, _Subscriptions] = {}
         self.sessions = LeaderSessions(on_closed=self._on_closed, limit=max_sessions)
@@ -112,7 +111,7 @@ class ReplicaFetchServer:
         self._require_registered(request)
         deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
         session = self.sessions.on_request(
-            request, broker_epoch=self._broker_epoch(), now_ms=self._clock.monotonic_ms()
+            request, broker_epoch=self._local.broker_epoch, now_ms=self._clock.monotonic_ms()
         )
         subscriptions = self._subscriptions.get(session.session_id) or _Subscriptions(session)
         if session.session_id:
@@ -133,7 +132,7 @@ class ReplicaFetchServer:
         A position is an acknowledgement, so it must come from the newest registered process of its broker. An epoch
         above it would make the real follower's fetches count as stale.
         """
-        registration = self._brokers().get(request.replica_id)
+        registration = self._local.brokers.get(request.replica_id)
         if registration is None or request.broker_epoch > registration.broker_epoch:
             expected = "no such broker" if registration is None else f"epoch {registration.broker_epoch}"
             raise RetriableError(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.config import TopicConfig
 from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
-    BrokerEpoch,
     BrokerId,
     BrokerRegistration,
     Offset,
@@ -19,22 +18,24 @@ from raftlog.model import (
     TopicId,
     TopicIdPartition,
 )
-from raftlog.partition.admission import RequireGiven
 from raftlog.partition.consumer_fetch import Served, serve_fetch
 from raftlog.partition.core.damage import may_refetch
-from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.core.read_replicas import preferred_read_replica
-from raftlog.partition.damage import DamagePort, DamageTracker
+from raftlog.partition.damage import Damage, DamageTracker
+from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.fetcher_manager import FetcherManager
-from raftlog.partition.isr import AlterPartitionPort, IsrKeeper
-from raftlog.partition.log_cleaner import CleanerSettings, LogCleaner
+from raftlog.partition.isr import IsrKeeper
+from raftlog.partition.local_broker import LocalBroker
+from raftlog.partition.log_cleaner import LogCleaner
 from raftlog.partition.log_maintenance import LogMaintenance, sync_and_checkpoint
-from raftlog.partition.repair import PATIENCE_S, Repairer
+from raftlog.partition.repair import Repairer
 from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
-from raftlog.partition.scrubber import Scrubber, ScrubSettings
-from raftlog.partition.storage.file_pool import DEFAULT_LIMIT, FilePool
+from raftlog.partition.scrubber import Scrubber
+from raftlog.partition.settings import ReplicaPorts, ReplicaSettings
+from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
@@ -42,8 +43,7 @@ from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.stray_partitions import StrayPartitions
 from raftlog.record.batch import Buffer
-from raftlog.runtime import Clock, Tasks, in_slices
-from raftlog.transport import HttpSession
+from raftlog.runtime import Tasks, in_slices
 from raftlog.wire.data import FetchRequest
 from raftlog.wire.repair import RepairRequest, RepairResponse
 from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
@@ -60,102 +60,87 @@ class ReplicaManager:
     - One `apply` runs at a time.
     - A damaged log is never served; it is opened again only after a repair, or quarantined and fetched again.
 
-    The lifecycle sets `broker_epoch` after registration, before the first `apply`.
+    Args:
+        local: the lifecycle sets its epoch after registration, before the first `apply`; `apply` sets its brokers.
     """
 
     def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        data_dir: NodeFolders,
-        topic_defaults: TopicConfig,
-        replication: ReplicationConfig,
-        session: HttpSession,
-        controller: AlterPartitionPort,
-        clock: Clock,
-        checkpoint_interval_ms: int = 5_000,
-        retention_check_interval_ms: int = 30_000,
-        producer_limits: ProducerLimits | None = None,
-        max_open_segments: int = DEFAULT_LIMIT,
-        cleaner: CleanerSettings | None = None,
-        scrub: ScrubSettings | None = None,
-        on_disk_failure: Callable[[StorageError], None] = lambda _: None,
-        damage_port: DamagePort | None = None,
-        repair_patience_s: float = PATIENCE_S,
-        require_given: RequireGiven | None = None,
+        self, local: LocalBroker, data_dir: NodeFolders, settings: ReplicaSettings, ports: ReplicaPorts
     ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch: BrokerEpoch = -1
+        self.local = local
+        self.broker_id = local.broker_id
         self._data_dir = data_dir
-        self._topic_defaults = topic_defaults
-        self._replication = replication
-        self._clock = clock
-        self._producer_limits = producer_limits or ProducerLimits()
-        self._require_given = require_given
-        self._files = FilePool(max_open_segments)
-        self._on_disk_failure = on_disk_failure
-        self._tasks = Tasks(f"broker {broker_id}")
+        self._settings = settings
+        self._clock = ports.clock
+        self._files = FilePool(settings.max_open_segments)
+        self._on_disk_failure = ports.on_disk_failure
+        self._tasks = Tasks(f"broker {local.broker_id}")
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
         self._power_lost: set[TopicIdPartition] = set()
         """Logs not yet opened since a power loss: their tails may be torn in any way."""
-        self._brokers: Mapping[BrokerId, BrokerRegistration] = {}
-        self._fetchers = FetcherManager(
-            broker_id=broker_id,
-            broker_epoch=lambda: self.broker_epoch,
-            session=session,
-            config=replication,
-            on_disk_failure=on_disk_failure,
-            tasks=self._tasks,
-        )
         self._applying = asyncio.Lock()
         self._strays = StrayPartitions(data_dir, self._tasks)
-        self._followers = ReplicaFetchServer(
-            find=self._replica, brokers=lambda: self._brokers, broker_epoch=lambda: self.broker_epoch, clock=clock
+        self._environment = ReplicaEnvironment(
+            broker_id=local.broker_id,
+            observer=self,
+            clock=ports.clock,
+            tasks=self._tasks,
+            topic_defaults=settings.topic_defaults,
+            replication=settings.replication,
+            require_given=ports.require_given,
         )
-        self._cleaner_settings = cleaner or CleanerSettings()
+        self._fetchers = FetcherManager(
+            local=local,
+            session=ports.session,
+            config=settings.replication,
+            on_disk_failure=ports.on_disk_failure,
+            tasks=self._tasks,
+        )
+        self._followers = ReplicaFetchServer(find=self._replica, local=local, clock=ports.clock)
         self.cleaner = LogCleaner(
-            self._cleaner_settings,
-            replicas=lambda: list(self._replicas.values()),
-            clock=clock,
-            on_disk_failure=on_disk_failure,
+            settings.cleaner, replicas=self._open_replicas, clock=ports.clock, on_disk_failure=ports.on_disk_failure
         )
-        self.scrubber = Scrubber(scrub or ScrubSettings(), replicas=lambda: list(self._replicas.values()), clock=clock)
+        self.scrubber = Scrubber(settings.scrub, replicas=self._open_replicas, clock=ports.clock)
         self._upkeep = LogMaintenance(
-            replicas=lambda: list(self._replicas.values()),
-            clock=clock,
-            checkpoint_interval_ms=checkpoint_interval_ms,
-            retention_check_interval_ms=retention_check_interval_ms,
+            replicas=self._open_replicas,
+            clock=ports.clock,
+            checkpoint_interval_ms=settings.checkpoint_interval_ms,
+            retention_check_interval_ms=settings.retention_check_interval_ms,
         )
-        self.damage = DamageTracker(
-            broker_id=broker_id,
-            broker_epoch=lambda: self.broker_epoch,
-            served=lambda key: replica.assignment if (replica := self._replicas.get(key)) else None,
-            controller=damage_port,
-        )
+        self.damage = DamageTracker(local=local, served=self._served, controller=ports.controller)
         self.repairs = RepairManager(
-            Repairer(
-                broker_id=broker_id,
-                session=session,
-                brokers=lambda: self._brokers,
-                tasks=self._tasks,
-                patience_s=repair_patience_s,
-            ),
+            Repairer(local=local, session=ports.session, tasks=self._tasks, patience_s=settings.repair_patience_s),
             self.damage,
+            local,
             find=self._replicas.get,
             closed=self._offline.get,
             reopen=self._reopen,
-            on_disk_failure=on_disk_failure,
+            on_disk_failure=ports.on_disk_failure,
         )
-        self.isr = IsrKeeper(
-            broker_id=broker_id,
-            broker_epoch=lambda: self.broker_epoch,
-            leaders=lambda: {key: replica for key, replica in self._replicas.items() if replica.core is not None},
-            brokers=lambda: self._brokers,
-            controller=controller,
-            clock=clock,
-        )
+        self.isr = IsrKeeper(local=local, leaders=self._leaders, controller=ports.controller, clock=ports.clock)
+
+    # What replicas notice; see `ReplicaObserver`.
+
+    def on_isr_hint(self) -> None:
+        self.isr.hint()
+
+    def on_disk_failure(self, error: StorageError) -> None:
+        self._on_disk_failure(error)
+
+    def on_damage(self, key: TopicIdPartition, damage: Damage) -> None:
+        self.repairs.begin_open(key, damage)
+
+    def _open_replicas(self) -> list[Replica]:
+        return list(self._replicas.values())
+
+    def _leaders(self) -> dict[TopicIdPartition, Replica]:
+        return {key: replica for key, replica in self._replicas.items() if replica.core is not None}
+
+    def _served(self, key: TopicIdPartition) -> PartitionAssignment | None:
+        replica = self._replicas.get(key)
+        return None if replica is None else replica.assignment
 
     @property
     def replicas(self) -> Iterable[Replica]:
@@ -179,7 +164,7 @@ class ReplicaManager:
         self._tasks.spawn(self._upkeep.retain_regularly(), name="retention")
         self._tasks.spawn(self.damage.run(), name="damage")
         self._tasks.spawn(self.scrubber.run(), name="scrubber")
-        if self._cleaner_settings.enable:
+        if self._settings.cleaner.enable:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
@@ -211,7 +196,7 @@ class ReplicaManager:
                 `stray_partitions`).
         """
         async with self._applying:
-            self._brokers = brokers
+            self.local.brokers = brokers
             wanted = {assignment.key: assignment for assignment in assignments}
             self._strays.note_assigned(wanted.keys())
             async for key in in_slices(key for key in self._replicas if key not in wanted):
@@ -282,7 +267,7 @@ class ReplicaManager:
         """Return the follower that a consumer in `rack` should read, if there is one and this broker leads."""
         if replica.core is None:
             return None
-        return preferred_read_replica(replica.core, self._brokers, rack=rack, offset=offset)
+        return preferred_read_replica(replica.core, self.local.brokers, rack=rack, offset=offset)
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
         """Answer a follower's fetch (long poll)."""
@@ -317,7 +302,7 @@ class ReplicaManager:
             unrepairable: no replica could repair its log: if it is out of ISR and ELR, it is fetched again.
         """
         folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
-        config = self._topic_defaults.with_overrides(assignment.configs)
+        config = self._settings.topic_defaults.with_overrides(assignment.configs)
         try:
             try:
                 log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
@@ -344,20 +329,7 @@ class ReplicaManager:
 
     def _make_replica(self, assignment: PartitionAssignment, log: PartitionLog, producers: ProducerStates) -> Replica:
         try:
-            return Replica(
-                broker_id=self.broker_id,
-                assignment=assignment,
-                log=log,
-                producers=producers,
-                topic_defaults=self._topic_defaults,
-                replication=self._replication,
-                clock=self._clock,
-                tasks=self._tasks,
-                on_isr_hint=self.isr.hint,
-                on_disk_failure=self._on_disk_failure,
-                on_damage=self.repairs.begin_open,
-                require_given=self._require_given,
-            )
+            return Replica(assignment=assignment, log=log, producers=producers, environment=self._environment)
         except BaseException:
             log.close()
             raise
@@ -386,7 +358,7 @@ class ReplicaManager:
         log = PartitionLog.open(folder, config, pool=self._files, power_lost=power_lost)
         try:
             now_ms = self._clock.wall_us() // 1000
-            return log, recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
+            return log, recover_producers(log, limits=self._settings.producer_limits, now_ms=now_ms)
         except BaseException:
             log.close()
             raise
@@ -458,7 +430,7 @@ class ReplicaManager:
         self._data_dir.release(replica.log.folder)
 
     def _direct_fetchers(self) -> None:
-        self._fetchers.direct(self._replicas.values(), self._brokers)
+        self._fetchers.direct(self._replicas.values(), self.local.brokers)
 
 
 def _advice(error: StorageError) -> str:

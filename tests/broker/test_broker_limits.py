@@ -105,7 +105,7 @@ async def test_a_port_in_use_is_named(config: NodeConfig, tmp_path: Path):
 
 
 async def test_a_broker_whose_metadata_cannot_be_applied_ends(config: NodeConfig, monkeypatch: pytest.MonkeyPatch):
-    async def broken() -> None:
+    async def broken(_: object) -> None:
         raise OSError("the disk is gone")
 
     data_dir = DataDir.open(Path(config.data_dir), cluster_id="c", node_id=1)

@@ -46,8 +46,8 @@ async def listened(*updates: MetadataUpdate) -> tuple[MetadataListener, list[Off
         taken.append(image.offset)
 
     channel = Channel(updates)
-    listener = MetadataListener(broker_id=1, channel=channel, on_image=on_image)  # type: ignore[arg-type]
-    running = asyncio.ensure_future(listener.run())
+    listener = MetadataListener(broker_id=1, channel=channel)  # type: ignore[arg-type]
+    running = asyncio.ensure_future(listener.run(on_image))
     await channel.spent.wait()
     running.cancel()
     with suppress(asyncio.CancelledError):

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
+from unittest.mock import Mock
 
-from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.config import TopicConfig
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, LogRecord, Now, RecordCodec, Tombstone
 from raftlog.model import PartitionAssignment, PartitionState
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.environment import ReplicaEnvironment, ReplicaObserver
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.runtime import Tasks
@@ -99,16 +101,15 @@ class Broker:
             topic=TOPIC, topic_id="e" * 32, partition=0, state=self.state, configs=FLUSH_OS
         )
         replica = Replica(
-            broker_id=1,
             assignment=assignment,
             log=PartitionLog.open(self.folder / f"{TOPIC}-0", TopicConfig().with_overrides(FLUSH_OS)),
             producers=ProducerStates(),
-            topic_defaults=TopicConfig(),
-            replication=ReplicationConfig(),
-            clock=self.clock,
-            tasks=self.tasks,
-            on_isr_hint=lambda: None,
-            on_disk_failure=lambda _: None,
+            environment=ReplicaEnvironment(
+                broker_id=1,
+                observer=Mock(ReplicaObserver),
+                clock=self.clock,
+                tasks=self.tasks,
+            ),
         )
         replica.apply(assignment)
         return replica

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.config import TopicConfig
 from raftlog.errors import StorageError
-from raftlog.model import PartitionAssignment, PartitionState
+from raftlog.model import PartitionAssignment, PartitionState, TopicIdPartition
 from raftlog.partition.admission import RequireGiven
 from raftlog.partition.core.producers import ProducerStates
+from raftlog.partition.damage import Damage
+from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.record import NewRecord, build_batch
@@ -57,22 +59,23 @@ class Solo:
         folder.mkdir(exist_ok=True)
         log = PartitionLog.open(folder / f"t-{partition}", TopicConfig().with_overrides(configs))
         self.replica = Replica(
-            broker_id=1,
             assignment=assignment,
             log=log,
             producers=ProducerStates(),
-            topic_defaults=TopicConfig(),
-            replication=ReplicationConfig(),
-            clock=self.clock,
-            tasks=self.tasks,
-            on_isr_hint=self._hint,
-            on_disk_failure=self.failures.append,
-            require_given=require_given,
+            environment=ReplicaEnvironment(
+                broker_id=1, observer=self, clock=self.clock, tasks=self.tasks, require_given=require_given
+            ),
         )
         self.replica.apply(assignment)
 
-    def _hint(self) -> None:
+    def on_isr_hint(self) -> None:
         self.hints += 1
+
+    def on_disk_failure(self, error: StorageError) -> None:
+        self.failures.append(error)
+
+    def on_damage(self, key: TopicIdPartition, damage: Damage) -> None:
+        pass
 
     async def close(self) -> None:
         self.replica.resign()

@@ -13,12 +13,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from raftlog.broker.http import errors
-from raftlog.config import ReplicationConfig, TopicConfig
+from raftlog.config import ReplicationConfig
 from raftlog.errors import ErrorCode, RetriableError, StorageError
 from raftlog.model import Address, BrokerRegistration, PartitionAssignment, PartitionState
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.partition.settings import ReplicaPorts, ReplicaSettings
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.record import NewRecord, build_batch, read_records
 from raftlog.runtime import SystemClock
@@ -64,18 +66,16 @@ class Broker:
         self.session = HttpSession()
         self.data_dir = DataDir.open(self.world.folder / str(self.broker_id), cluster_id="c", node_id=self.broker_id)
         self.manager = ReplicaManager(
-            broker_id=self.broker_id,
-            data_dir=self.data_dir,
-            topic_defaults=TopicConfig(),
-            replication=FAST,
-            session=self.session,
-            controller=self.world,
-            clock=SystemClock(),
-            damage_port=self.world,
-            repair_patience_s=self.world.repair_patience_s,
-            on_disk_failure=self.disk_failures.append,
+            LocalBroker(self.broker_id, self.world.epochs[self.broker_id]),
+            self.data_dir,
+            ReplicaSettings(replication=FAST, repair_patience_s=self.world.repair_patience_s),
+            ReplicaPorts(
+                session=self.session,
+                controller=self.world,
+                clock=SystemClock(),
+                on_disk_failure=self.disk_failures.append,
+            ),
         )
-        self.manager.broker_epoch = self.world.epochs[self.broker_id]
         await self.manager.start()
 
     async def stop(self) -> None:

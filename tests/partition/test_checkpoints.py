@@ -13,10 +13,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from raftlog.config import ReplicationConfig, TopicConfig
 from raftlog.errors import StorageError
 from raftlog.model import PartitionAssignment, PartitionState
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica_manager import ReplicaManager
+from raftlog.partition.settings import ReplicaPorts, ReplicaSettings
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.record import NewRecord, build_batch
@@ -35,15 +36,15 @@ async def broker(
     data_dir = DataDir.open(folder, cluster_id="c", node_id=1)
     session = HttpSession()
     manager = ReplicaManager(
-        broker_id=1,
-        data_dir=data_dir,
-        topic_defaults=TopicConfig(),
-        replication=ReplicationConfig(),
-        session=session,
-        controller=None,  # type: ignore[arg-type]
-        clock=SystemClock(),
-        on_disk_failure=failures.append,
-        **options,
+        LocalBroker(1),
+        data_dir,
+        ReplicaSettings(**options),
+        ReplicaPorts(
+            session=session,
+            controller=None,  # type: ignore[arg-type]
+            clock=SystemClock(),
+            on_disk_failure=failures.append,
+        ),
     )
     await manager.start()
     await manager.apply(

@@ -16,6 +16,7 @@ from raftlog.errors import ErrorCode, FencedError, NotFoundError, RetriableError
 from raftlog.model import Address, BrokerRegistration, TopicIdPartition
 from raftlog.partition import replica_fetch_server
 from raftlog.partition.consumer_fetch import serve_fetch
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.partition.waiters import Notifier, Wakeable
@@ -53,8 +54,7 @@ class Shelf:
     def serve(self) -> None:
         self.server = ReplicaFetchServer(
             find=self.find_by_id,
-            brokers=registrations,
-            broker_epoch=lambda: EPOCHS[1],
+            local=LocalBroker(1, EPOCHS[1], registrations()),
             clock=self.solos[0].clock,
             max_sessions=2,
         )

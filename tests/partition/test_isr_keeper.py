@@ -14,6 +14,7 @@ from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogE
 from raftlog.model import Address, BrokerRegistration, PartitionState
 from raftlog.partition import isr as isr_module
 from raftlog.partition.isr import IsrKeeper
+from raftlog.partition.local_broker import LocalBroker
 from raftlog.wire.controller import (
     AlterPartition,
     AlterPartitionResult,
@@ -61,10 +62,8 @@ class Desk:
             for broker, epoch in EPOCHS.items()
         }
         self.keeper = IsrKeeper(
-            broker_id=1,
-            broker_epoch=lambda: EPOCHS[1],
+            local=LocalBroker(1, EPOCHS[1], self.brokers),
             leaders=lambda: {self.solo.replica.assignment.key: self.solo.replica} if self.solo.replica.core else {},
-            brokers=lambda: self.brokers,
             controller=self,
             clock=self.solo.clock,
         )
@@ -317,10 +316,8 @@ async def test_many_changes_are_asked_for_some_at_a_time(tmp_path: Path, monkeyp
             return AlterPartitionsResponse(partitions=tuple(results))
 
     keeper = IsrKeeper(
-        broker_id=1,
-        broker_epoch=lambda: EPOCHS[1],
+        local=LocalBroker(1, EPOCHS[1], desk.brokers),
         leaders=lambda: leaders,
-        brokers=lambda: desk.brokers,
         controller=Controller(),
         clock=solos[0].clock,
     )

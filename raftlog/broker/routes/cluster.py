@@ -6,8 +6,9 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_response
+from raftlog.broker.metadata_listener import READ_TIMEOUT_MS
 from raftlog.broker.metrics import CONTENT_TYPE, exposition
-from raftlog.broker.routes.metadata_access import CONSISTENCY, READ_TIMEOUT_MS, read_image
+from raftlog.broker.routes.metadata_access import CONSISTENCY, read_image
 from raftlog.broker.views import broker_infos, topic_info
 from raftlog.errors import RetriableError
 from raftlog.metadata_quorum.image_codec import digest

@@ -8,13 +8,12 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms
-from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RetriableError
+from raftlog.broker.metadata_listener import READ_TIMEOUT_MS
+from raftlog.errors import InvalidRequestError, OverloadedError
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.model import Offset
 from raftlog.wire.admin import AdminResponse
 
 CONSISTENCY = "consistency"
-READ_TIMEOUT_MS = 5_000
 ADMIN_TIMEOUT_MS = 15_000
 
 
@@ -30,7 +29,7 @@ async def read_image(context: BrokerContext, request: web.Request) -> MetadataIm
     wanted = request.query.get(CONSISTENCY, "linearizable")
     if wanted == "linearizable":
         timeout_ms = caller_timeout_ms(request, READ_TIMEOUT_MS)
-        await wait_for_metadata(context, await context.channel.read(timeout_ms=timeout_ms), timeout_ms=timeout_ms)
+        await context.listener.require_applied(await context.channel.read(timeout_ms=timeout_ms), timeout_ms=timeout_ms)
     elif wanted != "local":
         raise InvalidRequestError(f"{CONSISTENCY}: expected linearizable or local, received {wanted!r:.80}")
     return context.image
@@ -54,18 +53,5 @@ async def administer(context: BrokerContext, path: str, command: object, request
             answer = await context.channel.administer(path, command, timeout_ms=left_ms)
     except TimeoutError:
         raise OverloadedError(f"other changes of this client took {timeout_ms} ms; nothing was done") from None
-    await wait_for_metadata(context, answer.metadata_offset, timeout_ms=timeout_ms)
+    await context.listener.require_applied(answer.metadata_offset, timeout_ms=timeout_ms)
     return answer
-
-
-async def wait_for_metadata(context: BrokerContext, offset: Offset, *, timeout_ms: int) -> None:
-    """Wait until this broker has applied the metadata log up to `offset`.
-
-    Raises:
-        RetriableError: it did not within `timeout_ms`.
-    """
-    if not await context.listener.until(offset, timeout_ms=timeout_ms):
-        raise RetriableError(
-            f"the change is done, but this broker did not receive it within {timeout_ms} ms",
-            code=ErrorCode.REQUEST_TIMED_OUT,
-        )

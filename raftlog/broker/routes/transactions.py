@@ -60,7 +60,10 @@ class TransactionRoutes:
         check_query(request)
         body = await read_json(request, TransactionOffsetsBody)
         name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
-        return json_response(await self._context.groups.commit_in_transaction(name, body, timeout_ms=limit_ms))
+        answer = await self._context.groups.commit_in_transaction(
+            name, body, transactions=self._context.transactions, timeout_ms=limit_ms
+        )
+        return json_response(answer)
 
     async def listed(self, request: web.Request) -> web.Response:
         """List the transactional ids that this broker coordinates."""

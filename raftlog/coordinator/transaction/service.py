@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
@@ -36,8 +36,6 @@ from raftlog.wire.transactions import (
 )
 
 R = TypeVar("R")
-EndInGroup = Callable[[str, TransactionMarker, int], Awaitable[None]]
-"""Group id, marker, time-out in ms."""
 JOIN_TIMEOUT_MS = 5_000
 """The longest that a leader waits for the coordinator before it appends a batch."""
 
@@ -45,40 +43,62 @@ JOIN_TIMEOUT_MS = 5_000
 class LocalReplicas(Protocol):
     """The replica manager of this broker."""
 
+    @property
+    def broker_id(self) -> BrokerId: ...
+
     def find(self, topic: str, partition: int) -> Replica | None: ...
 
     def leader(self, topic: str, partition: int, topic_id: str = "") -> Replica: ...
 
 
-class TransactionService:
-    """Start it once replicas are open.
+class CurrentMetadata(Protocol):
+    """The metadata of this broker."""
 
-    Args:
-        image: returns the newest metadata; raises if there is none yet.
-        catch_up: returns once this broker has applied all metadata that was committed before the call.
-        take_producer_id: returns a new producer id.
-        end_in_group: applies a transaction's end to a group that this broker coordinates.
-    """
+    def require_image(self) -> MetadataImage:
+        """Return the newest image; raise RetriableError if there is none yet."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Return once this broker has applied all metadata that was committed before the call."""
+        ...
+
+
+class ProducerIdSource(Protocol):
+    """Issues producer ids."""
+
+    async def take_transactional(self) -> ProducerId:
+        """Return a new id for a transactional producer."""
+        ...
+
+
+class CoordinatedGroups(Protocol):
+    """The groups that this broker coordinates."""
+
+    async def end_transaction(self, group: str, marker: TransactionMarker, timeout_ms: int) -> None:
+        """Apply a transaction's end to a group."""
+        ...
+
+
+class TransactionService:
+    """Coordinates transactions, and writes their markers. Start it once replicas are open."""
 
     def __init__(
         self,
-        *,
-        broker_id: BrokerId,
         settings: TransactionSettings,
+        *,
         replicas: LocalReplicas,
-        image: Callable[[], MetadataImage],
-        catch_up: Callable[[], Awaitable[None]],
+        metadata: CurrentMetadata,
         session: HttpSession,
-        take_producer_id: Callable[[], Awaitable[ProducerId]],
-        end_in_group: EndInGroup,
+        producer_ids: ProducerIdSource,
+        groups: CoordinatedGroups,
         clock: Clock,
     ) -> None:
-        self._broker_id = broker_id
+        self._broker_id = replicas.broker_id
         self._replicas = replicas
-        self._image = image
+        self._image = metadata.require_image
         self._session = session
-        self._take_producer_id = take_producer_id
-        self._end_in_group = end_in_group
+        self._producer_ids = producer_ids
+        self._groups = groups
         self._coordinator = TransactionCoordinator(settings)
         self.runtime: CoordinatorRuntime[Transactions] = CoordinatorRuntime(
             self._coordinator,
@@ -87,11 +107,18 @@ class TransactionService:
             partitions=self._partitions,
             replicas=replicas,
             clock=clock,
-            on_active=lambda _: self.markers.wake(),
+            on_active=self._on_active,
         )
         self.markers = MarkerWriter(
-            self.runtime, self._coordinator, image=image, catch_up=catch_up, send=self._send_markers
+            self.runtime,
+            self._coordinator,
+            image=metadata.require_image,
+            catch_up=metadata.catch_up,
+            send=self._send_markers,
         )
+
+    def _on_active(self, _: int) -> None:
+        self.markers.wake()
 
     async def start(self) -> None:
         """Start the coordinator and the marker writer."""
@@ -247,7 +274,7 @@ class TransactionService:
 
     async def _write_to_group(self, request: WriteMarkersRequest, group: str) -> WireError | None:
         try:
-            await self._end_in_group(group, request.marker, request.timeout_ms)
+            await self._groups.end_transaction(group, request.marker, request.timeout_ms)
         except RaftlogError as error:
             return WireError.of(error)
         return None
@@ -293,5 +320,5 @@ class TransactionService:
         try:
             return await self.runtime.decide(key, lambda state, now: decide(state, now, None), timeout_ms=deadline_ms)
         except NeedsProducerIdError:
-            fresh = await self._take_producer_id()
+            fresh = await self._producer_ids.take_transactional()
         return await self.runtime.decide(key, lambda state, now: decide(state, now, fresh), timeout_ms=deadline_ms)
