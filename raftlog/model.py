@@ -5,9 +5,11 @@ The names are those of the glossary in CONTRIBUTING.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 BrokerId: TypeAlias = int
 ControllerId: TypeAlias = int
@@ -42,6 +44,12 @@ Flush: TypeAlias = Literal["batch", "os"]
 """`batch`: a record counts as replicated only after fsync (group commit); `os`: the page cache is flushed by the OS."""
 
 
+DEFAULT_PORT = 9400
+"""The port of a broker's public listener, where a URL names none."""
+_HOST = re.compile(r"[^\x00-\x20\x7f\[\]/\\?#@%:]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[\w.-]+)?\]")
+"""A host name or an IPv4 address, or an IPv6 address in brackets: what can stand in a URL as it is."""
+
+
 class Address(NamedTuple):
     """A listener's address."""
 
@@ -53,12 +61,36 @@ class Address(NamedTuple):
         """Read `host:port` (an IPv6 host in brackets).
 
         Raises:
-            ValueError: `text` has no port, or the port is not a number in 0..65535.
+            ValueError: the host is not one, or the port is not a number in 0..65535.
         """
-        host, separator, port = text.rpartition(":")
-        if not separator or not host or not port.isdigit() or int(port) > 65535:
-            raise ValueError(f"expected host:port, received {text!r}")
+        host, _, port = text.rpartition(":")
+        if _HOST.fullmatch(host) is None or re.fullmatch(r"[0-9]{1,5}", port) is None or int(port) > 65535:
+            raise ValueError(f"expected host:port, received {text!r:.200}")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+    @classmethod
+    def of_url(cls, url: str) -> Address:
+        """Read `http://host:port`; the scheme and the port (9400) may be missing.
+
+        Raises:
+            ValueError: another scheme, a user, a path, or no address.
+        """
+        expected = f"expected a URL such as http://127.0.0.1:{DEFAULT_PORT}"
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+        except ValueError:
+            raise ValueError(expected) from None
+        if parts.scheme != "http":
+            raise ValueError(f"{expected}, not {parts.scheme}://")
+        if "@" in parts.netloc:
+            raise ValueError(f"{expected}, without a user")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError(f"{expected}, with nothing after it")
+        has_port = re.search(r":[0-9]+$", parts.netloc) is not None
+        try:
+            return cls.parse(parts.netloc if has_port else f"{parts.netloc}:{DEFAULT_PORT}")
+        except ValueError:
+            raise ValueError(expected) from None
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -17,12 +17,12 @@ from typing import Any
 from raftlog.cli.cluster_plan import free_base_port
 from raftlog.cli.processes import ProcessIdentity
 from raftlog.errors import ConfigError
+from raftlog.model import DEFAULT_PORT
 from raftlog.runtime import new_uuid_hex
 from raftlog.schema import from_plain
 
 FILE_NAME = "cluster.json"
 VERSION = 1
-DEFAULT_PORT = 9400
 DEFAULT_NODES = 3
 """The default number of brokers, and of controllers."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from raftlog import wire
 from raftlog.client.admin_topics import TopicAdmin
-from raftlog.client.connection import parse_bootstrap
+from raftlog.client.connection import address_of
 from raftlog.errors import ErrorCode, NotFoundError
 from raftlog.model import BrokerId
 from raftlog.wire import paths
@@ -174,11 +174,10 @@ class Admin(TopicAdmin):
             raise NotFoundError(f"there is no broker {unknown[0]}; there are {sorted(known)}", code=ErrorCode.NOT_FOUND)
 
         async def ask(broker: BrokerInfo) -> R:
-            (address,) = parse_bootstrap(broker.url)
             return await self._connection.session.call(
                 answer,
                 method,
-                address,
+                address_of(broker.url),
                 paths.fill(path, broker=broker.broker_id),
                 message=message,
                 timeout_ms=self._connection.timeout_ms,

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from raftlog import transport
 from raftlog.client.core.backoff import backoff_ms
@@ -24,13 +23,12 @@ from raftlog.errors import (
     UnknownOutcomeError,
     UnreachableError,
 )
-from raftlog.model import Address, TopicPartition
+from raftlog.model import DEFAULT_PORT, Address, TopicPartition
 from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
 from raftlog.wire.metadata import ClientMetadata, PartitionInfo, TopicInfo
 
 T = TypeVar("T")
-DEFAULT_PORT = 9400
 METADATA_MAX_AGE_S = 30.0
 UNKNOWN_TOPIC_GRACE_S = 0.5
 ATTEMPT_TIMEOUT_MS = 3_000
@@ -49,21 +47,29 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[Address]:
         ConfigError: the list is empty, or an item is not such a URL.
     """
     texts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
-    addresses = [_parse_url(text.strip()) for text in texts if text.strip()]
+    addresses = [_bootstrap_address(text.strip()) for text in texts if text.strip()]
     if not addresses:
         raise ConfigError(f"bootstrap: expected at least one URL such as http://127.0.0.1:9400, received {bootstrap!r}")
     return addresses
 
 
-def _parse_url(text: str) -> Address:
-    parts = urlsplit(text if "://" in text else f"http://{text}")
+def _bootstrap_address(url: str) -> Address:
     try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError:
-        port = -1
-    if parts.scheme != "http" or not parts.hostname or port < 0 or parts.path not in ("", "/"):
-        raise ConfigError(f"bootstrap: expected a URL such as http://127.0.0.1:9400, received {text!r}")
-    return Address(parts.hostname, port)
+        return Address.of_url(url)
+    except ValueError as error:
+        raise ConfigError(f"bootstrap: {error}, received {url!r:.200}") from None
+
+
+def address_of(broker_url: str) -> Address:
+    """Return the address in a URL that a broker sent.
+
+    Raises:
+        PeerAnswerError: it is no broker's URL.
+    """
+    try:
+        return Address.of_url(broker_url)
+    except ValueError as error:
+        raise transport.PeerAnswerError(f"a broker's URL: {error}, received {broker_url!r:.200}") from None
 
 
 class Connection:
@@ -164,7 +170,7 @@ class Connection:
             if not wanted:
                 return
             metadata = await self._newest_metadata(f"{paths.METADATA}?{'&'.join(f'topic={name}' for name in wanted)}")
-            self._brokers = {broker.broker_id: _parse_url(broker.url) for broker in metadata.brokers}
+            self._brokers = {broker.broker_id: address_of(broker.url) for broker in metadata.brokers}
             found = {info.topic: info for info in metadata.topics}
             for topic in wanted:
                 self._refreshed_at[topic] = asyncio.get_running_loop().time()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from raftlog.client.arguments import require_id
-from raftlog.client.connection import Connection, countdown, parse_bootstrap
+from raftlog.client.connection import Connection, address_of, countdown
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError
 from raftlog.model import Address
@@ -105,4 +105,4 @@ class CoordinatorLink:
     async def _find(self, timeout_ms: int) -> Address:
         path = paths.fill(paths.COORDINATOR, kind=self.kind, key=self.key)
         found = await self._connection.ask_any(CoordinatorInfo, "GET", path, timeout_ms=timeout_ms)
-        return parse_bootstrap(found.url)[0]
+        return address_of(found.url)

@@ -21,6 +21,8 @@ from raftlog.wire.groups import GroupHeartbeatRequest
 
 _log = logging.getLogger(__name__)
 ATTEMPT_S = 2.0
+MAX_ANSWER_BYTES = 64 << 10
+"""The rest of a longer answer is not read. The thread needs the status only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class KeepAlive:
                 self._last_beat_s = time.monotonic() - 0.5 * snapshot.interval_s  # The next after one interval.
             try:
                 self._send(snapshot)
-            except (OSError, http.client.HTTPException) as error:
+            except ConnectionError as error:
                 _log.info("group %s: keepalive heartbeats fail: %s", self._group_id, error)
 
     def _due_in_s(self) -> float:
@@ -91,7 +93,7 @@ class KeepAlive:
             try:
                 if self._post(address, path, encode_json(snapshot.request)):
                     return
-            except OSError:
+            except (OSError, http.client.HTTPException):
                 continue  # The next broker knows the new coordinator.
         raise ConnectionError("no broker answers")
 
@@ -102,11 +104,22 @@ class KeepAlive:
             try:
                 connection.request("POST", path, body, {"Content-Type": media.JSON})
                 response = connection.getresponse()
-                response.read()
+                response.read(MAX_ANSWER_BYTES)
                 if response.status != 307:
                     return response.status < 500
-                where = urlsplit(response.headers["Location"])
-                address = Address(where.hostname or address.host, where.port or address.port)
+                address = _place(response.headers.get("Location", ""))
             finally:
                 connection.close()
         return False
+
+
+def _place(location: str) -> Address:
+    """Return the address in the URL of a redirect.
+
+    Raises:
+        ConnectionError: there is none.
+    """
+    try:
+        return Address.parse(urlsplit(location).netloc)
+    except ValueError as error:
+        raise ConnectionError(f"a redirect to no broker: {error}") from None

@@ -15,9 +15,9 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from pyspark_raftlog.offsets import LogEnds
-from pyspark_raftlog.parsing import parse_url
 from pyspark_raftlog.rack_replicas import RackReplicas
 from pyspark_raftlog.wrong_server import NO_BROKERS_ANSWER, NoBrokerError, wrong_server_error
+from raftlog.client.connection import address_of
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
@@ -198,7 +198,7 @@ class Cluster:
             answer = await self._session.call(
                 OffsetResults,
                 "POST",
-                parse_url(found.url),
+                address_of(found.url),
                 paths.fill(paths.GROUP_OFFSETS, group=group_id),
                 timeout_ms=timeout_ms,
                 message=OffsetCommitRequest(offsets=offsets),
@@ -239,7 +239,7 @@ class Cluster:
             await self._metadata(())
             call, limit_ms = self._session.call, REQUEST_TIMEOUT_MS
             found = await call(CoordinatorInfo, "GET", self._answered[0], finding, timeout_ms=limit_ms)
-            return await call(cls, method, parse_url(found.url), path, timeout_ms=limit_ms, **given)
+            return await call(cls, method, address_of(found.url), path, timeout_ms=limit_ms, **given)
 
         return await self._retry(attempt)
 
@@ -368,7 +368,7 @@ class Cluster:
         raise failure or RetriableError(f"no broker to ask: {self._bootstrap_text()}")
 
     def _learn(self, answer: ClientMetadata) -> dict[str, TopicInfo]:
-        self._brokers |= {broker.broker_id: parse_url(broker.url) for broker in answer.brokers}
+        self._brokers |= {broker.broker_id: address_of(broker.url) for broker in answer.brokers}
         topics = {topic.topic: topic for topic in answer.topics}
         self._topics |= topics
         return topics

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 
@@ -62,26 +61,10 @@ Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 
 def parse_bootstrap(text: str) -> tuple[Address, ...]:
     """Parse comma-separated broker URLs; `host:port` means `http://host:port`."""
-    addresses = tuple(parse_url(item.strip()) for item in text.split(",") if item.strip())
+    addresses = tuple(Address.of_url(item.strip()) for item in text.split(",") if item.strip())
     if not addresses:
         raise ValueError("expected one or more broker URLs")
     return addresses
-
-
-def parse_url(url: str) -> Address:
-    """Parse the address of `http://host:port`.
-
-    Raises:
-        ValueError: another scheme, no port, or a path.
-    """
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme != "http":
-        raise ValueError(f"expected http://host:port, not {parts.scheme}://")
-    if "@" in parts.netloc:
-        raise ValueError("expected http://host:port without a user")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("expected http://host:port with nothing after it")
-    return Address.parse(parts.netloc)
 
 
 def parse_subscribe(text: str) -> Subscribe:

@@ -128,7 +128,22 @@ async def test_send_many_takes_all_values_or_none():
         (lambda: Producer(DOWN, batch_bytes="1"), "batch_bytes: expected a whole number, at least 1, received '1'"),
         (lambda: Producer(DOWN, compression="gzip"), "compression: expected None, lz4 or zstd, received 'gzip'"),
         (lambda: Producer(DOWN, partitioner=3), "partitioner: expected a function, received 3"),
-        (lambda: Producer("https://a:1"), "bootstrap: expected a URL such as http://127.0.0.1:9400, received 'https:"),
+        (
+            lambda: Producer("https://a:1"),
+            "bootstrap: expected a URL such as http://127.0.0.1:9400, not https://, received 'https:",
+        ),
+        (
+            lambda: Producer("http://[::1"),
+            "bootstrap: expected a URL such as http://127.0.0.1:9400, received 'http://\\[::1'",
+        ),
+        (
+            lambda: Admin("http://a b:1"),
+            "bootstrap: expected a URL such as http://127.0.0.1:9400, received 'http://a b:1'",
+        ),
+        (
+            lambda: Admin("http://a:port"),
+            "bootstrap: expected a URL such as http://127.0.0.1:9400, received 'http://a:port'",
+        ),
         (lambda: Consumer("kafka://a:1", "t"), "bootstrap: expected a URL such as"),
         (lambda: Admin(""), "bootstrap: expected at least one URL"),
         (lambda: Consumer(DOWN, "t", fetch_max_bytes=0), "fetch_max_bytes: expected a whole number, at least 1"),

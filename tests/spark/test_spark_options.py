@@ -76,7 +76,7 @@ def test_options_travel_to_executors():
     ("given", "message"),
     [
         ({"bootstrap": "https://h:1"}, "not https"),
-        ({"bootstrap": "http://h"}, "host:port"),
+        ({"bootstrap": "http://h:"}, "a URL such as"),
         ({"bootstrap": "http://h:1/topics"}, "nothing after it"),
         ({"bootstrap": " , "}, "one or more broker URLs"),
         ({"subscribe": ","}, "topic names"),
