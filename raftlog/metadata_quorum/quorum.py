@@ -85,10 +85,6 @@ class PySyncObjQuorum:
     def leader(self) -> ControllerId | None:
         return self._reported[0]
 
-    @property
-    def applied_index(self) -> int:
-        return self._engine.last_applied if self._engine else -1
-
     async def start(self) -> None:
         """Recover from disk, listen, and join the quorum.
 

@@ -72,9 +72,6 @@ class Quorum(Protocol):
     @property
     def leader(self) -> ControllerId | None: ...
 
-    @property
-    def applied_index(self) -> int: ...
-
     def status(self) -> QuorumState:
         """Describe the log and, on the leader, each voter's position."""
         ...

@@ -105,10 +105,6 @@ class BatchHeader:
         """Compaction removed all its records; it still covers their offsets."""
         return self.record_count == 0
 
-    @property
-    def payload_length(self) -> int:
-        return self.batch_length - HEADER_BYTES
-
 
 def _header_crc(header: Buffer, at: int = 0) -> int:
     whole = bytes(memoryview(header)[at : at + HEADER_BYTES])

@@ -25,10 +25,8 @@ _NODES = 7
 """timestamp, key, value, headers, its struct, and the struct's two fields; a compacted batch's offset_delta follows."""
 _BUFFERS = 17
 """Validity, offsets and data of each node, as its type has them; a compacted batch has two more."""
-_ROW_NODES = (0, 1, 2, 3, _NODES)
-"""The nodes with one entry for each record."""
 _ENTRY_NODES = (4, 5, 6)
-"""The nodes with one entry for each header."""
+"""The nodes with one entry for each header; every other node has one for each record."""
 
 _CONTINUATION = 0xFFFF_FFFF
 _MESSAGE_RECORD_BATCH = 3

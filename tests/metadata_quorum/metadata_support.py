@@ -80,10 +80,6 @@ class MemoryQuorum:
         self.errors: list[Exception] = []
         """Raised by the next proposals, instead of an answer."""
 
-    @property
-    def applied_index(self) -> int:
-        return len(self.log)
-
     def status(self) -> QuorumState:
         end = len(self.log) + 1
         return QuorumState(term=1, log_end_offset=end, committed_offset=end - 1, voters=())

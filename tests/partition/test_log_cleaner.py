@@ -53,7 +53,7 @@ def view(replica: Replica) -> list[tuple[int, bytes | None, bytes | None]]:
 
 
 def bounds(replica: Replica) -> list[tuple[int, int, int]]:
-    return [(h.base_offset, h.last_offset, h.leader_epoch) for h in replica.log.scan_headers()]
+    return [(h.base_offset, h.last_offset, h.leader_epoch) for h, _ in replica.log.scan()]
 
 
 async def clean(world: World, broker: int) -> None:
@@ -97,7 +97,7 @@ async def test_a_follower_that_ends_inside_a_filler_goes_on_from_there(tmp_path:
         await world.stop(3)
         await churn(world, 33)
         await clean(world, 1)
-        (filler, *_) = [h for h in world.brokers[1].replica.log.scan_headers() if is_filler(h)]
+        (filler, *_) = [h for h, _ in world.brokers[1].replica.log.scan() if is_filler(h)]
         assert filler.base_offset < 7 < filler.last_offset
 
         await world.start(3)

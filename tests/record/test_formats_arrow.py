@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 
 from raftlog.record import READ_SCHEMA, TABLE_SCHEMA
 from raftlog.record.formats import COLUMNS, encoder
-from raftlog.record.formats.parquet_file import row_group_bytes
 
 READERS = {
     "arrow": lambda data: pa.ipc.open_stream(data).read_all(),
     "parquet": lambda data: pq.ParquetFile(io.BytesIO(data)).read(use_threads=False),
 }
+
+
+def row_group_bytes(
+    topic: str, partition: int, rows: pa.RecordBatch | pa.Table, columns: tuple[str, ...] = COLUMNS
+) -> bytes:
+    """Return the bytes of a row group, as another encoder with these columns writes the rows."""
+    made = encoder("parquet", columns)
+    made.begin()
+    return made.write(topic, partition, rows)
 
 
 def named(*parts: pa.RecordBatch) -> pa.Table:

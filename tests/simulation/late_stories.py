@@ -147,8 +147,8 @@ async def scenario_19_a_follower_finds_what_has_changed_on_its_leaders_disk(scri
     await script.in_sync(leader, other)
     replica = script.replica(leader)
     assert replica is not None
-    first, second, third = islice(replica.log.scan_headers(), 3)
-    at = first.batch_length + second.batch_length + HEADER_BYTES + third.payload_length // 2
+    (first, _), (second, _), (third, _) = islice(replica.log.scan(), 3)
+    at = first.batch_length + second.batch_length + (HEADER_BYTES + third.batch_length) // 2
     script.world.disks.flip(leader.host, replica.log.segments[0].path, at)
     leader.rotten = True
     script.world.power_on(one)

@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from storage_support import headers
+
 from raftlog.config import TopicConfig
 from raftlog.partition.core.compaction import CleaningRules, cleanable_end
 from raftlog.partition.core.producers import ProducerStates
@@ -173,13 +175,13 @@ class Model:
 
     def _check_headers(self) -> None:
         expected, epoch = self.log.segments[0].base_offset, -1
-        for header in self.log.scan_headers():
+        for header in headers(self.log):
             assert (header.base_offset, header.leader_epoch >= epoch) == (expected, True)
             assert self.log.epochs.epoch_at(header.base_offset) == header.leader_epoch
             assert self.log.epochs.epoch_at(header.last_offset) == header.leader_epoch
             expected, epoch = header.next_offset, header.leader_epoch
         assert expected == self.log.log_end_offset
-        producers = ProducerStates(self.log.scan_headers())
+        producers = ProducerStates(headers(self.log))
         for producer, sequence in self._sequences.items():
             next_one = build_batch([NewRecord(b"x")], producer_id=producer, producer_epoch=0, base_sequence=sequence)
             assert producers.check(parse_header(next_one)) is None

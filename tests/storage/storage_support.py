@@ -10,7 +10,7 @@ import pytest
 from raftlog.config import TopicConfig
 from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.record import NewRecord, build_batch, read_records, stamp
+from raftlog.record import BatchHeader, NewRecord, build_batch, read_records, stamp
 
 
 def batch(base_offset: int, *values: str, epoch: int = 0, timestamp: int = 0) -> bytes:
@@ -43,6 +43,10 @@ def names_of_syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "fsync", fsync)
     return synced
+
+
+def headers(log: PartitionLog, from_offset: int | None = None) -> list[BatchHeader]:
+    return [header for header, _ in log.scan(from_offset)]
 
 
 def values(log: PartitionLog, offset: int | None = None) -> list[str]:

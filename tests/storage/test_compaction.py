@@ -16,7 +16,7 @@ import pytest
 from cleaning_support import DAY_MS, Model, append, clean, open_compacted, pairs, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage_support import batch
+from storage_support import batch, headers
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, RaftlogError
 from raftlog.partition.core.compaction import cleanable_end
@@ -90,8 +90,8 @@ def test_removed_batches_become_one_filler_of_each_epoch_and_small_segments_one(
 
     clean(log)
 
-    headers = list(log.scan_headers())
-    assert [(h.base_offset, h.last_offset, h.leader_epoch) for h in headers if is_filler(h)] == [
+    written = headers(log)
+    assert [(h.base_offset, h.last_offset, h.leader_epoch) for h in written if is_filler(h)] == [
         (0, 29, 1),
         (30, 49, 2),
         (50, 58, 4),
@@ -148,7 +148,7 @@ def test_producers_are_recognised_after_their_records_were_removed(tmp_path: Pat
     log = open_compacted(tmp_path / "p")
 
     assert list(pairs(log)) == [8, 9]
-    producers = ProducerStates(log.scan_headers())
+    producers = ProducerStates(headers(log))
     for sequence in range(3, 8):
         repeat = build_batch([NewRecord(b"x", b"a")], producer_id=7, producer_epoch=2, base_sequence=sequence)
         earlier = producers.check(parse_header(repeat))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cleaning_support import clean, open_compacted, producers_of, records
+from storage_support import headers
 from transactions_support import TransactionalLog
 
 from raftlog.partition.storage.cleaner import CleanerState
@@ -36,7 +37,7 @@ def all_offsets(log: PartitionLog) -> set[int]:
 
 
 def markers(log: PartitionLog) -> list[int]:
-    return [header.base_offset for header in log.scan_headers() if header.is_control]
+    return [header.base_offset for header in headers(log) if header.is_control]
 
 
 def closed(told: TransactionalLog) -> TransactionalLog:
@@ -132,7 +133,7 @@ def test_readers_of_committed_records_find_the_last_record_of_each_key_and_nothi
             told.log.close()
             told.log = PartitionLog.open(told.log.folder, told.log.config)
         check(told)
-    assert any(header.is_compacted for header in told.log.scan_headers())
+    assert any(header.is_compacted for header in headers(told.log))
 
 
 def check(told: TransactionalLog) -> None:

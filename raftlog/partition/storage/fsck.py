@@ -78,7 +78,6 @@ class _PartitionCheck:
         self._checkpoint = Checkpoint()
         self._epochs: EpochTable | None = None
         self._end: Offset = 0
-        self._cut_short = False
 
     def damage(self, path: Path, what: str) -> None:
         self.findings.append(Finding(str(path), "damage", what))

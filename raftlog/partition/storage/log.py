@@ -146,16 +146,8 @@ class PartitionLog(SegmentedLog):
         start = max(self.log_start_offset, self._segments[0].base_offset)
         return offset_for_timestamp(self._segments, timestamp_us, start, limit_offset)
 
-    def scan_headers(self, from_offset: Offset | None = None) -> Iterator[BatchHeader]:
-        """Iterate over the headers of every batch that has records at or after `from_offset`."""
-        start = self.log_start_offset if from_offset is None else from_offset
-        for segment in list(self._segments):
-            for _, header in segment.headers(start):
-                if header.last_offset >= start:
-                    yield header
-
     def scan(self, from_offset: Offset | None = None) -> Iterator[tuple[BatchHeader, Marker | None]]:
-        """Like `scan_headers`, with the payload of each marker."""
+        """Iterate over each batch with records at or after `from_offset`: its header, and the payload of a marker."""
         start = self.log_start_offset if from_offset is None else from_offset
         for segment in list(self._segments):
             for position, header in segment.headers(start):

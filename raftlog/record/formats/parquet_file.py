@@ -9,18 +9,15 @@ The settings were measured with records of 100 bytes:
 - Constant columns have a dictionary; for keys and values it costs more than it saves.
 - Pages are buffered before Python receives them: a callback for each page would wait for the GIL.
 
-The bytes of a row group depend on its rows and on pyarrow's version, not on its position: `row_group_bytes` renders
-them again. The footer grows by about a kilobyte for each row group, so row groups should hold megabytes.
+The bytes of a row group depend on its rows and on pyarrow's version, not on its position, so that another process can
+render them again. The footer grows by about a kilobyte for each row group, so row groups should hold megabytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from raftlog.record.formats import COLUMNS
 from raftlog.record.formats.named import NamedColumns
 from raftlog.record.formats.pieces import whole
 
@@ -73,15 +70,6 @@ class Encoder:
     def _taken(self) -> bytes:
         self._pages.flush()
         return self._sink.taken()
-
-
-def row_group_bytes(
-    topic: str, partition: int, rows: pa.RecordBatch | pa.Table, columns: Sequence[str] = COLUMNS
-) -> bytes:
-    """Return the bytes of a row group, as an encoder with these columns writes the rows into a file."""
-    encoder = Encoder(tuple(columns))
-    encoder.begin()
-    return encoder.write(topic, partition, rows)
 
 
 class _Sink:
