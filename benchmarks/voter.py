@@ -18,7 +18,7 @@ import orjson
 
 from raftlog.config import VoterConfig
 from raftlog.errors import RaftlogError
-from raftlog.metadata_quorum.quorum import PySyncObjQuorum
+from raftlog.metadata_quorum.quorum import PySyncObjQuorum, VoterSettings
 from raftlog.model import Address
 
 _KEY = b"k" * 32
@@ -88,16 +88,15 @@ async def main(node_id: int, ports: list[int], folder: Path, profile: str | None
         VoterConfig(node_id=i + 1, quorum=Address("127.0.0.1", port), internal=Address("127.0.0.1", 1))
         for i, port in enumerate(ports)
     ]
-    quorum = PySyncObjQuorum(
+    settings = VoterSettings(
         node_id=node_id,
         voters=voters,
         listen=voters[node_id - 1].quorum,
         key=_KEY,
         cluster_id="bench",
         data_dir=folder / str(node_id),
-        state_machine=Counter(node_id),
-        dial={},
     )
+    quorum = PySyncObjQuorum(settings, Counter(node_id))
     await quorum.start()
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -16,7 +16,7 @@ from pysyncobj import FAIL_REASON
 
 from raftlog.metadata_quorum.raft import snapshots
 from raftlog.metadata_quorum.raft.codec import decode
-from raftlog.metadata_quorum.raft.engine import RaftEngine
+from raftlog.metadata_quorum.raft.engine import EngineSettings, RaftEngine
 from raftlog.metadata_quorum.raft.rejoin import Standing
 from simulation.disk import PowerLossError, SimulatedDisk
 from simulation.network import Link, Network
@@ -163,11 +163,13 @@ class World:
             state_machine=machine,
             now=lambda: self.now,
             fatal=lambda reason: self._fatal(name, reason),
-            election_timeout_s=settings.election_timeout_s,
-            snapshot_min_entries=settings.snapshot_min_entries,
+            settings=EngineSettings(
+                election_timeout_s=settings.election_timeout_s,
+                leader_fallback_s=settings.leader_fallback_s,
+                batch_bytes=settings.batch_bytes,
+                snapshot_min_entries=settings.snapshot_min_entries,
+            ),
         )
-        engine.conf.appendEntriesBatchSizeBytes = settings.batch_bytes
-        engine.conf.leaderFallbackTimeout = settings.leader_fallback_s
         self.engines[name], self.machines[name] = engine, machine
 
     def _fatal(self, name: str, reason: str) -> None:

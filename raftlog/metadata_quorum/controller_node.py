@@ -10,8 +10,9 @@ from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.http import ControllerRoutes
-from raftlog.metadata_quorum.quorum import PySyncObjQuorum
+from raftlog.metadata_quorum.quorum import PySyncObjQuorum, VoterSettings
 from raftlog.metadata_quorum.quorum_interface import Quorum
+from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.serving.admission import Admission
@@ -100,18 +101,18 @@ class ControllerNode:
     def _make_quorum(self, data_dir: Path) -> Quorum:
         config = self._config
         own = next(voter for voter in config.quorum.voters if voter.node_id == config.node_id)
-        return PySyncObjQuorum(
+        settings = VoterSettings(
             node_id=config.node_id,
             voters=config.quorum.voters,
             listen=config.quorum.listen or own.quorum,
             key=_read_key(config.quorum.key_file),
             cluster_id=config.cluster_id,
             data_dir=data_dir / "quorum",
-            state_machine=self.controller,
             dial=config.dial,
-            snapshot_min_entries=config.controller.snapshot_min_entries,
             scrub_interval_ms=config.controller.log_scrub_interval_ms,
+            engine=EngineSettings(snapshot_min_entries=config.controller.snapshot_min_entries),
         )
+        return PySyncObjQuorum(settings, self.controller)
 
     def _describe_quorum(self, controller_epoch: int) -> QuorumResponse:
         status = self.quorum.status()

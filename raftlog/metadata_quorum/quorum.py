@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pysyncobj import FAIL_REASON
 from raftlog.config import VoterConfig
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.quorum_interface import QuorumState, StateMachine, VoterRole, VoterState
-from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, RaftEngine
+from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, EngineSettings, RaftEngine
 from raftlog.metadata_quorum.raft.scrub import find_corruption
 from raftlog.metadata_quorum.raft.transport import RaftTransport
 from raftlog.model import Address, ControllerId
@@ -34,43 +35,53 @@ def stop_process(reason: str) -> None:
     os._exit(70)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterSettings:
+    """One voter: who it is, where it listens, and what it keeps."""
+
+    node_id: ControllerId
+    voters: Sequence[VoterConfig]
+    """All voters, this one too."""
+    listen: Address
+    key: bytes = field(repr=False)
+    """The secret that all voters share."""
+    cluster_id: str
+    data_dir: Path
+    dial: Mapping[str, str] = field(default_factory=dict)
+    """Addresses to dial in place of others."""
+    scrub_interval_ms: int = -1
+    """How often the journal and the snapshot are read and checked; -1: never."""
+    engine: EngineSettings = field(default_factory=EngineSettings)
+
+    @property
+    def names(self) -> dict[str, ControllerId]:
+        """Return the voters' ids by their Raft addresses, which are their names in PySyncObj."""
+        return {str(voter.quorum): voter.node_id for voter in self.voters}
+
+
 class PySyncObjQuorum:
     """One voter of the metadata quorum; see `quorum_interface.Quorum`."""
 
     def __init__(
-        self,
-        *,
-        node_id: ControllerId,
-        voters: Sequence[VoterConfig],
-        listen: Address,
-        key: bytes,
-        cluster_id: str,
-        data_dir: Path,
-        state_machine: StateMachine,
-        dial: Mapping[str, str],
-        snapshot_min_entries: int = 20_000,
-        scrub_interval_ms: int = -1,
-        fatal: Callable[[str], None] = stop_process,
+        self, settings: VoterSettings, state_machine: StateMachine, *, fatal: Callable[[str], None] = stop_process
     ) -> None:
-        self._node_id = node_id
-        self._names = {str(voter.quorum): voter.node_id for voter in voters}
-        self._name = next(name for name, voter_id in self._names.items() if voter_id == node_id)
+        self._settings = settings
+        self._node_id = settings.node_id
+        self._names = settings.names
+        self._name = next(name for name, voter_id in self._names.items() if voter_id == settings.node_id)
         self._machine = state_machine
         self._reported: tuple[ControllerId | None, int] = (None, -1)
         self._proposed: dict[asyncio.Future[int], None] = {}
         self._wire = RaftTransport(
             name=self._name,
             names=list(self._names),
-            listen=listen,
-            key=key,
-            cluster_id=cluster_id,
-            dial=dial,
+            listen=settings.listen,
+            key=settings.key,
+            cluster_id=settings.cluster_id,
+            dial=settings.dial,
             wake=self._wake,
         )
-        self._data_dir = data_dir
-        self._snapshot_min_entries = snapshot_min_entries
-        self._scrub_interval_ms = scrub_interval_ms
-        self._tasks = Tasks(f"quorum voter {node_id}")
+        self._tasks = Tasks(f"quorum voter {settings.node_id}")
         self._fatal = fatal
         self._engine: RaftEngine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,16 +106,16 @@ class PySyncObjQuorum:
         self._loop = asyncio.get_running_loop()
         self._engine = RaftEngine(
             name=self._name,
-            folder=self._data_dir,
+            folder=self._settings.data_dir,
             wire=self._wire,
             state_machine=self._machine,
             now=time.monotonic,
             fatal=self._fatal,
-            snapshot_min_entries=self._snapshot_min_entries,
+            settings=self._settings.engine,
         )
         await self._wire.start()
         self._on_timer()
-        if self._scrub_interval_ms >= 0:
+        if self._settings.scrub_interval_ms >= 0:
             self._tasks.spawn(self._scrub(), name="quorum scrubber")
 
     async def close(self) -> None:
@@ -120,8 +131,8 @@ class PySyncObjQuorum:
     async def _scrub(self) -> None:
         """Check this voter's files periodically; rewrite damaged ones from memory."""
         while True:
-            await asyncio.sleep(self._scrub_interval_ms / 1000)
-            if not await asyncio.to_thread(find_corruption, self._data_dir) or self._engine is None:
+            await asyncio.sleep(self._settings.scrub_interval_ms / 1000)
+            if not await asyncio.to_thread(find_corruption, self._settings.data_dir) or self._engine is None:
                 continue
             corruption = self._engine.repair_files()
             for problem in filter(None, (corruption.journal, corruption.snapshot)):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from raftlog.config import VoterConfig
-from raftlog.metadata_quorum.quorum import PySyncObjQuorum
+from raftlog.metadata_quorum.quorum import PySyncObjQuorum, VoterSettings
+from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.model import Address
 
 KEY = b"k" * 32
@@ -63,19 +64,17 @@ class Cluster:
 
     async def start(self, node_id: int, *, key: bytes | None = None) -> None:
         machine = self.machines[node_id] = Recorder()
-        self.quorums[node_id] = PySyncObjQuorum(
+        settings = VoterSettings(
             node_id=node_id,
             voters=self.voters,
             listen=self.voters[node_id - 1].quorum,
             key=key or self.key,
             cluster_id="c",
             data_dir=self.folder / str(node_id),
-            state_machine=machine,
-            dial={},
-            snapshot_min_entries=self.snapshot_min_entries,
             scrub_interval_ms=self.scrub_interval_ms,
-            fatal=self.fatal.append,
+            engine=EngineSettings(snapshot_min_entries=self.snapshot_min_entries),
         )
+        self.quorums[node_id] = PySyncObjQuorum(settings, machine, fatal=self.fatal.append)
         await self.quorums[node_id].start()
 
     async def close(self, node_id: int) -> None:

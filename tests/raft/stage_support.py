@@ -16,7 +16,7 @@ from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
 from raftlog.metadata_quorum.raft.codec import decode, encode
-from raftlog.metadata_quorum.raft.engine import RaftEngine
+from raftlog.metadata_quorum.raft.engine import EngineSettings, RaftEngine
 from raftlog.metadata_quorum.raft.rejoin import Standing
 
 NEVER = 1e12
@@ -122,11 +122,13 @@ class OurVoter(RaftEngine):
             state_machine=self,
             now=lambda: stage.now,
             fatal=self.fatal,
-            election_timeout_s=(MIN_TIMEOUT_S, MAX_TIMEOUT_S),
-            snapshot_min_entries=10**9,
+            settings=EngineSettings(
+                election_timeout_s=(MIN_TIMEOUT_S, MAX_TIMEOUT_S),
+                leader_fallback_s=NEVER,
+                batch_bytes=stage.batch_bytes,
+                snapshot_min_entries=10**9,
+            ),
         )
-        self.conf.appendEntriesBatchSizeBytes = stage.batch_bytes
-        self.conf.leaderFallbackTimeout = NEVER
 
     def fatal(self, reason: str) -> None:
         self.stage.stopped[self.name] = reason

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,20 @@ def _open_journal(folder: Path) -> RaftJournal:
     return journal
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Times and sizes of one voter's Raft."""
+
+    election_timeout_s: tuple[float, float] = (0.35, 0.7)
+    """A follower that hears no leader for a random time in this range stands for election."""
+    leader_fallback_s: float = 0.35
+    """A leader that hears no majority for this long resigns."""
+    batch_bytes: int = BATCH_BYTES
+    """The most bytes of entries in one message."""
+    snapshot_min_entries: int = 20_000
+    """A snapshot replaces at least this many entries of the journal."""
+
+
 class RaftEngine(SyncObj):  # type: ignore[misc]
     """One voter.
 
@@ -116,8 +131,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         state_machine: StateMachine,
         now: Callable[[], float],
         fatal: Callable[[str], None],
-        election_timeout_s: tuple[float, float] = (0.35, 0.7),
-        snapshot_min_entries: int = 20_000,
+        settings: EngineSettings,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         fsync_folder(folder.parent)  # Otherwise a power failure could remove the folder with the journal.
@@ -134,11 +148,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         conf = SyncObjConf(
             autoTick=False,
             appendEntriesUseBatch=True,
-            appendEntriesBatchSizeBytes=BATCH_BYTES,
+            appendEntriesBatchSizeBytes=settings.batch_bytes,
             appendEntriesPeriod=0.05,
-            raftMinTimeout=election_timeout_s[0],
-            raftMaxTimeout=election_timeout_s[1],
-            leaderFallbackTimeout=election_timeout_s[0],
+            raftMinTimeout=settings.election_timeout_s[0],
+            raftMaxTimeout=settings.election_timeout_s[1],
+            leaderFallbackTimeout=settings.leader_fallback_s,
             connectionTimeout=1.0,
             commandsQueueSize=QUEUE_SIZE,
             commandsWaitLeader=False,
@@ -146,7 +160,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             useFork=False,
             journalFile=self._journal,
             fullDumpFile=str(folder / SNAPSHOT),
-            logCompactionMinEntries=snapshot_min_entries,
+            logCompactionMinEntries=settings.snapshot_min_entries,
             logCompactionMinTime=10**9,
         )
         super().__init__(Node(name), wire.nodes, conf, transport=guarded, nodeClass=Node)
