@@ -22,6 +22,7 @@ MOST_PLACES = 60
 def rot_apart(world: World, dice: random.Random, share: float) -> int:
     """Flip a bit in about this share of all batches, never in the last copy of one; return in how many.
 
+    The intact copy is on a disk that keeps it: a broker that a reassignment has removed deletes its replica.
     Only synced bytes are damaged: after a loss of power, damage to other bytes cannot be told apart from a torn write.
     """
     copies = defaultdict[bytes, list[Place]](list)
@@ -33,7 +34,10 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
     for places in copies.values():
         if damaged >= MOST_PLACES or dice.random() >= share or len({place[0].name for place in places}) < 2:
             continue
-        spared = dice.choice(places)[0]
+        staying = [node for node, path, _, _ in places if _is_assigned(world, node, path.parent.name)]
+        if not staying:
+            continue
+        spared = dice.choice(staying)
         for node, path, position, length in places:
             if node is not spared and dice.random() < 0.7:
                 world.disks.flip(node.host, path, position + dice.randrange(length), 1 << dice.randrange(8))
@@ -41,6 +45,14 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
                 damaged += 1
     world.note(f"{damaged} batches are damaged, each with an intact copy on another disk")
     return damaged
+
+
+def _is_assigned(world: World, node: Node, folder: str) -> bool:
+    """Return whether a broker keeps its replica in a folder: the newest image assigns it, and does not remove it."""
+    for topic, partition, state in world.newest_image().partitions():
+        if folder.startswith(f"{topic.topic}-{partition}-{topic.topic_id}"):
+            return node.node_id in set(state.replicas) - set(state.removing)
+    return False
 
 
 def rotten_logs(world: World) -> list[Path]:
