@@ -37,12 +37,12 @@ class QueueingProducer(client.Producer):
     @property
     def max_block_s(self) -> float:
         """Return how long a caller may wait for buffer space, in seconds."""
-        return self._max_block_ms / 1000
+        return self._settings.longest_block_ms / 1000
 
     @property
     def close_timeout_ms(self) -> int:
         """Return how long a close after an interruption may send."""
-        return self._close_timeout_ms
+        return self._settings.close_timeout_ms
 
     def has_room_beside(self, queued: int, size: int) -> bool:
         """Return whether `size` bytes fit beside `queued` bytes; callable in any thread.
@@ -57,7 +57,7 @@ class QueueingProducer(client.Producer):
 
     def was_not_sent(self, error: RaftlogError) -> None:
         """Note that an accepted record could not be queued: its transaction cannot be committed."""
-        self._on_failed(error)
+        self._gate.on_failed(error)
 
 
 @dataclass(slots=True)

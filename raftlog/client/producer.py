@@ -15,22 +15,22 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self
 
-from raftlog.client.arguments import is_whole, require_id
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
 from raftlog.client.delivery import Delivery
-from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.client.metrics import ProducerCounters, ProducerMetrics
-from raftlog.client.options import defaults_of, known_options, require_at_least
+from raftlog.client.options import known_options, require_at_least
 from raftlog.client.partitioning import Partitioner
+from raftlog.client.producer_settings import TRANSACTION_TIMEOUT_MS, ProducerSettings, acks_text
 from raftlog.client.record_appender import RecordAppender
 from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_values, new_record
 from raftlog.client.record_outcomes import Acknowledged, Handle, Placed, RecordMetadata
+from raftlog.client.send_gate import SendGate
 from raftlog.client.sender import Sender
-from raftlog.errors import ConfigError, RaftlogError
+from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
 from raftlog.record import Compression
 from raftlog.runtime import close_all
@@ -93,28 +93,27 @@ class Producer:
         compression: Compression | None = None,
         partitioner: Partitioner | None = None,
         transactional_id: str = "",
-        transaction_timeout_ms: int = 60_000,
+        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         close_timeout_ms: int = 3_000,
         dial: Mapping[str, str] | None = None,
     ) -> None:
-        if transactional_id:
-            require_id("transactional_id", transactional_id)
-        elif transaction_timeout_ms != defaults_of(Producer.__init__)["transaction_timeout_ms"]:
-            raise ConfigError(
-                "transaction_timeout_ms: only transactions have it: set transactional_id; "
-                f"received {transaction_timeout_ms!r}"
-            )
-        if transactional_id and _acks_text(acks) != "all":
-            raise ConfigError(f"transactional_id: a transaction needs acks='all', received {acks!r}")
-        require_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms, close_timeout_ms=close_timeout_ms)
-        require_at_least(1, batch_bytes=batch_bytes, buffer_bytes=buffer_bytes, request_timeout_ms=request_timeout_ms)
-        require_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
-        if not is_whole(max_in_flight, 1) or max_in_flight > MAX_IN_FLIGHT:
-            raise ConfigError(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, received {max_in_flight!r}")
-        if compression not in (None, *get_args(Compression)):
-            raise ConfigError(f"compression: expected None, lz4 or zstd, received {compression!r}")
-        if partitioner is not None and not callable(partitioner):
-            raise ConfigError(f"partitioner: expected a function, received {partitioner!r}")
+        self._settings = settings = ProducerSettings(
+            acks=acks_text(acks),
+            linger_ms=linger_ms,
+            batch_bytes=batch_bytes,
+            buffer_bytes=buffer_bytes,
+            max_block_ms=max_block_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            max_in_flight=max_in_flight,
+            compression=compression,
+            partitioner=partitioner,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            close_timeout_ms=close_timeout_ms,
+        )
+        self._process = os.getpid()
+        self._gate = SendGate()
         self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
         self._accumulator: Accumulator[Handle] = Accumulator(
             batch_bytes=batch_bytes,
@@ -124,53 +123,20 @@ class Producer:
             transactional=bool(transactional_id),
         )
         self._counters = ProducerCounters(batch_bytes)
-        self._loop = LoopAffinity("producer")
-        self._max_block_ms = min(max_block_ms, delivery_timeout_ms)
-        self._close_timeout_ms = close_timeout_ms
-        self._sender = Sender(
-            self._connection,
-            self._accumulator,
-            self._counters,
-            acks=_acks_text(acks),
-            delivery_timeout_ms=delivery_timeout_ms,
-            request_timeout_ms=request_timeout_ms,
-            compression=compression,
-            transactional_id=transactional_id,
-            on_failed=self._on_failed,
-        )
+        self._sender = Sender(self._connection, self._accumulator, self._counters, self._gate, settings)
         self._appender = RecordAppender(
-            self._connection,
-            self._accumulator,
-            self._counters,
-            self._sender,
-            batch_bytes=batch_bytes,
-            buffer_bytes=buffer_bytes,
-            max_block_ms=self._max_block_ms,
-            partitioner=partitioner,
-            has_fast_paths=not transactional_id,
-            require_open=self._require_open,
-            on_failed=self._on_failed,
+            self._connection, self._accumulator, self._counters, self._sender, self._gate, settings
         )
-        self._process = os.getpid()
-        self._closed = False
-        self._transactions: TransactionManager | None = None
         if transactional_id:
             from raftlog.client.transactions import TransactionManager  # noqa: PLC0415  (few producers need them)
 
-            self._transactions = TransactionManager(
-                self._connection,
-                self._sender,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=transaction_timeout_ms,
-                timeout_ms=delivery_timeout_ms,
-                hurry_ms=close_timeout_ms,
-                flush=self.flush,
-                discard=self._discard,
-            )
+            self._gate.transactions = TransactionManager(self._connection, self._appender, settings)
 
     def __del__(self) -> None:
-        is_open = not getattr(self, "_closed", True) and os.getpid() == self._process  # A forked child has a copy.
-        if is_open and (size := self._appender.size):
+        appender = getattr(self, "_appender", None)  # None: an option was refused.
+        if appender is None or self._gate.closed or os.getpid() != self._process:
+            return  # A forked child has a copy, which is not its own to send.
+        if size := appender.size:
             _log.warning("a producer was never closed, and had %d bytes of records to send: use 'async with'", size)
 
     async def __aenter__(self) -> Self:
@@ -178,7 +144,7 @@ class Producer:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         is_hurried = kind is not None and not issubclass(kind, Exception)  # A cancellation, Ctrl-C or SystemExit.
-        await self.close(timeout_ms=self._close_timeout_ms if is_hurried else None)
+        await self.close(timeout_ms=self._settings.close_timeout_ms if is_hurried else None)
 
     async def send(
         self,
@@ -208,7 +174,7 @@ class Producer:
             UnknownOutcomeError: the record may or may not be in the log.
             RaftlogError: the record is not in the log.
         """
-        self._require_open()
+        self._gate.require_open()
         return await (await self._appender.add(topic, partition, *new_record(value, key, headers, timestamp)))
 
     def send_nowait(
@@ -260,7 +226,7 @@ class Producer:
             RaftlogError: the first failure, raised once each record has an outcome. Other records may be in the log:
                 use `send_nowait` where it matters which.
         """
-        self._require_open()
+        self._gate.require_open()
         checked, key = checked_values(values), bytes_or_none("key", key)
         if self._appender.asks_about_each:
             return await self._send_each(topic, checked, key)
@@ -308,11 +274,11 @@ class Producer:
         await self._manager().init()
 
     def _manager(self) -> TransactionManager:
-        if self._closed:
+        if self._gate.closed:
             raise RuntimeError("the producer is closed; make another one")
-        if self._transactions is None:
+        if self._gate.transactions is None:
             raise ConfigError("a transaction needs Producer(transactional_id=...): a name of its own that stays")
-        return self._transactions
+        return self._gate.transactions
 
     async def flush(self, *, timeout_ms: int | None = None) -> None:
         """Wait until every queued record has an outcome: at most `delivery_timeout_ms`.
@@ -323,12 +289,11 @@ class Producer:
         Raises:
             TimeoutError: some record had none within `timeout_ms`. The records stay queued, and are sent.
         """
-        self._loop.require()
+        self._gate.loop.require()
         if timeout_ms is not None:
             require_at_least(0, timeout_ms=timeout_ms)
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             await self._appender.flush()
-            await self._sender.flush()
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Send what is queued, and close every connection.
@@ -342,7 +307,7 @@ class Producer:
         """
         if timeout_ms is not None:
             require_at_least(0, timeout_ms=timeout_ms)
-        self._closed = True
+        self._gate.closed = True
         self._appender.close_fast_paths()
         before = self._counters.records_failed, self._counters.records_unknown
         try:
@@ -357,8 +322,8 @@ class Producer:
                 await self._connection.close()
 
     async def _finish(self, *, flush: bool) -> None:
-        if self._transactions is not None and flush:
-            await self._transactions.abort()  # Aborts a transaction whose block did not end it.
+        if self._gate.transactions is not None and flush:
+            await self._gate.transactions.abort()  # Aborts a transaction whose block did not end it.
         elif flush:
             await self.flush()
 
@@ -373,32 +338,9 @@ class Producer:
                 unknown,
             )
 
-    def _on_failed(self, error: RaftlogError) -> None:
-        if self._transactions is not None:
-            self._transactions.fail(error)
-
-    async def _discard(self, error: RaftlogError) -> None:
-        """Fail the queued records; return once no batch is in flight."""
-        self._appender.discard(error)
-        await self._sender.discard(error)
-
     async def _send_each(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[RecordMetadata]:
         """Send values one at a time; each may go to another partition."""
         futures = await self._appender.add_each(topic, values, key)
         if futures:
             await asyncio.wait(futures)
         return [future.result() for future in futures]
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("the producer is closed; make another one")
-        if self._transactions is not None:
-            self._transactions.require_open()
-        self._loop.require()
-
-
-def _acks_text(acks: AcksText | Literal[0, 1, -1]) -> AcksText:
-    known: dict[object, AcksText] = {"all": "all", -1: "all", "1": "1", 1: "1", "0": "0", 0: "0"}
-    if isinstance(acks, bool) or acks not in known:
-        raise ConfigError(f"acks: expected 'all', 1 or 0, received {acks!r}")
-    return known[acks]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from raftlog.client.arguments import require_topic_name
 from raftlog.client.buffer_limit import BufferLimit
@@ -17,26 +18,26 @@ from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.delivery import Delivery, SharedHandle
 from raftlog.client.fast_path import FastPath
 from raftlog.client.metrics import ProducerCounters
-from raftlog.client.partitioning import Partitioner, Partitioning
+from raftlog.client.partitioning import Partitioning
+from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.record_input import in_runs, new_record
 from raftlog.client.record_outcomes import Handle, PartialHandle, RecordMetadata, Run, fail
 from raftlog.client.routing import Routing, Unrouted
+from raftlog.client.send_gate import SendGate
 from raftlog.client.sender import Sender
 from raftlog.errors import InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.record import NewRecord
 
+if TYPE_CHECKING:
+    from raftlog.wire.transactions import TransactionalProducer
+
 
 class RecordAppender:
     """Queues records in the order of the calls.
 
-    Args:
-        batch_bytes: the largest size of a batch.
-        buffer_bytes: how many bytes may be buffered.
-        max_block_ms: how long a record may wait for buffer space, or for its topic's metadata.
-        has_fast_paths: records without a key may take a `FastPath`, without `require_open`, until `close_fast_paths`.
-        require_open: raises if the producer may not send now; called after each wait.
-        on_failed: called with the error of each record that fails here.
+    Without transactions, records without a key may take a `FastPath` until `close_fast_paths`: it does not ask the
+    gate.
     """
 
     def __init__(
@@ -45,27 +46,21 @@ class RecordAppender:
         accumulator: Accumulator[Handle],
         counters: ProducerCounters,
         sender: Sender,
-        *,
-        batch_bytes: int,
-        buffer_bytes: int,
-        max_block_ms: int,
-        partitioner: Partitioner | None,
-        has_fast_paths: bool,
-        require_open: Callable[[], object],
-        on_failed: Callable[[RaftlogError], None],
+        gate: SendGate,
+        settings: ProducerSettings,
     ) -> None:
         self._connection = connection
         self._accumulator = accumulator
         self._counters = counters
         self._sender = sender
-        self._batch_bytes = batch_bytes
-        self._has_fast_paths = has_fast_paths
-        self._require_open = require_open
-        self._on_failed = on_failed
-        self._partitioning = Partitioning(batch_bytes, partitioner)
-        self.buffer = BufferLimit(buffer_bytes, lambda: self.size, sender, max_block_ms=max_block_ms)
+        self._gate = gate
+        self._batch_bytes = settings.batch_bytes
+        self._has_fast_paths = not settings.transactional_id
+        self._partitioning = Partitioning(settings.batch_bytes, settings.partitioner)
+        block_ms = settings.longest_block_ms
+        self.buffer = BufferLimit(settings.buffer_bytes, lambda: self.size, sender, max_block_ms=block_ms)
         self._routing: Routing[Handle] = Routing(
-            connection, timeout_ms=max_block_ms, route=self._route_late, fail=self._refuse
+            connection, timeout_ms=block_ms, route=self._route_late, fail=self._refuse
         )
         self.fast_paths: dict[str, FastPath] = {}
         """The open fast paths, by topic."""
@@ -121,7 +116,7 @@ class RecordAppender:
         for some, size in in_runs(values, key, min(self._batch_bytes, self.buffer.buffer_bytes)):
             sent_ms = _now_ms()
             await self.buffer.wait(size, sent_ms)
-            self._require_open()
+            self._gate.require_open()
             self.buffer.require(size)
             run = Run(len(some))
             self._accumulator.add_run(
@@ -148,12 +143,23 @@ class RecordAppender:
         return self._partitioning.is_custom
 
     async def flush(self) -> None:
-        """Return once nothing waits for a topic's metadata."""
+        """Return once every queued record has an outcome."""
         await self._routing.flush()
+        await self._sender.flush()
 
-    def discard(self, error: RaftlogError) -> None:
-        """Fail everything that waits for a topic's metadata."""
+    async def discard(self, error: RaftlogError) -> None:
+        """Fail the queued records; return once no batch is in flight."""
         self._routing.discard(error)
+        await self._sender.discard(error)
+
+    @property
+    def used(self) -> bool:
+        """Return whether a batch was sent under the current identity."""
+        return self._sender.used
+
+    def begin_epoch(self, producer: TransactionalProducer) -> None:
+        """Use this producer id and epoch from now on, each partition from sequence 0."""
+        self._sender.begin_epoch(producer)
 
     def close_fast_paths(self) -> None:
         """Use no fast path from now on."""
@@ -175,7 +181,7 @@ class RecordAppender:
             TypeError: the partition is not an int, or the topic not a str.
             InvalidRequestError: the topic has an empty name.
         """
-        self._require_open()
+        self._gate.require_open()
         self.buffer.require(size)
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
@@ -214,7 +220,7 @@ class RecordAppender:
         """Fail a record that was never queued for a partition."""
         self._counters.on_failed(1, error)
         fail([handle], error)
-        self._on_failed(error)
+        self._gate.on_failed(error)
         self._sender.room_was_made()
 
     def _route_late(self, late: Unrouted[Handle]) -> None:

@@ -21,7 +21,9 @@ from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.partition_queue import ProducerIdentity
 from raftlog.client.metrics import ProducerCounters
 from raftlog.client.produce_requests import Batch, ProduceRequests, Routed, in_order
+from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.record_outcomes import Handle, acknowledge, fail
+from raftlog.client.send_gate import SendGate
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -30,11 +32,9 @@ from raftlog.errors import (
     UnknownOutcomeError,
 )
 from raftlog.model import Address, TopicPartition
-from raftlog.record import Compression
 from raftlog.runtime import Tasks
 from raftlog.wire import media, paths
 from raftlog.wire.data import (
-    AcksText,
     ProduceResponse,
     ProduceResult,
     ProducerIdResponse,
@@ -57,22 +57,19 @@ class Sender:
         connection: Connection,
         accumulator: Accumulator[Handle],
         counters: ProducerCounters,
-        *,
-        acks: AcksText,
-        delivery_timeout_ms: int,
-        request_timeout_ms: int,
-        compression: Compression | None,
-        transactional_id: str = "",
-        on_failed: Callable[[RaftlogError], None] = lambda _: None,
+        gate: SendGate,
+        settings: ProducerSettings,
     ) -> None:
         self._connection = connection
         self._accumulator = accumulator
         self._counters = counters
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._request_timeout_ms = request_timeout_ms
-        self._transactional_id = transactional_id
-        self._on_failed = on_failed
-        self._requests = ProduceRequests(acks=acks, compression=compression, transactional_id=transactional_id)
+        self._gate = gate
+        self._delivery_timeout_ms = settings.delivery_timeout_ms
+        self._request_timeout_ms = settings.request_timeout_ms
+        self._transactional_id = settings.transactional_id
+        self._requests = ProduceRequests(
+            acks=settings.acks, compression=settings.compression, transactional_id=settings.transactional_id
+        )
         self._asking: set[str] = set()
         """Requests under way: metadata by topic, and `PRODUCER_ID`. Only the partitions that need them wait."""
         self._tasks = Tasks("producer")
@@ -286,7 +283,7 @@ class Sender:
 
     def _fail(self, failed: Iterable[tuple[Batch, RaftlogError]]) -> None:
         for batch, error in failed:
-            self._on_failed(error)  # A transaction with a failed batch can only be aborted.
+            self._gate.on_failed(error)  # A transaction with a failed batch can only be aborted.
             self._fail_handles(batch, error)
 
     def _fail_handles(self, batch: Batch, error: RaftlogError) -> None:

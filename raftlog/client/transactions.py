@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 
@@ -17,6 +16,7 @@ from raftlog.client.connection import Connection
 from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.offsets import OffsetsToCommit, full, on_the_wire, with_epochs
+from raftlog.client.producer_settings import ProducerSettings
 from raftlog.errors import (
     ConfigError,
     ErrorCode,
@@ -43,8 +43,8 @@ _FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUC
 _log = logging.getLogger(__name__)
 
 
-class TransactionalSender(Protocol):
-    """The part of `Sender` that transactions use."""
+class TransactionalRecords(Protocol):
+    """A producer's records, as its transactions see them."""
 
     @property
     def used(self) -> bool:
@@ -55,38 +55,30 @@ class TransactionalSender(Protocol):
         """Use this producer id and epoch from now on, each partition from sequence 0."""
         ...
 
+    async def flush(self) -> None:
+        """Return once every queued record has an outcome."""
+        ...
+
+    async def discard(self, error: RaftlogError) -> None:
+        """Fail the queued records; return once no batch is in flight."""
+        ...
+
 
 class TransactionManager:
     """The transactions of one producer, one at a time.
 
-    Args:
-        flush: returns once every queued record has an outcome.
-        discard: fails the queued records; returns once no batch is in flight.
-        timeout_ms: how long a request to the coordinator may take, attempts included.
-        hurry_ms: how long the abort after a cancellation may take.
+    A request to the coordinator may take `delivery_timeout_ms`, attempts included; the abort after a cancellation
+    `close_timeout_ms`.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        sender: TransactionalSender,
-        *,
-        transactional_id: str,
-        transaction_timeout_ms: int,
-        timeout_ms: int,
-        hurry_ms: int,
-        flush: Callable[[], Awaitable[None]],
-        discard: Callable[[RaftlogError], Awaitable[None]],
-    ) -> None:
-        self._sender = sender
-        self._flush = flush
-        self._discard = discard
-        self.transactional_id = transactional_id
+    def __init__(self, connection: Connection, records: TransactionalRecords, settings: ProducerSettings) -> None:
+        self._records = records
+        self.transactional_id = settings.transactional_id
         self.state: State = "new"
         self._connection = connection
-        self._transaction_timeout_ms = transaction_timeout_ms
-        self._timeout_ms = timeout_ms
-        self._hurry_s = hurry_ms / 1000
+        self._transaction_timeout_ms = settings.transaction_timeout_ms
+        self._timeout_ms = settings.delivery_timeout_ms
+        self._hurry_s = settings.close_timeout_ms / 1000
         self._producer: TransactionalProducer | None = None
         self._failure: RaftlogError | None = None
         self._has_offsets = False
@@ -95,7 +87,7 @@ class TransactionManager:
         self._ended: Literal["", "committed", "aborted"] = ""
         self._commit_requested = False
         """Whether the coordinator was asked to commit the current transaction."""
-        self._link = CoordinatorLink(connection, "transaction", transactional_id)
+        self._link = CoordinatorLink(connection, "transaction", settings.transactional_id)
 
     def transaction(self) -> Transaction:
         """Return a transaction, which begins when its block does."""
@@ -148,7 +140,7 @@ class TransactionManager:
         if self.state == "new":
             await self._init()
         assert self._producer is not None
-        self._sender.begin_epoch(self._producer)
+        self._records.begin_epoch(self._producer)
         self.state, self._failure, self._has_offsets = "in transaction", None, False
         self._commit_requested, self._ended = False, ""
 
@@ -196,7 +188,7 @@ class TransactionManager:
         """
         if self.state == "in transaction":
             self.state = "ending"
-            await self._flush()
+            await self._records.flush()
         if self._failure is not None:
             await self._abort()
             raise self._aborted()
@@ -277,11 +269,11 @@ class TransactionManager:
     @property
     def _is_used(self) -> bool:
         """Whether the coordinator may have registered the transaction."""
-        return self._sender.used or self._has_offsets
+        return self._records.used or self._has_offsets
 
     async def _abort(self) -> None:
         self.state = "ending"
-        await self._discard(TransactionAbortedError("the transaction was aborted"))
+        await self._records.discard(TransactionAbortedError("the transaction was aborted"))
         if not self._is_used:
             self.state = "ready"
             return

@@ -28,7 +28,7 @@ from raftlog.model import (
 from raftlog.partition.admission import Admit, require_admit, require_in_time, require_kind
 from raftlog.partition.core.ages import outlived_retention_ms
 from raftlog.partition.core.epochs import require_same_epoch
-from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, SessionClock
+from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, LogOffsets, SessionClock
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.follower_replica import FollowerReplica
@@ -305,14 +305,16 @@ class Replica(FollowerReplica):
         self.core = LeaderCore(
             broker_id=self.broker_id,
             state=self.state,
-            log_end_offset=self.log.log_end_offset,
-            own_end_offset=self.persisted_end_offset,
-            # Records are deleted only below the high watermark; a log that was reset may not have received it yet.
-            high_watermark=max(self._follower_high_watermark, self.log.log_start_offset),
+            log=LogOffsets(
+                start=self.log.log_start_offset,
+                end=self.log.log_end_offset,
+                own_end=self.persisted_end_offset,
+                # Records are deleted only below the high watermark; a log that was reset may not have received it yet.
+                high_watermark=max(self._follower_high_watermark, self.log.log_start_offset),
+            ),
             min_insync_replicas=self.config.min_insync_replicas,
             limits=self._limits,
             now_ms=self._clock.monotonic_ms(),
-            log_start_offset=self.log.log_start_offset,
         )
         _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
         self._moved(self.core.on_local_end(self.persisted_end_offset))

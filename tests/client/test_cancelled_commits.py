@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.transactions import TransactionManager
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, TransactionInDoubtError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, TransactionInDoubtError
 from raftlog.wire import paths
 from raftlog.wire.transactions import TransactionalProducer
 
@@ -21,25 +22,34 @@ class Sent:
 
     used = True
 
+    def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
+        self.flush = flush
+
     def begin_epoch(self, producer: TransactionalProducer) -> None: ...
+
+    async def discard(self, error: RaftlogError) -> None: ...
 
 
 class Managed(TransactionManager):
     """Its coordinator answers a commit never, and an abort as it is told."""
 
     def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
-        async def discard(_: object) -> None: ...
-
-        super().__init__(
-            object(),  # type: ignore[arg-type]
-            Sent(),
+        settings = ProducerSettings(
+            acks="all",
+            linger_ms=0,
+            batch_bytes=1_000,
+            buffer_bytes=1_000,
+            max_block_ms=1_000,
+            delivery_timeout_ms=60_000,
+            request_timeout_ms=1_000,
+            max_in_flight=1,
+            compression=None,
+            partitioner=None,
             transactional_id="id",
             transaction_timeout_ms=1_000,
-            timeout_ms=60_000,
-            hurry_ms=50,
-            flush=flush,
-            discard=discard,
+            close_timeout_ms=50,
         )
+        super().__init__(object(), Sent(flush), settings)  # type: ignore[arg-type]
         self.refusal: Exception | None = None
         self.is_silent = False
         """Abortions are not answered either."""

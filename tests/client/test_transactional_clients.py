@@ -173,8 +173,8 @@ async def test_a_commit_that_another_producer_followed_before_it_was_answered_is
     """It counts here: "fenced, so nothing of it counts" would have it written once more. Seed 269 of the simulation."""
     await create(url, topic_name)
     async with Producer(url, transactional_id=name) as first, Producer(url, transactional_id=name) as second:
-        assert first._transactions is not None
-        link = first._transactions._link
+        assert first._gate.transactions is not None
+        link = first._gate.transactions._link
         call = link.call
 
         async def lose_the_answer(*question: Any, **options: Any) -> object:

@@ -12,7 +12,7 @@ from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.model import PartitionState, TopicIdPartition
 from raftlog.partition.core.fetch_sessions import LeaderSession, LeaderSessions
 from raftlog.partition.core.follower_session import FollowerSession
-from raftlog.partition.core.leader import IsrLimits, LeaderCore
+from raftlog.partition.core.leader import IsrLimits, LeaderCore, LogOffsets
 from raftlog.wire.errors import WireError
 from raftlog.wire.replication import ReplicaFetchPartition, ReplicaFetchRequest, ReplicaFetchResult
 
@@ -66,9 +66,7 @@ class Story:
             self.cores[letter] = LeaderCore(
                 broker_id=LEADER,
                 state=state,
-                log_end_offset=int(end),
-                own_end_offset=int(end),
-                high_watermark=0,
+                log=LogOffsets(end=int(end), own_end=int(end), high_watermark=0),
                 min_insync_replicas=1,
                 limits=LIMITS,
                 now_ms=self.now_ms,

@@ -10,7 +10,7 @@ import pytest
 
 from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.model import PartitionState
-from raftlog.partition.core.leader import IsrLimits, LeaderCore, SessionClock
+from raftlog.partition.core.leader import IsrLimits, LeaderCore, LogOffsets, SessionClock
 
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.txt"))
 
@@ -37,13 +37,10 @@ class Story:
         self.core = LeaderCore(
             broker_id=1,
             state=PartitionState(replicas=(1, 2, 3), isr=_ids(isr), leader=1, leader_epoch=5, partition_epoch=1),
-            log_end_offset=int(end),
-            own_end_offset=int(held or end),
-            high_watermark=int(hw),
+            log=LogOffsets(start=int(start), end=int(end), own_end=int(held or end), high_watermark=int(hw)),
             min_insync_replicas=int(min_isr),
             limits=IsrLimits(lag_time_max_ms=10_000, silence_max_ms=2_000),
             now_ms=self.now_ms,
-            log_start_offset=int(start),
         )
         self.core.on_local_end(int(held or end))
         return self.show()

@@ -60,6 +60,19 @@ class IsrLimits:
     silence_max_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOffsets:
+    """The leader's own log when its epoch begins."""
+
+    end: Offset
+    """The log end offset: the start of this epoch."""
+    own_end: Offset
+    """The end of what counts as this replica's own copy; with `flush=batch`, of what is on disk."""
+    high_watermark: Offset
+    start: Offset = UNKNOWN_OFFSET
+    """The log start offset. Records below it were deleted."""
+
+
 class LeaderCore:
     """One leader epoch of one partition.
 
@@ -75,25 +88,22 @@ class LeaderCore:
         *,
         broker_id: BrokerId,
         state: PartitionState,
-        log_end_offset: Offset,
-        own_end_offset: Offset,
-        high_watermark: Offset,
+        log: LogOffsets,
         min_insync_replicas: int,
         limits: IsrLimits,
         now_ms: int,
-        log_start_offset: Offset = UNKNOWN_OFFSET,
     ) -> None:
         self.broker_id = broker_id
         self.state = state
-        self.epoch_start_offset = log_end_offset
-        self.high_watermark = high_watermark
+        self.epoch_start_offset = log.end
+        self.high_watermark = log.high_watermark
         self.pending_isr: frozenset[BrokerId] | None = None
-        self._deleted_below = log_start_offset
+        self._deleted_below = log.start
         """Records below it were deleted. A replica that has them must not join the ISR: they would reappear."""
         self._limits = limits
         self._min_insync_replicas = min_insync_replicas
-        self._own_end_offset = own_end_offset
-        self._log_end_offset = log_end_offset
+        self._own_end_offset = log.own_end
+        self._log_end_offset = log.end
         self.followers: dict[BrokerId, Follower] = {}
         self._track_followers(now_ms)
 
