@@ -37,7 +37,7 @@ def stop_process(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterSettings:
-    """One voter: who it is, where it listens, and what it keeps."""
+    """One voter: its identity, its listener and its folder."""
 
     node_id: ControllerId
     voters: Sequence[VoterConfig]
