@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from chaos.checker import Anomaly
 from chaos.group_history import NEVER_NS, Commit, GroupHistory, Tenure
@@ -140,10 +140,17 @@ def unexplained(partition: _Partition) -> Iterable[Anomaly]:
 
 
 def former_owners(partition: _Partition) -> Iterable[Anomaly]:
-    """Find commits that were acknowledged although another member owned the partition by then."""
-    for before, after in pairwise(partition.tenures):
-        late = [c for c in _acknowledged(before) if c.invoked_ns > after.began_ns and after.process != before.process]
-        for commit in late:
+    """Find commits that were acknowledged although another member owned the partition by then.
+
+    A member that slept logs the beginning of its tenure late, when it may be over already. If it learned its offset
+    before the other tenure began, it may have owned the partition earlier; it then has no acknowledged commit.
+    """
+    for before, after in combinations(partition.tenures, 2):
+        if after.process == before.process or (after.polled_ns < before.began_ns and not _acknowledged(after)):
+            continue
+        for commit in _acknowledged(before):
+            if commit.invoked_ns <= after.began_ns:
+                continue
             detail = f"{before.process} committed {commit.offset} after {after.process} had begun at {after.offset}"
             yield Anomaly("two owners", detail)
 

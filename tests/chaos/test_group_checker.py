@@ -44,6 +44,26 @@ def test_a_sound_history_passes_with_its_figures():
     assert verdict.commits == {"ok": 3, "fail": 1, "info": 1}
 
 
+def late_tenure(*commits: Commit) -> GroupHistory:
+    """`z` slept after its poll at 5, and logs at 36 what it was assigned then: `b` owns the partition by now."""
+    history = sound()
+    z = Tenure(process="z", partition=0, offset=4, polled_ns=5, began_ns=36, ended_ns=37, commits=[*commits])
+    history.tenures.append(z)
+    return history
+
+
+def test_a_member_that_slept_may_log_its_tenure_when_it_is_over():
+    assert check_group(late_tenure()).anomalies == []
+    assert check_group(late_tenure(commit(4, 36, "fail"))).anomalies == []
+    assert {anomaly.kind for anomaly in check_group(late_tenure(commit(4, 36))).anomalies} == {"two owners"}
+
+
+def test_a_commit_after_any_later_tenure_is_of_two_owners():
+    history = sound()
+    history.tenures[0].commits.append(commit(5, 71))
+    assert "two owners" in {anomaly.kind for anomaly in check_group(history).anomalies}
+
+
 def lose_a_record(history: GroupHistory) -> None:
     history.tenures[2].runs = [Run(8, 8, 70)]
     history.sightings[-1] = sighting(9, 80)
