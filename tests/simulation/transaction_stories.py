@@ -72,7 +72,7 @@ class Late:
 
 
 def _identity(producer: raftlog.Producer) -> dict[str, int]:
-    transactions = producer._transactions
+    transactions = producer._gate.transactions
     assert transactions is not None
     assert transactions._producer is not None
     return asdict(transactions._producer)
