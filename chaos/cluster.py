@@ -194,7 +194,7 @@ def _behind(info: TopicInfo) -> list[str]:
 
 def _listens(address: Address) -> bool:
     try:
-        socket.create_connection(address, timeout=1).close()
+        socket.create_connection((address.host, address.port), timeout=1).close()
     except OSError:
         return False
     return True

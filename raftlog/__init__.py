@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Producer,
         ProducerMetrics,
         RecordMetadata,
+        Security,
     )
     from raftlog.errors import (
         ConfigError,
@@ -48,6 +49,7 @@ _EXPORTS = {
         "Producer",
         "ProducerMetrics",
         "RecordMetadata",
+        "Security",
     ),
     "raftlog.errors": (
         "ConfigError",
@@ -90,6 +92,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "RetriableError",
+    "Security",
     "TopicPartition",
     "TransactionAbortedError",
     "TransactionInDoubtError",

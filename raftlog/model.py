@@ -44,6 +44,7 @@ Flush: TypeAlias = Literal["batch", "os"]
 """`batch`: a record counts as replicated only after fsync (group commit); `os`: the page cache is flushed by the OS."""
 
 
+_HTTPS = "https://"
 DEFAULT_PORT = 9400
 """The port of a broker's public listener, where a URL names none."""
 _HOST = re.compile(r"[^\x00-\x20\x7f\[\]/\\?#@%:]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[\w.-]+)?\]")
@@ -51,26 +52,27 @@ _HOST = re.compile(r"[^\x00-\x20\x7f\[\]/\\?#@%:]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.
 
 
 class Address(NamedTuple):
-    """A listener's address."""
+    """A listener's address. Its text is `host:port`, or `https://host:port` if it is to be dialled with TLS."""
 
     host: str
     port: int
+    tls: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read `host:port` (an IPv6 host in brackets).
+        """Read `host:port` (an IPv6 host in brackets), with or without `https://` before it.
 
         Raises:
             ValueError: the host is not one, or the port is not a number in 0..65535.
         """
-        host, _, port = text.rpartition(":")
+        host, _, port = text.removeprefix(_HTTPS).rpartition(":")
         if _HOST.fullmatch(host) is None or re.fullmatch(r"[0-9]{1,5}", port) is None or int(port) > 65535:
             raise ValueError(f"expected host:port, received {text!r:.200}")
-        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+        return cls(host.removeprefix("[").removesuffix("]"), int(port), text.startswith(_HTTPS))
 
     @classmethod
     def of_url(cls, url: str) -> Address:
-        """Read `http://host:port`; the scheme and the port (9400) may be missing.
+        """Read `http://host:port` or `https://host:port`; the scheme and the port (9400) may be missing.
 
         Raises:
             ValueError: another scheme, a user, a path, or no address.
@@ -80,7 +82,7 @@ class Address(NamedTuple):
             parts = urlsplit(url if "://" in url else f"http://{url}")
         except ValueError:
             raise ValueError(expected) from None
-        if parts.scheme != "http":
+        if parts.scheme not in ("http", "https"):
             raise ValueError(f"{expected}, not {parts.scheme}://")
         if "@" in parts.netloc:
             raise ValueError(f"{expected}, without a user")
@@ -88,12 +90,23 @@ class Address(NamedTuple):
             raise ValueError(f"{expected}, with nothing after it")
         has_port = re.search(r":[0-9]+$", parts.netloc) is not None
         try:
-            return cls.parse(parts.netloc if has_port else f"{parts.netloc}:{DEFAULT_PORT}")
+            address = cls.parse(parts.netloc if has_port else f"{parts.netloc}:{DEFAULT_PORT}")
         except ValueError:
             raise ValueError(expected) from None
+        return address._replace(tls=parts.scheme == "https")
+
+    @property
+    def authority(self) -> str:
+        """Return `host:port`, as it stands in a URL, a `Host` field and dial maps."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Return the URL of this listener's root, without a slash at its end."""
+        return f"{_HTTPS if self.tls else 'http://'}{self.authority}"
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{_HTTPS}{self.authority}" if self.tls else self.authority
 
 
 class TopicPartition(NamedTuple):

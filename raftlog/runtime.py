@@ -134,6 +134,12 @@ class Tasks:
         """Whether no more tasks can be started."""
         return self._closed
 
+    def cancel(self) -> None:
+        """Cancel running tasks, and start no more."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+
     async def close(self) -> None:
         """Cancel running tasks and wait until they have ended."""
         self._closed = True

@@ -8,6 +8,7 @@ from typing import Literal
 from raftlog import client
 from raftlog.blocking.facade import Facade
 from raftlog.client.options import known_options
+from raftlog.client.security import Security
 from raftlog.model import Acl, AclOperation, AclResource, Quota
 from raftlog.wire.admin import UserInfo
 
@@ -22,8 +23,9 @@ class SecurityAdmin(Facade[client.Admin]):
         *,
         timeout_ms: int = 30_000,
         dial: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
-        super().__init__(lambda: client.Admin(bootstrap, timeout_ms=timeout_ms, dial=dial))
+        super().__init__(lambda: client.Admin(bootstrap, timeout_ms=timeout_ms, dial=dial, security=security))
 
     def put_user(self, user: str, password: str) -> None:
         """Create a user, or replace the user's password.

@@ -14,6 +14,7 @@ from raftlog.client.group_session import OnRebalance
 from raftlog.client.metrics import ConsumerMetrics
 from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit
 from raftlog.client.options import known_options
+from raftlog.client.security import Security
 from raftlog.client.start_offsets import Start
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record import Record
@@ -77,6 +78,7 @@ class Consumer(ConsumerFacade):
         request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included.
         client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
     """
 
     @known_options
@@ -108,6 +110,7 @@ class Consumer(ConsumerFacade):
         isolation: Isolation = "read_uncommitted",
         client_rack: str = "",
         dial: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
         super().__init__(
             lambda: SteppedConsumer(
@@ -137,6 +140,7 @@ class Consumer(ConsumerFacade):
                 isolation=isolation,
                 client_rack=client_rack,
                 dial=dial,
+                security=security,
             )
         )
 

@@ -18,6 +18,7 @@ from raftlog.client.options import known_options, require_at_least
 from raftlog.client.partitioning import Partitioner
 from raftlog.client.record_input import HeadersLike, new_record
 from raftlog.client.record_outcomes import RecordMetadata
+from raftlog.client.security import Security
 from raftlog.client.times import Time
 from raftlog.record import Compression
 from raftlog.wire.data import AcksText
@@ -34,6 +35,7 @@ class Producer(Facade[QueueingProducer]):
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
         request_timeout_ms: how long one request may take.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
 
     Args: safety
         acks: which replicas must have a record before it is acknowledged: `all` (every in-sync replica, on disk), `1`
@@ -80,6 +82,7 @@ class Producer(Facade[QueueingProducer]):
         transaction_timeout_ms: int = 60_000,
         close_timeout_ms: int = 3_000,
         dial: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
         self._flushes = True
         self._limit_ms: int | None = None
@@ -100,6 +103,7 @@ class Producer(Facade[QueueingProducer]):
                 transaction_timeout_ms=transaction_timeout_ms,
                 close_timeout_ms=close_timeout_ms,
                 dial=dial,
+                security=security,
             )
         )
         self._outbox = Outbox(self._client, self._begin, self._closed_error)

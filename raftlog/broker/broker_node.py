@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Coroutine, Iterable
+from typing import Literal
 
 from aiohttp import web
 
@@ -51,6 +52,7 @@ from raftlog.serving.admission import Admission, Handler
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.transport import HttpSession
@@ -87,15 +89,25 @@ _READ_BY_PAGES = (paths.TOPIC_RECORDS, paths.RECORDS)
 class BrokerNode:
     """The broker of a node process. The caller owns the data folder and the loop watch."""
 
-    def __init__(self, config: NodeConfig, data_dir: NodeFolders, *, watch: LoopWatch | None = None) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        data_dir: NodeFolders,
+        *,
+        watch: LoopWatch | None = None,
+        tls: NodeTls | None = None,
+    ) -> None:
+        self._tls = tls or NodeTls(config.tls)
         self._config = config
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
-        self._session = HttpSession(dial=config.dial)
+        self._session = HttpSession(dial=config.dial, tls=self._tls.client)
         self._listeners: list[Listener] = []
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
-        self._vital_session = HttpSession(dial=config.dial, connections_per_host=_VITAL_CONNECTIONS)
+        self._vital_session = HttpSession(
+            dial=config.dial, connections_per_host=_VITAL_CONNECTIONS, tls=self._tls.client
+        )
         """A session with its own connections, so that heartbeats do not queue behind clients' requests."""
         channel = ControllerChannel(
             [voter.internal for voter in config.quorum.voters], self._session, vital=self._vital_session
@@ -244,7 +256,7 @@ class BrokerNode:
         app: web.Application,
         lean: LeanRoutes,
         address: Address,
-        name: str,
+        name: Literal["public", "internal"],
         *,
         max_json_bytes: int = MAX_JSON_BYTES,
     ) -> None:
@@ -259,6 +271,7 @@ class BrokerNode:
             connections=ConnectionLimits(name, total=total, per_address=per_address),
             clock=self.context.clock,
             drain_s=_DRAIN_S,
+            tls=self._tls.listener(name),
         )
         self._listeners.append(listener)
         try:

@@ -95,7 +95,7 @@ class InternalTopics:
             kind=kind,
             key=key,
             broker_id=state.leader,
-            url=f"http://{broker.public}",
+            url=broker.public.url,
             topic=name,
             partition=partition,
             leader_epoch=state.leader_epoch,

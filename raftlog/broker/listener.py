@@ -13,6 +13,7 @@ from raftlog.runtime import Clock
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import RequestLimits
 from raftlog.serving.listener import AiohttpServer, listen
+from raftlog.serving.tls_listener import ListenerTls, TlsServer
 from raftlog.transport import pacing
 
 
@@ -33,6 +34,7 @@ class Listener:
         connections: ConnectionLimits,
         clock: Clock,
         drain_s: float,
+        tls: ListenerTls | None = None,
     ) -> None:
         self._aiohttp = AiohttpServer(
             app, limits=limits, connections=connections, turnstile=lean.turnstile, drain_s=drain_s
@@ -42,7 +44,8 @@ class Listener:
         self._limits = limits
         self._clock = clock
         self._drain_s = drain_s
-        self._server: asyncio.Server | None = None
+        self._tls = tls
+        self._server: asyncio.Server | TlsServer | None = None
         self._connections: dict[LeanConnection, None] = {}
 
     async def start(self, address: Address) -> None:
@@ -52,7 +55,7 @@ class Listener:
             OSError: the port cannot be bound.
         """
         await self._aiohttp.start()
-        self._server = await listen(self._accept, address)
+        self._server = await listen(self._accept, address, self._tls)
         pacing.disable_for_server(self._server)
 
     async def close(self) -> None:

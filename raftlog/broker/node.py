@@ -14,6 +14,7 @@ from raftlog.config import NodeConfig
 from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
 from raftlog.runtime import loop_factory
 from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_tls import NodeTls
 
 if TYPE_CHECKING:
     from raftlog.broker.broker_node import BrokerNode
@@ -83,12 +84,13 @@ async def serve(config: NodeConfig) -> None:
 
 
 async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -> None:
-    watch = LoopWatch()
-    controller = _make_controller(config, data_dir) if config.is_controller else None
-    broker = _make_broker(config, data_dir, watch) if config.is_broker else None
+    watch, tls = LoopWatch(), NodeTls(config.tls)
+    controller = _make_controller(config, data_dir, tls) if config.is_controller else None
+    broker = _make_broker(config, data_dir, watch, tls) if config.is_broker else None
     # Excludes the objects so far from garbage collection: scanning them takes 100 ms in each full collection.
     gc.collect()
     watch.start()
+    tls.start()
     if broker is not None:
         await broker.start(internal=controller.routes.application() if controller else None)
     if controller is not None:
@@ -104,21 +106,22 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
             await broker.close()
         if controller is not None:
             await controller.close()
+        await tls.close()
         watch.close()
     if refused.done():
         raise refused.result()
 
 
-def _make_controller(config: NodeConfig, data_dir: NodeFolders) -> ControllerNode:
+def _make_controller(config: NodeConfig, data_dir: NodeFolders, tls: NodeTls) -> ControllerNode:
     from raftlog.metadata_quorum.controller_node import ControllerNode  # noqa: PLC0415  (a broker needs no Raft)
 
-    return ControllerNode(config, data_dir.path)
+    return ControllerNode(config, data_dir.path, tls=tls)
 
 
-def _make_broker(config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch) -> BrokerNode:
+def _make_broker(config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch, tls: NodeTls) -> BrokerNode:
     from raftlog.broker.broker_node import BrokerNode  # noqa: PLC0415  (a controller needs no pyarrow)
 
-    return BrokerNode(config, data_dir, watch=watch)
+    return BrokerNode(config, data_dir, watch=watch, tls=tls)
 
 
 def loop_future() -> asyncio.Future[Exception]:

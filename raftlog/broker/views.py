@@ -15,8 +15,8 @@ def broker_infos(image: MetadataImage) -> tuple[BrokerInfo, ...]:
 def _broker_info(broker: BrokerRegistration) -> BrokerInfo:
     return BrokerInfo(
         broker_id=broker.broker_id,
-        url=f"http://{broker.public}",
-        internal_url=f"http://{broker.internal}",
+        url=broker.public.url,
+        internal_url=broker.internal.url,
         rack=broker.rack,
         version=broker.version,
         broker_epoch=broker.broker_epoch,

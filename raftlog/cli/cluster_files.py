@@ -10,6 +10,9 @@ from pathlib import Path
 
 from raftlog.cli.cluster_plan import NodePlan, merged, node_toml, plan_nodes, require_known
 from raftlog.cli.cluster_state import ClusterState, locked
+from raftlog.config import TlsConfig
+from raftlog.errors import ConfigError
+from raftlog.schema import from_plain
 
 _KEY_BYTES = 32
 
@@ -22,7 +25,12 @@ def nodes_of(data: Path, state: ClusterState) -> dict[str, NodePlan]:
     """
     nodes = plan_nodes(data, controllers=state.controllers, brokers=state.brokers, port=state.port, hosts=state.hosts)
     require_known((name for name in state.settings if name != "*"), nodes)
-    return {node.name: node for node in nodes}
+    return {node.name: replace(node, tls=_tls(state, node.name)) for node in nodes}
+
+
+def _tls(state: ClusterState, name: str) -> TlsConfig:
+    settings = merged(state.settings.get("*", {}), state.settings.get(name, {}))
+    return from_plain(TlsConfig, settings.get("tls", {}), error=ConfigError)
 
 
 def write_files(data: Path, state: ClusterState, nodes: Mapping[str, NodePlan]) -> None:

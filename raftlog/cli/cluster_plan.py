@@ -11,11 +11,11 @@ import re
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raftlog.config import NodeConfig
+from raftlog.config import NodeConfig, TlsConfig
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.model import Address
 from raftlog.schema import from_plain
@@ -43,6 +43,7 @@ class NodePlan:
     """Brokers only."""
     quorum: Address | None = None
     """Controllers only."""
+    tls: TlsConfig = field(default_factory=TlsConfig)
 
     @property
     def role(self) -> str:
@@ -54,9 +55,16 @@ class NodePlan:
         return {name: address for name, address in named.items() if address is not None}
 
     @property
+    def url(self) -> str:
+        """The URL for clients; "" for a controller."""
+        return self.public._replace(tls=self.tls.public != "off").url if self.public else ""
+
+    @property
     def health(self) -> Address:
         """The listener that answers /livez and /readyz."""
-        return self.public or self.internal
+        if self.public is not None:
+            return self.public._replace(tls=self.tls.public != "off")
+        return self.internal._replace(tls=self.tls.internal != "off")
 
     @property
     def config_path(self) -> Path:
@@ -195,7 +203,7 @@ def _cannot_bind(address: Address) -> str | None:
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # Closed connections in TIME_WAIT do not matter.
         try:
-            probe.bind(address)
+            probe.bind((address.host, address.port))
         except OSError as error:
             return error.strerror or str(error)
     return None

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from raftlog.client.connection import parse_bootstrap
+from raftlog.client.security import Security
 from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
+from raftlog.tls import explain
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.metadata import ClusterInfo, ControllerInfo
@@ -31,7 +33,8 @@ async def require_cluster(bootstrap: Sequence[str], *, within_ms: int = ANSWER_W
         NoClusterError: none answered within `within_ms`; the message explains it for each address.
     """
     addresses = parse_bootstrap(bootstrap)
-    async with HttpSession() as session:
+    security = Security.from_environment()
+    async with HttpSession(tls=security.tls_context(), authorization=security.authorization) as session:
         looks = [asyncio.create_task(_look(session, address, within_ms)) for address in addresses]
         try:
             for look in asyncio.as_completed(looks):
@@ -53,14 +56,16 @@ async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
         try:
             await session.call(ClusterInfo, "GET", address, paths.CLUSTER, query=_LOCAL, timeout_ms=left_ms)
             return ""
-        except UnreachableError:
-            wrong = f"no broker listens at http://{address}"
+        except UnreachableError as error:
+            if (why := explain(error)) is not None:
+                return f"{address.url}: {why}"
+            wrong = f"no broker listens at {address.url}"
             if left_ms <= 1_000 * PAUSE_S:
                 return wrong
             await asyncio.sleep(PAUSE_S)
         except UnknownOutcomeError as error:
             if isinstance(error.__cause__, TimeoutError):
-                return f"the server at http://{address} does not answer within {within_ms / 1_000:g} s"
+                return f"the server at {address.url} does not answer within {within_ms / 1_000:g} s"
             return f"the server at {address} does not speak HTTP (is it a controller's quorum port?)"
         except RaftlogError as error:
             return await _other_server(session, address, error)
@@ -69,5 +74,5 @@ async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
 async def _other_server(session: HttpSession, address: Address, refused: RaftlogError) -> str:
     with suppress(RaftlogError):
         await session.call(ControllerInfo, "GET", address, paths.CONTROLLER, query=_LOCAL, timeout_ms=ANSWER_WITHIN_MS)
-        return f"http://{address} is a controller; clients need a broker (its public listener, 9400 by default)"
-    return f"http://{address} is not a broker's public listener (it answered: {' '.join(refused.message.split())[:80]})"
+        return f"{address.url} is a controller; clients need a broker (its public listener, 9400 by default)"
+    return f"{address.url} is not a broker's public listener (it answered: {' '.join(refused.message.split())[:80]})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import signal
+import ssl
 from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias
 
@@ -46,7 +47,7 @@ class NodeStatus:
             role=node.role,
             state=_state(node, process),
             pid=process.pid if process is not None and alive else None,
-            public=f"http://{node.public}" if node.public else "",
+            public=node.url,
             internal=str(node.internal),
         )
 
@@ -65,7 +66,7 @@ def _state(node: NodePlan, process: ProcessIdentity | None) -> NodeState:
 
 def is_ready(node: NodePlan) -> bool:
     """Return whether the node answers `/readyz` with 200."""
-    connection = http.client.HTTPConnection(node.health.host, node.health.port, timeout=_PROBE_TIMEOUT_S)
+    connection = _connection(node)
     try:
         connection.request("GET", paths.READYZ)
         return connection.getresponse().status == 200
@@ -73,6 +74,17 @@ def is_ready(node: NodePlan) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _connection(node: NodePlan) -> http.client.HTTPConnection:
+    """Return a connection for the probe of a node of this machine: it shows the node's own certificate."""
+    place = node.health
+    if not place.tls:
+        return http.client.HTTPConnection(place.host, place.port, timeout=_PROBE_TIMEOUT_S)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # Only whether it is ready is asked.
+    context.load_cert_chain(node.folder / node.tls.cert_file, node.folder / node.tls.key_file)
+    return http.client.HTTPSConnection(place.host, place.port, timeout=_PROBE_TIMEOUT_S, context=context)
 
 
 def log_tail(node: NodePlan, lines: int = 20) -> str:

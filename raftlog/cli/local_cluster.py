@@ -127,10 +127,10 @@ class LocalCluster:
 
     def public_url(self, name: str) -> str:
         """Return a broker's URL for clients."""
-        address = self.node(name).public
-        if address is None:
+        url = self.node(name).url
+        if not url:
             raise ConfigError(f"{name} is a controller, without a public listener; brokers: {', '.join(self.brokers)}")
-        return f"http://{address}"
+        return url
 
     def process(self, name: str) -> ProcessIdentity | None:
         """Return a node's process; if it exited by itself, the last one."""
@@ -244,8 +244,9 @@ class LocalCluster:
         change = tables if dial is None else {**tables, "dial": dict(dial)}
         own = {**self._state.settings.get(name, {}), **change}
         state = replace(self._state, settings={**self._state.settings, name: own})
-        rewrite_node(self.data, state, self.node(name), self._nodes)
-        self._state = state
+        nodes = nodes_of(self.data, state)
+        rewrite_node(self.data, state, nodes[name], nodes)
+        self._state, self._nodes = state, nodes
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> list[str]:
         """Stop every node, brokers first: they need a controller to shut down cleanly. Return the killed nodes."""

@@ -135,7 +135,7 @@ def partitions_argument(
 
 def _split_urls(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
     try:
-        return [f"http://{address}" for address in parse_bootstrap(value)]
+        return [address.url for address in parse_bootstrap(value)]
     except ConfigError as error:
         raise click.BadParameter(error.message.removeprefix("bootstrap: "), context, parameter) from None
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from raftlog.client.partitioning import Partitioner
     from raftlog.client.producer import Producer
     from raftlog.client.record_outcomes import RecordMetadata
+    from raftlog.client.security import Security
 
 _MODULE_OF = {
     "Admin": "admin",
@@ -25,6 +26,7 @@ _MODULE_OF = {
     "Producer": "producer",
     "ProducerMetrics": "metrics",
     "RecordMetadata": "record_outcomes",
+    "Security": "security",
 }
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "Producer",
     "ProducerMetrics",
     "RecordMetadata",
+    "Security",
 ]
 
 if not TYPE_CHECKING:  # Type checkers know the names, and find those that do not exist.

@@ -31,6 +31,7 @@ class Admin(TopicAdmin):
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
         timeout_ms: how long one call may take, attempts included.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
     """
 
     async def reassign_partitions(

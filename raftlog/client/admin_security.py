@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from raftlog import wire
 from raftlog.client.connection import Connection
 from raftlog.client.options import known_options
+from raftlog.client.security import Security
 from raftlog.model import Acl, AclOperation, AclResource, Quota
 from raftlog.wire import paths
 
@@ -29,8 +30,9 @@ class SecurityAdmin:
         *,
         timeout_ms: int = 30_000,
         dial: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
-        self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial)
+        self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial, security=security)
 
     async def __aenter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from raftlog import transport
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.outage import Outage
+from raftlog.client.security import Security
 from raftlog.errors import (
     ConfigError,
     ErrorCode,
@@ -78,6 +79,7 @@ class Connection:
     Args:
         dial: addresses to dial in place of others (see docs/adr/0003).
         waits: the client waits through an outage and logs it; other clients raise an error.
+        security: TLS files and credentials; None: those of `Security.from_environment`.
     """
 
     def __init__(
@@ -87,9 +89,15 @@ class Connection:
         timeout_ms: int,
         dial: Mapping[str, str] | None = None,
         waits: bool = False,
+        security: Security | None = None,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
-        self.session = transport.HttpSession(dial=dial)
+        if security is not None and not isinstance(security, Security):
+            raise ConfigError(f"security: expected a Security, received {type(security).__name__}")
+        security = security or Security.from_environment()
+        self.session = transport.HttpSession(
+            dial=dial, tls=security.tls_context(), authorization=security.authorization
+        )
         self.timeout_ms = timeout_ms
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
@@ -199,7 +207,7 @@ class Connection:
         except (NotFoundError, transport.PeerAnswerError) as error:
             if self._brokers:
                 raise
-            where = ", ".join(f"http://{address}" for address in self._bootstrap)
+            where = ", ".join(address.url for address in self._bootstrap)
             raise ConfigError(
                 f"bootstrap: the server at {where} is not a broker's public listener (is it a controller, or another "
                 f"server?); it answered: {' '.join(error.message.split()):.200}. Pass URLs of brokers, such as "
@@ -346,7 +354,7 @@ class Connection:
         """Return the error with the bootstrap URLs, if no broker has ever answered this client."""
         if self._brokers or not isinstance(failure, UnreachableError):
             return failure
-        where = ", ".join(f"http://{address}" for address in self._bootstrap)
+        where = ", ".join(address.url for address in self._bootstrap)
         return UnreachableError(
             f"no broker answered within {self.timeout_ms} ms at {where} (bootstrap): is the cluster running there? "
             f"The last error: {failure.message}",

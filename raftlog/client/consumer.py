@@ -21,6 +21,7 @@ from raftlog.client.metrics import ConsumerMetrics, GroupCounters, Percentiles
 from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit, full
 from raftlog.client.options import defaults_of, known_options, require_at_least, require_effect
 from raftlog.client.reader import PartitionReader
+from raftlog.client.security import Security
 from raftlog.client.start_offsets import Start
 from raftlog.errors import ConfigError, InvalidRequestError, RetriableError
 from raftlog.model import Isolation, Offset, TopicPartition
@@ -96,6 +97,7 @@ class Consumer:
         request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included.
         client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
     """
 
     @known_options
@@ -127,6 +129,7 @@ class Consumer:
         isolation: Isolation = "read_uncommitted",
         client_rack: str = "",
         dial: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
         given = locals()
         if not topics and pattern is None:
@@ -149,7 +152,9 @@ class Consumer:
         require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
         self._start: Start = start
         self._loop = LoopAffinity("consumer")
-        self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial, waits=True)
+        self._connection = Connection(
+            bootstrap, timeout_ms=request_timeout_ms, dial=dial, waits=True, security=security
+        )
         fetcher = Fetcher(
             self._connection,
             max_wait_ms=fetch_max_wait_ms,

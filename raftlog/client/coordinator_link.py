@@ -7,9 +7,11 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
+from raftlog import transport
 from raftlog.client.arguments import require_id
 from raftlog.client.connection import Connection, address_of, countdown
 from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.keepalive import Route
 from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError
 from raftlog.model import Address
 from raftlog.wire import paths
@@ -33,11 +35,18 @@ class CoordinatorLink:
         self._connection = connection
         self._address: Address | None = None
 
-    def dialled(self) -> tuple[Address | None, list[Address]]:
-        """Return the coordinator's cached address and the brokers' addresses, all as addresses to dial."""
-        dialled = self._connection.session.dialled
-        brokers = [dialled(broker) for broker in self._connection.known_brokers]
-        return (None if self._address is None else dialled(self._address)), brokers
+    @property
+    def session(self) -> transport.HttpSession:
+        """Return the session whose TLS and credentials reach the coordinator."""
+        return self._connection.session
+
+    def routes(self) -> tuple[Route | None, list[Route]]:
+        """Return how the cached coordinator and the brokers are reached."""
+        brokers = [self._route(broker) for broker in self._connection.known_brokers]
+        return (None if self._address is None else self._route(self._address)), brokers
+
+    def _route(self, broker: Address) -> Route:
+        return Route(self._connection.session.dialled(broker), broker.host)
 
     async def call(self, cls: type[T], method: str, path: str, *, timeout_ms: int, message: object = None) -> T:
         """Send one request to the coordinator.

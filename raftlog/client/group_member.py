@@ -46,7 +46,7 @@ class GroupMember:
         self._polled_at = 0.0
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
-        self._keepalive = KeepAlive(link.key)
+        self._keepalive = KeepAlive(link.key, link.session)
         self._refused = 0
         """Consecutive refusals, for the backoff of a member that rejoins again and again."""
         self._refusal: RaftlogError | None = None
@@ -176,7 +176,7 @@ class GroupMember:
         if request is None:
             self._keepalive.beat(None)
             return
-        coordinator, brokers = self.link.dialled()
+        coordinator, brokers = self.link.routes()
         poll_by_s = time.monotonic() + self._time_to_poll_s()
         interval_s = self.membership.interval_ms / 1000
         self._keepalive.beat(HeartbeatSnapshot(request, interval_s, poll_by_s, coordinator, brokers))

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import http.client
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from raftlog.model import Address
+from raftlog.tls import TlsContext
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_json
 from raftlog.wire.groups import GroupHeartbeatRequest
@@ -25,6 +28,27 @@ MAX_ANSWER_BYTES = 64 << 10
 """The rest of a longer answer is not read. The thread needs the status only."""
 
 
+class Route(NamedTuple):
+    """How a broker is reached."""
+
+    dialled: Address
+    server_name: str
+    """The host name in its certificate, if it has TLS."""
+
+
+class Dialling(Protocol):
+    """How the client's session dials."""
+
+    @property
+    def authorization(self) -> str:
+        """The field `Authorization` of each request; "": none."""
+        ...
+
+    def tls_context(self) -> TlsContext:
+        """Return the TLS with which brokers with `https://` are dialled."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HeartbeatSnapshot:
     """The heartbeat that the event loop handed to the thread, and how long it is valid."""
@@ -33,16 +57,17 @@ class HeartbeatSnapshot:
     interval_s: float
     poll_by_s: float
     """Monotonic time of the poll deadline. After it the thread stops, so that the session times out."""
-    coordinator: Address | None
-    brokers: Sequence[Address]
-    """Brokers that know the current coordinator. All addresses are those to dial."""
+    coordinator: Route | None
+    brokers: Sequence[Route]
+    """Brokers that know the current coordinator."""
 
 
 class KeepAlive:
     """A daemon thread that starts with the first `beat`."""
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, session: Dialling) -> None:
         self._group_id = group_id
+        self._session = session
         self._changed = threading.Condition()
         self._snapshot: HeartbeatSnapshot | None = None
         self._last_beat_s = 0.0
@@ -89,37 +114,59 @@ class KeepAlive:
     def _send(self, snapshot: HeartbeatSnapshot) -> None:
         path = paths.fill(paths.GROUP_HEARTBEAT, group=self._group_id)
         candidates = [snapshot.coordinator] if snapshot.coordinator else []
-        for address in (*candidates, *snapshot.brokers):
+        for route in (*candidates, *snapshot.brokers):
             try:
-                if self._post(address, path, encode_json(snapshot.request)):
+                if self._post(route, path, encode_json(snapshot.request)):
                     return
             except (OSError, http.client.HTTPException):
                 continue  # The next broker knows the new coordinator.
         raise ConnectionError("no broker answers")
 
-    def _post(self, address: Address, path: str, body: bytes) -> bool:
+    def _post(self, route: Route, path: str, body: bytes) -> bool:
         """Send one heartbeat, following one redirect; return whether a coordinator answered."""
+        fields = {"Content-Type": media.JSON}
+        if self._session.authorization:
+            fields["Authorization"] = self._session.authorization
         for _ in range(2):
-            connection = http.client.HTTPConnection(address.host, address.port, timeout=ATTEMPT_S)
+            connection = self._connection(route)
             try:
-                connection.request("POST", path, body, {"Content-Type": media.JSON})
+                connection.request("POST", path, body, fields)
                 response = connection.getresponse()
                 response.read(MAX_ANSWER_BYTES)
                 if response.status != 307:
                     return response.status < 500
-                address = _place(response.headers.get("Location", ""))
+                route = _place(response.headers.get("Location", ""))
             finally:
                 connection.close()
         return False
 
+    def _connection(self, route: Route) -> http.client.HTTPConnection:
+        if not route.dialled.tls:
+            return http.client.HTTPConnection(route.dialled.host, route.dialled.port, timeout=ATTEMPT_S)
+        return _TlsConnection(route, self._session.tls_context().current)
 
-def _place(location: str) -> Address:
-    """Return the address in the URL of a redirect.
+
+class _TlsConnection(http.client.HTTPSConnection):
+    """A connection whose server's name may differ from the dialled address."""
+
+    def __init__(self, route: Route, context: ssl.SSLContext) -> None:
+        super().__init__(route.dialled.host, route.dialled.port, timeout=ATTEMPT_S, context=context)
+        self._tls, self._server_name = context, route.server_name
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._server_name)
+
+
+def _place(location: str) -> Route:
+    """Return the broker in the URL of a redirect.
 
     Raises:
         ConnectionError: there is none.
     """
     try:
-        return Address.parse(urlsplit(location).netloc)
+        parts = urlsplit(location)
+        address = Address.parse(parts.netloc)._replace(tls=parts.scheme == "https")
     except ValueError as error:
         raise ConnectionError(f"a redirect to no broker: {error}") from None
+    return Route(address, address.host)

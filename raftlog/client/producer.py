@@ -28,6 +28,7 @@ from raftlog.client.producer_settings import TRANSACTION_TIMEOUT_MS, ProducerSet
 from raftlog.client.record_appender import RecordAppender
 from raftlog.client.record_input import HeadersLike, bytes_or_none, checked_values, new_record
 from raftlog.client.record_outcomes import Acknowledged, Handle, Placed, RecordMetadata
+from raftlog.client.security import Security
 from raftlog.client.send_gate import SendGate
 from raftlog.client.sender import Sender
 from raftlog.errors import ConfigError
@@ -50,6 +51,7 @@ class Producer:
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
         request_timeout_ms: how long one request may take.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
 
     Args: safety
         acks: which replicas must have a record before it is acknowledged: `all` (every in-sync replica, on disk), `1`
@@ -96,6 +98,7 @@ class Producer:
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         close_timeout_ms: int = 3_000,
         dial: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
         self._settings = settings = ProducerSettings(
             acks=acks_text(acks),
@@ -114,7 +117,7 @@ class Producer:
         )
         self._process = os.getpid()
         self._gate = SendGate()
-        self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial)
+        self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial, security=security)
         self._accumulator: Accumulator[Handle] = Accumulator(
             batch_bytes=batch_bytes,
             linger_ms=linger_ms,

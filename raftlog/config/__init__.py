@@ -12,6 +12,7 @@ from raftlog.config.node import (
     VoterConfig,
 )
 from raftlog.config.replication import ReplicationConfig
+from raftlog.config.tls import TlsConfig
 from raftlog.config.topic import TopicConfig, validate_topic_configs
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "NodeConfig",
     "QuorumConfig",
     "ReplicationConfig",
+    "TlsConfig",
     "TopicConfig",
     "VoterConfig",
     "validate_broker_configs",

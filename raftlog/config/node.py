@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from raftlog.config.group import GroupConfig
 from raftlog.config.replication import ReplicationConfig
+from raftlog.config.tls import TlsConfig
 from raftlog.config.topic import MIN_SEGMENT_BYTES, TopicConfig
 from raftlog.errors import ConfigError
 from raftlog.model import Address
@@ -56,7 +57,7 @@ class VoterConfig:
     quorum: Address
     """Its Raft listener."""
     internal: Address
-    """Its HTTP listener for brokers."""
+    """Its HTTP listener for brokers; `https://host:port` if it is to be dialled with TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +219,7 @@ class NodeConfig:
     """Folders for partitions, one for each disk; none means `data_dir`."""
     listeners: ListenersConfig = field(default_factory=ListenersConfig)
     advertised: AdvertisedConfig = field(default_factory=AdvertisedConfig)
+    tls: TlsConfig = field(default_factory=TlsConfig)
     dial: Mapping[str, str] = field(default_factory=dict)
     """`"host:port" = "host:port"`: dial the second where the first is advertised (NAT, proxies, chaos)."""
     controller: ControllerConfig = field(default_factory=ControllerConfig)
@@ -240,6 +242,24 @@ class NodeConfig:
             raise ConfigError("listeners.public: missing; a broker needs it, for example '127.0.0.1:9400'")
         if self.is_controller:
             self._require_voter()
+        self._require_plain_texts()
+        if self.tls.internal == "required":  # In a cluster, so do the others: voters are dialled with TLS.
+            voters = tuple(replace(each, internal=each.internal._replace(tls=True)) for each in self.quorum.voters)
+            object.__setattr__(self, "quorum", replace(self.quorum, voters=voters))
+
+    def _require_plain_texts(self) -> None:
+        """Require that only voters' internal addresses say `https://`: `[tls]` decides for this node's own."""
+        own = {
+            "listeners.public": self.listeners.public,
+            "listeners.internal": self.listeners.internal,
+            "advertised.public": self.advertised.public,
+            "advertised.internal": self.advertised.internal,
+            "quorum.listen": self.quorum.listen,
+            **{f"quorum.voters ({voter.node_id}).quorum": voter.quorum for voter in self.quorum.voters},
+        }
+        for name, address in own.items():
+            if address is not None and address.tls:
+                raise ConfigError(f"{name}: expected host:port, received {address}; [tls] says which listeners use TLS")
 
     def _require_voter(self) -> None:
         if self.node_id not in [voter.node_id for voter in self.quorum.voters]:
@@ -260,14 +280,14 @@ class NodeConfig:
         """The address advertised to clients."""
         address = self.advertised.public or self.listeners.public
         assert address is not None
-        return address
+        return address._replace(tls=self.tls.public != "off")
 
     @property
     def internal(self) -> Address:
         """The address advertised to other nodes."""
         address = self.advertised.internal or self.listeners.internal
         assert address is not None
-        return address
+        return address._replace(tls=self.tls.internal != "off")
 
     @property
     def own_hosts(self) -> tuple[str, ...]:
@@ -296,7 +316,9 @@ class NodeConfig:
 
 
 def _make_absolute(document: dict[str, object], folder: Path) -> None:
-    for holder, name in ((document, "data_dir"), (document.get("quorum"), "key_file")):
+    tls = document.get("tls")
+    files = ((tls, "cert_file"), (tls, "key_file"), (tls, "ca_file"))
+    for holder, name in ((document, "data_dir"), (document.get("quorum"), "key_file"), *files):
         if isinstance(holder, dict) and isinstance(value := holder.get(name), str) and value:
             holder[name] = str(folder / value)
     if isinstance(log_dirs := document.get("log_dirs"), list):

@@ -13,12 +13,14 @@ from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.quorum import PySyncObjQuorum, VoterSettings
 from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.metadata_quorum.raft.engine import EngineSettings
+from raftlog.metadata_quorum.raft.transport import QuorumTls
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.listener import AiohttpListener
+from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.turnstile import UNPACED, Turnstile
 from raftlog.wire.admin import QuorumResponse, VoterStatus
 
@@ -39,7 +41,10 @@ class ControllerNode:
         quorum: another implementation, for tests; None: `PySyncObjQuorum`, made from `config`.
     """
 
-    def __init__(self, config: NodeConfig, data_dir: Path, *, quorum: Quorum | None = None) -> None:
+    def __init__(
+        self, config: NodeConfig, data_dir: Path, *, quorum: Quorum | None = None, tls: NodeTls | None = None
+    ) -> None:
+        self._tls = tls or NodeTls(config.tls)
         self._config = config
         self._tasks = Tasks(f"controller node {config.node_id}")
         self.controller = Controller(
@@ -96,7 +101,14 @@ class ControllerNode:
         turnstile = Turnstile(share=UNPACED)
         app.middlewares.append(Admission(inflight, limits, turnstile).middleware)
         connections = ConnectionLimits("internal", total=MAX_CONNECTIONS, per_address=MAX_CONNECTIONS // 2)
-        return AiohttpListener(app, limits=limits, connections=connections, turnstile=turnstile, drain_s=DRAIN_S)
+        return AiohttpListener(
+            app,
+            limits=limits,
+            connections=connections,
+            turnstile=turnstile,
+            drain_s=DRAIN_S,
+            tls=self._tls.listener("internal"),
+        )
 
     def _make_quorum(self, data_dir: Path) -> Quorum:
         config = self._config
@@ -109,10 +121,18 @@ class ControllerNode:
             cluster_id=config.cluster_id,
             data_dir=data_dir / "quorum",
             dial=config.dial,
+            tls=self._quorum_tls(),
             scrub_interval_ms=config.controller.log_scrub_interval_ms,
             engine=EngineSettings(snapshot_min_entries=config.controller.snapshot_min_entries),
         )
         return PySyncObjQuorum(settings, self.controller)
+
+    def _quorum_tls(self) -> QuorumTls | None:
+        listener = self._tls.listener("quorum")
+        if listener is None:
+            return None
+        assert self._tls.client is not None  # It has a certificate.
+        return QuorumTls(listener, self._tls.client)
 
     def _describe_quorum(self, controller_epoch: int) -> QuorumResponse:
         status = self.quorum.status()
@@ -138,7 +158,7 @@ class ControllerNode:
 
     async def _is_down(self, address: Address) -> bool:
         """Return whether a connection is refused: then no process listens there, so the broker's has exited."""
-        dialled = Address.parse(self._config.dial.get(str(address), str(address)))
+        dialled = Address.parse(self._config.dial.get(address.authority, address.authority))
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_S):
                 _, writer = await asyncio.open_connection(dialled.host, dialled.port)

@@ -103,7 +103,7 @@ class ControllerRoutes:
         return ControllerInfo(
             controller_id=image.controller_id if is_known else -1,
             controller_epoch=image.controller_epoch,
-            url=f"http://{address}" if address else "",
+            url=address.url if address else "",
             metadata_offset=image.offset,
             voters=tuple(sorted(self._voters)),
         )

@@ -18,7 +18,7 @@ from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteE
 from raftlog.metadata_quorum.quorum_interface import QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, EngineSettings, RaftEngine
 from raftlog.metadata_quorum.raft.scrub import find_corruption
-from raftlog.metadata_quorum.raft.transport import RaftTransport
+from raftlog.metadata_quorum.raft.transport import QuorumTls, RaftTransport
 from raftlog.model import Address, ControllerId
 from raftlog.runtime import Tasks
 
@@ -49,6 +49,8 @@ class VoterSettings:
     data_dir: Path
     dial: Mapping[str, str] = field(default_factory=dict)
     """Addresses to dial in place of others."""
+    tls: QuorumTls | None = None
+    """None: voters talk without TLS."""
     scrub_interval_ms: int = -1
     """How often the journal and the snapshot are read and checked; -1: never."""
     engine: EngineSettings = field(default_factory=EngineSettings)
@@ -80,6 +82,7 @@ class PySyncObjQuorum:
             cluster_id=settings.cluster_id,
             dial=settings.dial,
             wake=self._wake,
+            tls=settings.tls,
         )
         self._tasks = Tasks(f"quorum voter {settings.node_id}")
         self._fatal = fatal

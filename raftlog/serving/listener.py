@@ -13,6 +13,7 @@ from raftlog.errors import OverloadedError
 from raftlog.model import Address
 from raftlog.serving.connections import AiohttpConnection, AiohttpHandler, ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
+from raftlog.serving.tls_listener import ListenerTls, TlsServer
 from raftlog.serving.turnstile import Turnstile
 
 BACKLOG = 1_024
@@ -21,12 +22,21 @@ _AT_ONCE = 4
 """Connections accepted in one iteration of the loop: asyncio accepts up to its backlog argument."""
 
 
-async def listen(make: Callable[[], asyncio.BaseProtocol], address: Address) -> asyncio.Server:
+async def listen(
+    make: Callable[[], asyncio.BaseProtocol], address: Address, tls: ListenerTls | None = None
+) -> asyncio.Server | TlsServer:
     """Accept connections at `address`, a few in each iteration of the loop.
+
+    Args:
+        tls: None: connections are plain.
 
     Raises:
         OSError: the port cannot be bound.
     """
+    if tls is not None:
+        secure = TlsServer(make, tls)
+        await secure.start(address)
+        return secure
     loop = asyncio.get_running_loop()
     server = await loop.create_server(make, address.host, address.port, reuse_address=True, backlog=_AT_ONCE)
     for listening in server.sockets:
@@ -89,10 +99,12 @@ class AiohttpListener:
         connections: ConnectionLimits,
         turnstile: Turnstile,
         drain_s: float,
+        tls: ListenerTls | None = None,
     ) -> None:
+        self._tls = tls
         self._server = AiohttpServer(app, limits=limits, connections=connections, turnstile=turnstile, drain_s=drain_s)
         self._connections = connections
-        self._listening: asyncio.Server | None = None
+        self._listening: asyncio.Server | TlsServer | None = None
 
     async def start(self, address: Address) -> None:
         """Listen.
@@ -101,7 +113,7 @@ class AiohttpListener:
             OSError: the port cannot be bound.
         """
         await self._server.start()
-        self._listening = await listen(lambda: _NewConnection(self._server, self._connections), address)
+        self._listening = await listen(lambda: _NewConnection(self._server, self._connections), address, self._tls)
 
     async def close(self) -> None:
         """Stop accepting, and close every connection."""

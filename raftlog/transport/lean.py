@@ -14,6 +14,7 @@ from typing import cast
 
 from raftlog.errors import UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
+from raftlog.tls import TlsContext, explain
 from raftlog.transport import pacing
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.transport.socket_writer import Part, SocketWriter
@@ -171,9 +172,13 @@ class LeanPool:
 
     Args:
         connect_timeout_ms: how long one connection attempt may take.
+        tls: returns the TLS with which addresses with TLS are dialled; None: there are none.
     """
 
-    def __init__(self, *, connect_timeout_ms: int, connections_per_host: int) -> None:
+    def __init__(
+        self, *, connect_timeout_ms: int, connections_per_host: int, tls: Callable[[], TlsContext] | None = None
+    ) -> None:
+        self._tls = tls
         self._connect_timeout_ms = connect_timeout_ms
         self._slots: defaultdict[Address, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(connections_per_host)
@@ -203,19 +208,23 @@ class LeanPool:
         *,
         timeout_ms: int,
         fields: Sequence[tuple[str, str]],
+        server_name: str = "",
     ) -> tuple[int, memoryview]:
         """Send one request; return status and body of its response. A kept body keeps its buffer in use.
+
+        Args:
+            server_name: the host name in the certificate of a server with TLS; "": the address's.
 
         Raises:
             UnreachableError: no connection; nothing was sent.
             UnknownOutcomeError: sent, but no valid response within `timeout_ms`.
         """
         length = ("Content-Length", sum(map(len, parts)))
-        head = http1.encode_head(f"POST {target} HTTP/1.1", [("Host", str(address)), *fields, length])
-        url = f"http://{address}{target}"
+        head = http1.encode_head(f"POST {target} HTTP/1.1", [("Host", address.authority), *fields, length])
+        url = f"{address.url}{target}"
         sent = False
         try:
-            async with asyncio.timeout(timeout_ms / 1000), self._connection(address) as connection:
+            async with asyncio.timeout(timeout_ms / 1000), self._connection(address, server_name) as connection:
                 sent = True
                 return await connection.exchange([head, *parts])
         except TimeoutError as error:
@@ -224,14 +233,14 @@ class LeanPool:
             raise UnknownOutcomeError(f"POST {url}: no answer within {timeout_ms} ms") from error
         except OSError as error:
             if not sent:
-                raise UnreachableError(f"cannot connect to {url}: {error}") from error
+                raise UnreachableError(f"cannot connect to {url}: {explain(error) or error}") from error
             raise UnknownOutcomeError(f"POST {url}: connection lost: {error!r}") from error
 
     @asynccontextmanager
-    async def _connection(self, address: Address) -> AsyncIterator[_Connection]:
+    async def _connection(self, address: Address, server_name: str) -> AsyncIterator[_Connection]:
         """Yield a connection; close it unless its request succeeded."""
         async with self._slots[address]:
-            connection = self._take_idle(address) or await self._connect(address)
+            connection = self._take_idle(address) or await self._connect(address, server_name)
             try:
                 yield connection
             finally:
@@ -248,10 +257,15 @@ class LeanPool:
             connection.abort()
         return idle.pop() if idle else None
 
-    async def _connect(self, address: Address) -> _Connection:
+    async def _connect(self, address: Address, server_name: str) -> _Connection:
+        tls = self._tls().fresh() if address.tls and self._tls is not None else None
         async with asyncio.timeout(self._connect_timeout_ms / 1000):
             connection = await pacing.connect(
-                lambda: _Connection(self._buffers, self._forget), address.host, address.port
+                lambda: _Connection(self._buffers, self._forget),
+                address.host,
+                address.port,
+                tls,
+                server_name or address.host,
             )
         self._all[connection] = address
         if connection.closed.done():

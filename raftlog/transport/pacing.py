@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+import ssl
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 _UNPACED = b"reno"
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+class Listening(Protocol):
+    """A server, by its sockets."""
+
+    @property
+    def sockets(self) -> Sequence[Any]: ...
 
 
 @contextmanager
@@ -31,15 +39,22 @@ def borrowed(family: int, descriptor: int) -> Iterator[socket.socket]:
         borrowed_socket.detach()
 
 
-async def connect(protocol: Callable[[], P], host: str, port: int) -> P:
+async def connect(
+    protocol: Callable[[], P], host: str, port: int, tls: ssl.SSLContext | None = None, server_name: str | None = None
+) -> P:
     """Connect, and return the connection's protocol.
+
+    Args:
+        tls: None: the connection is plain.
+        server_name: the name in the server's certificate.
 
     Raises:
         OSError: the connection failed.
     """
     loop = asyncio.get_running_loop()
-    if not _is_loopback(host):
-        return (await loop.create_connection(protocol, host, port))[1]
+    name = server_name if tls is not None else None
+    if not is_loopback(host):
+        return (await loop.create_connection(protocol, host, port, ssl=tls, server_hostname=name))[1]
     # Event loops disable Nagle's algorithm only if the socket has the protocol number of TCP.
     own_socket = socket.socket(
         socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
@@ -48,16 +63,16 @@ async def connect(protocol: Callable[[], P], host: str, port: int) -> P:
         own_socket.setblocking(False)
         _disable(own_socket)
         await loop.sock_connect(own_socket, (host, port))
-        return (await loop.create_connection(protocol, sock=own_socket))[1]
+        return (await loop.create_connection(protocol, sock=own_socket, ssl=tls, server_hostname=name))[1]
     except BaseException:
         own_socket.close()
         raise
 
 
-def disable_for_server(server: asyncio.Server) -> None:
+def disable_for_server(server: Listening) -> None:
     """Disable pacing for the connections of a server, if it listens on a loopback address."""
     for listening in server.sockets:
-        if listening.family in _INTERNET and _is_loopback(listening.getsockname()[0]):
+        if listening.family in _INTERNET and is_loopback(listening.getsockname()[0]):
             with borrowed(listening.family, listening.fileno()) as borrowed_socket:
                 _disable(borrowed_socket)
 
@@ -79,7 +94,8 @@ def _disable(plain: socket.socket) -> None:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _UNPACED)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host is an address of this machine's loopback."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -16,9 +16,11 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import orjson
 
-from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
+from raftlog.errors import ConfigError, RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
 from raftlog.model import Address
 from raftlog.runtime import close_all
+from raftlog.tls import TlsContext, TlsFiles, client_context, explain
+from raftlog.transport import pacing
 from raftlog.transport.lean import LeanPool
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
@@ -49,6 +51,8 @@ class HttpSession:
     Args:
         dial: `{"host:port": "host:port"}`: dial the second where the first is addressed (NAT, proxies, chaos).
         connect_timeout_ms: how long one connection attempt may take.
+        tls: with which addresses with TLS are dialled; None: the system's CAs are trusted, and no certificate is shown.
+        authorization: the field `Authorization` of each request, sent with TLS or within one machine only.
     """
 
     def __init__(
@@ -57,7 +61,11 @@ class HttpSession:
         dial: Mapping[str, str] | None = None,
         connect_timeout_ms: int = 1_000,
         connections_per_host: int = 64,
+        tls: TlsContext | None = None,
+        authorization: str = "",
     ) -> None:
+        self._authorization = authorization
+        self._tls = tls
         self._dial = dict(dial or {})
         self._connect_timeout_ms = connect_timeout_ms
         self._connections_per_host = connections_per_host
@@ -76,9 +84,15 @@ class HttpSession:
         lean, self._lean = self._lean, None
         await close_all(*(pool.close for pool in (session, lean) if pool is not None))
 
+    @property
+    def authorization(self) -> str:
+        """The field `Authorization` of each request; "": none."""
+        return self._authorization
+
     def dialled(self, address: Address) -> Address:
         """Return the address to dial for `address`."""
-        return Address.parse(self._dial.get(str(address), str(address)))
+        instead = self._dial.get(address.authority)
+        return address if instead is None else Address.parse(instead)._replace(tls=address.tls)
 
     async def request(
         self,
@@ -99,32 +113,43 @@ class HttpSession:
             UnknownOutcomeError: sent, but no answer within `timeout_ms`.
             RaftlogError: the peer's error, in its own class.
         """
-        url = f"http://{self._dial.get(str(address), str(address))}{path}"
+        dialled = self.dialled(address)
+        url = f"{dialled.url}{path}"
         headers = {"Accept": accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}
-        _require_name(self.dialled(address).host)
+        _require_name(dialled.host)
+        if self._authorization:
+            require_confidential(address)
+            headers["Authorization"] = self._authorization
         parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
         if method == "POST" and path in paths.RAW and query is None:
             fields = [*headers.items(), ("Content-Type", content_type)]
             status, answered = await self._lean_pool().post(
-                self.dialled(address), path, parts, timeout_ms=timeout_ms, fields=fields
+                dialled, path, parts, timeout_ms=timeout_ms, fields=fields, server_name=address.host
             )
             return _answer(method, url, status, answered)
         if body is not None:
             headers["Content-Type"] = content_type
             headers["Content-Length"] = str(sum(len(part) for part in parts))
         data = None if body is None else _pieces(parts)
-        timeout = aiohttp.ClientTimeout(total=timeout_ms / 1000, sock_connect=self._connect_timeout_ms / 1000)
+        # Not aiohttp's own time limit, which loses a cancellation that comes in the same moment: its timer is entered
+        # twice, and takes back one cancellation each time.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout_ms / 1000)
         try:
-            async with self._pool().request(
-                method,
-                url,
-                params=query,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                middlewares=(_send_once,) if method in ("PUT", "DELETE") else (),
-            ) as response:
+            async with (
+                asyncio.timeout(timeout_ms / 1000),
+                self._pool().request(
+                    method,
+                    url,
+                    params=query,
+                    data=data,
+                    headers=headers,
+                    timeout=timeout,
+                    allow_redirects=False,
+                    middlewares=(_send_once,) if method in ("PUT", "DELETE") else (),
+                    ssl=self.tls_context().fresh() if address.tls else True,
+                    server_hostname=address.host if address.tls else None,
+                ) as response,
+            ):
                 return _answer(method, url, response.status, await _read(method, url, response))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise UnreachableError(f"cannot connect to {address} ({url}): {_why(error)}") from error
@@ -151,10 +176,18 @@ class HttpSession:
         answer = await self.request(method, address, path, timeout_ms=timeout_ms, accept=media.FRAME, **request)
         return decode_frame(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
 
+    def tls_context(self) -> TlsContext:
+        """Return the TLS with which this session dials; made at first use."""
+        if self._tls is None:
+            self._tls = TlsContext(TlsFiles(), client_context)
+        return self._tls
+
     def _lean_pool(self) -> LeanPool:
         if self._lean is None:
             self._lean = LeanPool(
-                connect_timeout_ms=self._connect_timeout_ms, connections_per_host=self._connections_per_host
+                connect_timeout_ms=self._connect_timeout_ms,
+                connections_per_host=self._connections_per_host,
+                tls=self.tls_context,
             )
         return self._lean
 
@@ -168,6 +201,8 @@ class HttpSession:
 
 def _why(error: Exception) -> str:
     """Return the system's error message of a failed connection: aiohttp's own text mentions TLS without reason."""
+    if (tls := explain(error)) is not None:
+        return tls
     cause = getattr(error, "os_error", None)
     if cause is None or not cause.errno:
         return str(cause or error)
@@ -197,6 +232,16 @@ async def _pieces(parts: Sequence[Buffer]) -> AsyncIterator[Buffer]:
         view = memoryview(part)
         for start in range(0, len(view), PIECE_BYTES):
             yield view[start : start + PIECE_BYTES]
+
+
+def require_confidential(address: Address) -> None:
+    """Raise unless credentials may be sent to an address.
+
+    Raises:
+        ConfigError: the connection would be plain, to another machine.
+    """
+    if not address.tls and not pacing.is_loopback(address.host) and address.host != "localhost":
+        raise ConfigError(f"credentials are sent over https:// only; received the broker {address.url}")
 
 
 @lru_cache(maxsize=1_024)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.options import ConnectionOptions
+from raftlog.client.security import Security
 from raftlog.transport.session import HttpSession
 
 T = TypeVar("T")
@@ -50,7 +51,8 @@ class BackgroundLoop:
         """Return the cluster of `options`, with its existing connections."""
         key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms)
         if key not in self._clusters:
-            session = HttpSession(dial=options.dial)
+            security = Security.from_environment()
+            session = HttpSession(dial=options.dial, tls=security.tls_context(), authorization=security.authorization)
             self._sessions.append(session)
             self._clusters[key] = Cluster(options.bootstrap, session, timeout_ms=options.timeout_ms)
         return self._clusters[key]

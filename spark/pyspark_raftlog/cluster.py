@@ -395,7 +395,7 @@ class Cluster:
             pause_ms = min(2 * pause_ms, 1_000.0)
 
     def _bootstrap_text(self) -> str:
-        return ", ".join(f"http://{address}" for address in self._bootstrap)
+        return ", ".join(address.url for address in self._bootstrap)
 
 
 def _failed(outcome: object) -> bool:

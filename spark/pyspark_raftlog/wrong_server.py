@@ -19,7 +19,7 @@ class NoBrokerError(ConfigError):
 
 async def wrong_server_error(session: HttpSession, address: Address, answer: RaftlogError) -> NoBrokerError:
     """Return the error with the kind of server, and the address to use instead."""
-    name = f"option 'bootstrap': http://{address}"
+    name = f"option 'bootstrap': {address.url}"
     remedy = "use the URL that brokers announce to clients, such as http://127.0.0.1:9400"
     query = {"consistency": "local"}
     try:

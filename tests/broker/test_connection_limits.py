@@ -70,7 +70,7 @@ async def test_idle_connections_take_no_brokers_files(tmp_path: Path, topic_name
         assert node.public is not None
         strangers = []
         for number in range(600):
-            strangers.append(held.enter_context(socket.create_connection(node.public, timeout=5)))
+            strangers.append(held.enter_context(socket.create_connection(node.public[:2], timeout=5)))
             if number % 2:  # Half of them begin a request that aiohttp reads.
                 strangers[-1].sendall(b"GET /v1/topics HTTP/1.1\r\nX-Never: ends")
         assert refused(strangers, at_least=550) >= 550
@@ -120,7 +120,7 @@ async def test_one_address_cannot_shut_others_out(tmp_path: Path, topic_name: st
         async with Admin(cluster.bootstrap) as admin:
             await admin.create_topic(topic_name, replication_factor=1)
         for _ in range(60):
-            held.enter_context(socket.create_connection(node.public, timeout=5))
+            held.enter_context(socket.create_connection(node.public[:2], timeout=5))
         async with aiohttp.ClientSession() as session:
             with pytest.raises((aiohttp.ClientError, AssertionError)):
                 async with session.get(f"http://{node.public}/v1/topics") as answer:

@@ -83,7 +83,7 @@ def connect(cluster: LocalCluster, stack: ExitStack, internal: bool = False) -> 
     node = cluster.node("broker-1")
     address = node.internal if internal else node.public
     assert address is not None
-    return stack.enter_context(socket.create_connection(address, timeout=5))
+    return stack.enter_context(socket.create_connection(tuple(address)[:2], timeout=5))
 
 
 def head(method: str, path: str, *lines: str) -> bytes:

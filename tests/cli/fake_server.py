@@ -35,7 +35,7 @@ def main() -> None:
     if config.rack == "never-ready":
         print("still thinking", flush=True)
         signal.pause()
-    host, port = config.listeners.public or config.internal
+    host, port, _ = config.listeners.public or config.internal
     ThreadingHTTPServer.allow_reuse_address = True
     print(f"listening on {port}", flush=True)
     ThreadingHTTPServer((host, port), Handler).serve_forever()

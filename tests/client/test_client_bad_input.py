@@ -129,8 +129,8 @@ async def test_send_many_takes_all_values_or_none():
         (lambda: Producer(DOWN, compression="gzip"), "compression: expected None, lz4 or zstd, received 'gzip'"),
         (lambda: Producer(DOWN, partitioner=3), "partitioner: expected a function, received 3"),
         (
-            lambda: Producer("https://a:1"),
-            "bootstrap: expected a URL such as http://127.0.0.1:9400, not https://, received 'https:",
+            lambda: Producer("ftp://a:1"),
+            "bootstrap: expected a URL such as http://127.0.0.1:9400, not ftp://, received 'ftp:",
         ),
         (
             lambda: Producer("http://[::1"),

@@ -10,8 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive
+from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive, Route
 from raftlog.model import Address
+from raftlog.transport import HttpSession
 from raftlog.wire.groups import GroupHeartbeatRequest
 
 INTERVAL_S = 0.05
@@ -65,9 +66,10 @@ def serving(status: int, fields: dict[str, str], body: bytes = b"") -> Iterator[
 
 @contextmanager
 def keeping_alive(coordinator: Address, *brokers: Address) -> Iterator[KeepAlive]:
-    keepalive = KeepAlive("g")
+    keepalive = KeepAlive("g", HttpSession())
     request = GroupHeartbeatRequest(member_id="m", member_epoch=1)
-    keepalive.beat(HeartbeatSnapshot(request, INTERVAL_S, time.monotonic() + 60, coordinator, brokers))
+    routes = [Route(broker, broker.host) for broker in (coordinator, *brokers)]
+    keepalive.beat(HeartbeatSnapshot(request, INTERVAL_S, time.monotonic() + 60, routes[0], routes[1:]))
     try:
         yield keepalive
     finally:

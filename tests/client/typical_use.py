@@ -30,6 +30,7 @@ from raftlog import (
     Record,
     RecordMetadata,
     RetriableError,
+    Security,
     TopicPartition,
     TransactionAbortedError,
     TransactionInDoubtError,
@@ -197,6 +198,13 @@ def tables() -> None:
     print(read_arrow("flights", bootstrap=BROKERS, start={0: 1500}, columns=["key", "value"]).num_rows)
     print(read_pandas("flights", partitions=[0], end=datetime.now(UTC), max_records=10).shape)
     print(scan_polars("flights", isolation="read_uncommitted", timeout_ms=1_000).collect())
+
+
+def security() -> None:
+    trusted = Security(ca_file="ca.pem", username="alice", password="secret")
+    assert_type(trusted.authorization, str)
+    raftlog.Admin("https://broker:9400", security=trusted)
+    blocking.Consumer(BROKERS, "flights", security=Security.from_environment({"RAFTLOG_TOKEN": "t"}))
 
 
 def what_to_do(error: RaftlogError) -> str:

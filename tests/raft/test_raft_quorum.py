@@ -140,7 +140,7 @@ async def test_a_voter_with_another_key_is_refused_and_disturbs_nobody(tmp_path:
 async def test_strangers_get_nothing_and_break_nothing(tmp_path: Path, free_ports: Ports, hostile: bytes):
     async with Cluster(tmp_path, free_ports(1)) as cluster:
         address = cluster.voters[0].quorum
-        reader, writer = await asyncio.open_connection(*address)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(hostile)
         writer.write_eof()
         async with asyncio.timeout(10):

@@ -75,7 +75,7 @@ def test_options_travel_to_executors():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"bootstrap": "https://h:1"}, "not https"),
+        ({"bootstrap": "ftp://h:1"}, "not ftp"),
         ({"bootstrap": "http://h:"}, "a URL such as"),
         ({"bootstrap": "http://h:1/topics"}, "nothing after it"),
         ({"bootstrap": " , "}, "one or more broker URLs"),

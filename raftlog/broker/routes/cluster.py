@@ -118,7 +118,7 @@ class ClusterRoutes:
         return ControllerInfo(
             controller_id=image.controller_id,
             controller_epoch=image.controller_epoch,
-            url=f"http://{address}" if address else "",
+            url=address.url if address else "",
             metadata_offset=self._context.listener.offset,
             voters=tuple(voter.node_id for voter in voters),
         )

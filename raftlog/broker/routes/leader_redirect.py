@@ -25,7 +25,7 @@ def leader_elsewhere(context: BrokerContext, target: str, topic: str, partition:
     leader = context.partition(topic, partition).leader
     error = StaleRouteError(
         f"broker {context.config.node_id} does not lead {topic}-{partition}: broker {leader} at {address} does",
-        details={"leader": leader, "url": f"http://{address}"},
+        details={"leader": leader, "url": address.url},
     )
-    location = {"Location": f"http://{address}{target}"}
+    location = {"Location": f"{address.url}{target}"}
     return RawReply.json({"error": error.to_wire()}, status=307, headers=location)

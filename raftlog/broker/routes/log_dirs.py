@@ -82,7 +82,7 @@ def redirect_to_broker(context: BrokerContext, request: web.Request) -> web.Resp
     if broker is None:
         known = ", ".join(map(str, sorted(brokers)))
         raise NotFoundError(f"there is no broker {named!r:.80}; there are {known}", code=ErrorCode.NOT_FOUND)
-    url = f"http://{broker.public}"
+    url = broker.public.url
     error = StaleRouteError(
         f"only broker {broker_id} at {url} knows its folders", details={"broker": broker_id, "url": url}
     )

@@ -3,7 +3,7 @@
 - Both sides prove that they know the cluster's key: HMAC-SHA256 over both nonces, both names and the cluster's id.
 - Each direction has its own key, and each frame a MAC over its number. So a frame cannot be forged, replayed, reordered
   or moved to another connection.
-- Nothing is decoded before it is authenticated. Contents are not encrypted.
+- Nothing is decoded before it is authenticated. Contents are encrypted if the quorum's listener has TLS.
 
     hello = u16 length | name | 16-byte nonce      proof = 32-byte MAC      frame = u32 length | 16-byte MAC | message
 
@@ -16,8 +16,10 @@ import asyncio
 import hmac
 import logging
 import os
+import ssl
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
@@ -25,6 +27,8 @@ from pysyncobj.transport import Transport
 from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
 from raftlog.model import Address
 from raftlog.runtime import Tasks
+from raftlog.serving.tls_listener import ListenerTls, TlsServer
+from raftlog.tls import TlsContext, explain
 
 _log = logging.getLogger(__name__)
 MAX_FRAME_BYTES = 64 << 20
@@ -38,6 +42,14 @@ _IDLE_S = 2.0
 """A connection silent for this long is closed: heartbeats are sent many times a second."""
 _LENGTH = struct.Struct("<I")
 _NUMBERED = struct.Struct("<QI")
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumTls:
+    """The TLS of a voter, as server and as client."""
+
+    listener: ListenerTls
+    client: TlsContext
 
 
 class AuthenticationError(ConnectionError):
@@ -67,6 +79,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
         names: PySyncObj's node ids: the quorum addresses, as text.
         dial: replaces addresses when dialling.
         wake: called after each event, so that the engine ticks at once.
+        tls: None: connections are plain.
     """
 
     def __init__(
@@ -79,6 +92,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
         cluster_id: str,
         dial: Mapping[str, str],
         wake: Callable[[], None],
+        tls: QuorumTls | None = None,
     ) -> None:
         super().__init__(None, None, None)
         self._name = name
@@ -87,9 +101,10 @@ class RaftTransport(Transport):  # type: ignore[misc]
         self._key = hmac.digest(key, b"raftlog quorum " + cluster_id.encode(), "sha256")
         self._dial = dial
         self._wake = wake
+        self._tls = tls
         self._peers: dict[str, _Peer] = {}
         self._tasks = Tasks(f"quorum {name}")
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsServer | None = None
         self._closed = False
 
     @property
@@ -103,7 +118,11 @@ class RaftTransport(Transport):  # type: ignore[misc]
         Raises:
             OSError: the address is in use.
         """
-        self._server = await asyncio.start_server(self._accept, self._listen.host, self._listen.port)
+        if self._tls is None:
+            self._server = await asyncio.start_server(self._accept, self._listen.host, self._listen.port)
+        else:
+            self._server = TlsServer(self._protocol, self._tls.listener, name="quorum")
+            await self._server.start(self._listen)
         for other in self._nodes:
             if self._name > other:
                 self._tasks.spawn(self._keep_connected(other), name=f"dial {other}")
@@ -133,14 +152,31 @@ class RaftTransport(Transport):  # type: ignore[misc]
 
     async def _keep_connected(self, other: str) -> None:
         while True:
-            address = Address.parse(self._dial.get(other, other))
             try:
                 async with asyncio.timeout(_IDLE_S):
-                    reader, writer = await asyncio.open_connection(address.host, address.port)
+                    reader, writer = await self._open(other)
                 await self._converse(reader, writer, dialled=other)
             except (OSError, TimeoutError) as error:
                 _log.debug("no connection to %s: %s", other, error)
             await asyncio.sleep(_RETRY_S)
+
+    async def _open(self, other: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a voter: with TLS if this node has it, and without if TLS is optional and the peer has none."""
+        address = Address.parse(self._dial.get(other, other))
+        if self._tls is not None:
+            context, name = self._tls.client.current, Address.parse(other).host
+            try:
+                return await asyncio.open_connection(address.host, address.port, ssl=context, server_hostname=name)
+            except ConnectionRefusedError:
+                raise
+            except (ssl.SSLCertVerificationError, OSError) as error:
+                if self._tls.listener.is_required or isinstance(error, ssl.SSLCertVerificationError):
+                    _log.warning("no TLS connection to voter %s: %s", other, explain(error) or error)
+                    raise
+        return await asyncio.open_connection(address.host, address.port)
+
+    def _protocol(self) -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._accept)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._closed:

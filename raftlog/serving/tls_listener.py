@@ -1,0 +1,168 @@
+"""Accepts connections with TLS, or with and without on one port: the first byte tells them apart.
+
+A connection counts, and has a deadline, from when it is accepted, so a client that never completes the handshake costs
+little. Handshakes have a limit of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from raftlog.errors import InvalidRequestError, OverloadedError
+from raftlog.model import Address
+from raftlog.runtime import Tasks
+from raftlog.serving.connections import LOG_INTERVAL_S, ConnectionLimits, refusal_bytes
+from raftlog.tls import HANDSHAKE, TlsContext, explain
+
+_log = logging.getLogger(__name__)
+HANDSHAKE_S = 10.0
+"""How long a client may take until its handshake is complete."""
+MAX_HANDSHAKES = 1_024
+"""Handshakes at once; each needs some 50 KB of memory and 2 ms of CPU."""
+_AT_ONCE = 4
+"""Connections accepted in one iteration of the loop."""
+_BACKLOG = 1_024
+_PAUSE_S = 1.0
+"""How long no connection is accepted after the system refused to give one, for want of descriptors or memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerTls:
+    """A listener's TLS."""
+
+    context: TlsContext
+    is_required: bool
+    """False: connections without TLS are served, too."""
+
+
+class TlsServer:
+    """A listening port.
+
+    Args:
+        make: returns the protocol of a connection whose handshake is complete.
+    """
+
+    def __init__(self, make: Callable[[], asyncio.BaseProtocol], tls: ListenerTls, *, name: str = "TLS") -> None:
+        self._make = make
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks(f"{name} handshakes")
+        self._handshakes = ConnectionLimits(
+            f"{name} (handshakes)", total=MAX_HANDSHAKES, per_address=MAX_HANDSHAKES // 2
+        )
+        self._failed = 0
+        self._logged_at = float("-inf")
+        self.sockets: list[socket.socket] = []
+
+    async def start(self, address: Address) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the port cannot be bound.
+        """
+        found = await self._loop.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        try:
+            for family, _, _, _, place in dict.fromkeys(found):
+                listening = socket.create_server((str(place[0]), int(place[1])), family=family, backlog=_BACKLOG)
+                listening.setblocking(False)
+                self.sockets.append(listening)
+        except OSError:
+            self.close()
+            raise
+        for listening in self.sockets:
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def close(self) -> None:
+        """Stop accepting, and end the handshakes under way."""
+        for listening in self.sockets:
+            self._loop.remove_reader(listening.fileno())
+            listening.close()
+        self.sockets.clear()
+        self._tasks.cancel()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                accepted, peer = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._tell(f"no connection can be accepted: {error.strerror}")
+                self._loop.remove_reader(listening.fileno())
+                self._loop.call_later(_PAUSE_S, self._accept_again, listening)
+                return
+            accepted.setblocking(False)
+            self._begin(accepted, str(peer[0]))
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening in self.sockets:
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def _begin(self, accepted: socket.socket, host: str) -> None:
+        try:
+            self._handshakes.enter(host)
+        except OverloadedError:
+            accepted.close()
+            return
+        handshake = self._tasks.spawn(self._greet(accepted, host), name=f"handshake with {host}")
+        handshake.add_done_callback(lambda _: self._handshakes.leave(host))
+
+    async def _greet(self, accepted: socket.socket, host: str) -> None:
+        """Complete the handshake, and pass the connection to its protocol."""
+        is_passed = False
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                first = await self._first_byte(accepted)
+                if first == HANDSHAKE or not self._tls.is_required:
+                    context = self._tls.context.current if first == HANDSHAKE else None
+                    await self._loop.connect_accepted_socket(
+                        self._make, accepted, ssl=context, ssl_handshake_timeout=HANDSHAKE_S if context else None
+                    )
+                    is_passed = True
+                elif first is not None:
+                    await self._refuse_plain(accepted)
+        except TimeoutError:
+            self._tell(f"{host} did not complete the handshake within {HANDSHAKE_S:g} s")
+        except (OSError, ssl.SSLError) as error:
+            self._tell(f"{host}: {explain(error) or error}")
+        finally:
+            if not is_passed:
+                accepted.close()
+
+    async def _refuse_plain(self, accepted: socket.socket) -> None:
+        plain = InvalidRequestError("this port speaks TLS only: use https://")
+        accepted.recv(65_536)  # A connection that is closed with unread bytes is reset: the client would not read this.
+        await self._loop.sock_sendall(accepted, refusal_bytes(plain, status=400))
+        accepted.shutdown(socket.SHUT_WR)
+
+    async def _first_byte(self, accepted: socket.socket) -> int | None:
+        """Return the first byte that the peer sends, and leave it in the socket; None: the peer closed."""
+        readable: asyncio.Future[None] = self._loop.create_future()
+        descriptor = accepted.fileno()
+        self._loop.add_reader(descriptor, _set, readable)
+        try:
+            await readable
+        finally:
+            self._loop.remove_reader(descriptor)
+        first = accepted.recv(1, socket.MSG_PEEK)
+        return first[0] if first else None
+
+    def _tell(self, what: str) -> None:
+        """Log failed handshakes, once in `LOG_INTERVAL_S`: any client can cause them."""
+        self._failed += 1
+        now = self._loop.time()
+        if now - self._logged_at >= LOG_INTERVAL_S:
+            _log.warning("%d TLS connections failed, the last one: %s", self._failed, what)
+            self._logged_at, self._failed = now, 0
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
