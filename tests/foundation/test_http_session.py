@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -99,6 +100,20 @@ async def test_nothing_listens_means_nothing_was_sent(session: HttpSession, free
 async def test_no_answer_means_unknown(session: HttpSession, address: Address, path: str, timeout_ms: int):
     with pytest.raises(UnknownOutcomeError):
         await session.request("GET", address, path, timeout_ms=timeout_ms)
+
+
+@pytest.mark.parametrize("cancelled_s", [0.095, 0.105])
+async def test_a_cancellation_in_the_same_moment_as_the_timeout_counts(
+    session: HttpSession, address: Address, cancelled_s: float
+):
+    """The event loop blocks when both are due, and finds them together. A task that loses it never ends."""
+    loop = asyncio.get_running_loop()
+    request = asyncio.create_task(session.request("GET", address, "/hang", timeout_ms=100))
+    loop.call_later(cancelled_s, request.cancel)
+    loop.call_later(0.07, time.sleep, 0.06)
+
+    with pytest.raises(asyncio.CancelledError):
+        await request
 
 
 async def test_an_answer_without_an_error_body_is_shown(session: HttpSession, address: Address):
