@@ -111,7 +111,8 @@ class Watch:
                 self._extend_ledger(node, replica)
         self._what_was_told_is_so()
         self.starts.tick()
-        for node, replica in self.replicas():
+        # Leaders first: a follower that lagged takes its leader's start, and has no bytes to count for retention.
+        for node, replica in sorted(self.replicas(), key=lambda each: each[1].core is None):
             if wrong := self.starts.look(replica, self._ledgers[replica.assignment.key]):
                 self.fail(f"{node.name}, {_name(replica)}: {wrong}")
             self._in_sync_replicas_hold_it(image, node, replica)
