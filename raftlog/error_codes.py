@@ -34,6 +34,8 @@ class ErrorCode(StrEnum):
     """The server does not read the request's content type."""
     FOREIGN_ORIGIN = "FOREIGN_ORIGIN"
     """A web page of another origin sent the request."""
+    TLS_REQUIRED = "TLS_REQUIRED"
+    """The port takes connections with TLS only."""
     NOT_FOUND = "NOT_FOUND"
     """The path, the broker or another named thing does not exist."""
     UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -173,6 +175,7 @@ HTTP_STATUS: dict[ErrorCode, int] = {
     ErrorCode.INVALID_RECORD: 422,
     ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
     ErrorCode.FOREIGN_ORIGIN: 403,
+    ErrorCode.TLS_REQUIRED: 426,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
     ErrorCode.UNKNOWN_TOPIC_ID: 404,

@@ -133,10 +133,12 @@ def _load_pair(context: ssl.SSLContext, files: TlsFiles) -> None:
     try:
         context.load_cert_chain(files.cert_file, files.key_file, password=_refuse_password)
     except ssl.SSLError as error:
-        why = {
-            "KEY_VALUES_MISMATCH": f"the key {files.key_file} does not belong to the certificate {files.cert_file}",
-            "PEM_LIB": f"{files.cert_file} or {files.key_file} is not PEM",
-        }.get(error.reason or "", f"{files.cert_file} with {files.key_file}: {error.reason or error}")
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = f"the key {files.key_file} does not belong to the certificate {files.cert_file}"
+        elif "PEM lib" in str(error):
+            why = f"{files.cert_file} or {files.key_file} is not PEM"
+        else:
+            why = f"{files.cert_file} with {files.key_file}: {error.reason or error}"
         raise ConfigError(f"TLS: {why}") from error
 
 

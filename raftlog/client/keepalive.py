@@ -134,7 +134,7 @@ class KeepAlive:
                 response = connection.getresponse()
                 response.read(MAX_ANSWER_BYTES)
                 if response.status != 307:
-                    return response.status < 500
+                    return response.status < 500 and response.status != 426
                 route = _place(response.headers.get("Location", ""))
             finally:
                 connection.close()

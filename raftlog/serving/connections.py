@@ -91,6 +91,7 @@ def refusal_bytes(error: RaftlogError, status: int = 503) -> bytes:
         ("Content-Type", media.JSON),
         ("Content-Length", len(body)),
         *((("Retry-After", "1"),) if status == 503 else ()),
+        *((("Upgrade", "TLS/1.2, HTTP/1.1"),) if status == 426 else ()),
         ("Connection", "close"),
     ]
     return http1.encode_head(http1.status_line(status), fields) + body

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from raftlog.errors import InvalidRequestError, OverloadedError
+from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError
 from raftlog.model import Address
 from raftlog.runtime import Tasks
 from raftlog.serving.connections import LOG_INTERVAL_S, ConnectionLimits, refusal_bytes
@@ -27,6 +27,8 @@ MAX_HANDSHAKES = 1_024
 _AT_ONCE = 4
 """Connections accepted in one iteration of the loop."""
 _BACKLOG = 1_024
+_LINGER_S = 2.0
+"""How long the rest of a refused plain request is read."""
 _PAUSE_S = 1.0
 """How long no connection is accepted after the system refused to give one, for want of descriptors or memory."""
 
@@ -137,10 +139,13 @@ class TlsServer:
                 accepted.close()
 
     async def _refuse_plain(self, accepted: socket.socket) -> None:
-        plain = InvalidRequestError("this port speaks TLS only: use https://")
-        accepted.recv(65_536)  # A connection that is closed with unread bytes is reset: the client would not read this.
-        await self._loop.sock_sendall(accepted, refusal_bytes(plain, status=400))
+        """Answer a plain request, and read its rest: a connection closed with unread bytes is reset."""
+        plain = InvalidRequestError("this port speaks TLS only: use https://", code=ErrorCode.TLS_REQUIRED)
+        await self._loop.sock_sendall(accepted, refusal_bytes(plain, status=426))
         accepted.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(_LINGER_S):
+            while await self._loop.sock_recv(accepted, 65_536):
+                pass
 
     async def _first_byte(self, accepted: socket.socket) -> int | None:
         """Return the first byte that the peer sends, and leave it in the socket; None: the peer closed."""

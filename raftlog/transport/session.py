@@ -16,7 +16,15 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import orjson
 
-from raftlog.errors import ConfigError, RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
+from raftlog.errors import (
+    ConfigError,
+    ErrorCode,
+    InvalidRequestError,
+    RaftlogError,
+    UnknownOutcomeError,
+    UnreachableError,
+    from_wire,
+)
 from raftlog.model import Address
 from raftlog.runtime import close_all
 from raftlog.tls import TlsContext, TlsFiles, client_context, explain
@@ -65,6 +73,8 @@ class HttpSession:
         authorization: str = "",
     ) -> None:
         self._authorization = authorization
+        self._tls_only: set[str] = set()
+        """Authorities that have refused a plain connection."""
         self._tls = tls
         self._dial = dict(dial or {})
         self._connect_timeout_ms = connect_timeout_ms
@@ -108,11 +118,42 @@ class HttpSession:
     ) -> Answer:
         """Send one request and read the whole answer.
 
+        A plain request to a port that takes TLS only is sent again with TLS, as all later ones are.
+
         Raises:
             UnreachableError: no connection; nothing was sent.
             UnknownOutcomeError: sent, but no answer within `timeout_ms`.
             RaftlogError: the peer's error, in its own class.
         """
+        given: dict[str, Any] = {
+            "timeout_ms": timeout_ms,
+            "query": query,
+            "body": body,
+            "content_type": content_type,
+            "accept": accept,
+        }
+        if address.authority in self._tls_only:
+            address = address._replace(tls=True)
+        try:
+            return await self._request(method, address, path, **given)
+        except InvalidRequestError as error:
+            if error.code is not ErrorCode.TLS_REQUIRED or address.tls:
+                raise
+        self._tls_only.add(address.authority)
+        return await self._request(method, address._replace(tls=True), path, **given)
+
+    async def _request(
+        self,
+        method: str,
+        address: Address,
+        path: str,
+        *,
+        timeout_ms: int,
+        query: Mapping[str, str | int] | None,
+        body: Buffer | Sequence[Buffer] | None,
+        content_type: str,
+        accept: str,
+    ) -> Answer:
         dialled = self.dialled(address)
         url = f"{dialled.url}{path}"
         headers = {"Accept": accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}

@@ -73,7 +73,7 @@ def test_the_command_line_takes_its_security_from_the_environment(cluster: Local
     [
         (None, "https", "not of a CA that is trusted here"),
         ("other", "https", "not of a CA that is trusted here"),
-        ("trusted", "http", "this port speaks TLS only"),
+        ("other", "http", "not of a CA that is trusted here"),
     ],
 )
 async def test_a_client_that_cannot_connect_is_told_why(

@@ -1,0 +1,95 @@
+"""Files that are missing, broken, of another kind, or protected: a clear error, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from tls_support import Authority
+
+from raftlog import Security
+from raftlog.config import TlsConfig
+from raftlog.errors import ConfigError
+from raftlog.tls import TlsFiles, client_context, server_context
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority.new(tmp_path / "ca")
+
+
+def protect(files: TlsFiles) -> None:
+    """Give the key a password."""
+    key = load_pem_private_key(Path(files.key_file).read_bytes(), None)
+    sealed = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    Path(files.key_file).write_bytes(sealed)
+
+
+def spoil(name: str) -> Callable[[TlsFiles], None]:
+    return lambda files: (Path(getattr(files, name)).write_text("no PEM"), None)[1]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda files: Path(files.key_file).unlink(), r"TLS: cannot read .*node\.key: No such file"),
+        (spoil("cert_file"), r"is not PEM"),
+        (spoil("key_file"), r"is not PEM"),
+        (spoil("ca_file"), r"ca\.pem holds no CA certificate in PEM"),
+        (protect, "the key has a password"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(authority: Authority, damage: Callable[[TlsFiles], None], message: str):
+    files = authority.issue("node")
+    damage(files)
+    for make in (server_context, client_context):
+        with pytest.raises(ConfigError, match=message):
+            make(files)
+
+
+def test_a_key_of_another_certificate_is_named(authority: Authority):
+    files, other = authority.issue("node"), authority.issue("other")
+    with pytest.raises(ConfigError, match=r"other\.key does not belong to the certificate .*node\.pem"):
+        server_context(TlsFiles(cert_file=files.cert_file, key_file=other.key_file))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"public": "required"}, "tls.cert_file, tls.key_file: missing"),
+        ({"cert_file": "a"}, "tls.cert_file, tls.key_file: expected both or none"),
+        ({"cert_file": "a", "key_file": "b", "public": "optional", "client_auth": "required"}, "tls.ca_file: missing"),
+        ({"node_auth": "required"}, "tls.ca_file: missing"),
+    ],
+)
+def test_settings_that_need_others_are_refused(settings: dict[str, str], message: str):
+    with pytest.raises(ConfigError, match=message):
+        TlsConfig(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cert_file": "a"}, "cert_file, key_file: expected both or none"),
+        ({"username": "a"}, "username, password: expected both or none"),
+        ({"username": "a:b", "password": "c"}, "username: expected a name without a colon"),
+        ({"token": "t", "username": "a", "password": "c"}, "token, username: expected one of them"),
+        ({"token": "t\r\nX: y"}, "token: expected printable ASCII without spaces"),
+        ({"token": 3}, "token: expected a str, received int"),
+    ],
+)
+def test_credentials_that_cannot_be_sent_are_refused(options: dict[str, str], message: str):
+    with pytest.raises(ConfigError, match=message):
+        Security(**options)
+
+
+def test_no_text_of_a_security_holds_a_secret():
+    for security in (Security(username="alice", password="s3cret"), Security(token="s3cret")):
+        assert "s3cret" not in repr(security) + str(security)
