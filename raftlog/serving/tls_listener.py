@@ -11,6 +11,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError
@@ -101,6 +102,8 @@ class TlsServer:
                 self._loop.call_later(_PAUSE_S, self._accept_again, listening)
                 return
             accepted.setblocking(False)
+            with suppress(OSError):  # The peer may have gone. asyncio does this for sockets that it accepts itself.
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._begin(accepted, str(peer[0]))
 
     def _accept_again(self, listening: socket.socket) -> None:

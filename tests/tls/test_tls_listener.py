@@ -259,3 +259,24 @@ def _old_version(client: ssl.SSLContext) -> None:
 def _weak_cipher(client: ssl.SSLContext) -> None:
     client.maximum_version = ssl.TLSVersion.TLSv1_2
     client.set_ciphers("AES128-SHA")
+
+
+async def test_small_answers_are_sent_at_once(authority: Authority):
+    """With Nagle's algorithm each answer in two pieces waits 40 ms for the client's acknowledgement."""
+    made: asyncio.Future[asyncio.BaseTransport] = asyncio.get_running_loop().create_future()
+
+    class Served(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.set_result(transport)
+
+    server = tls_listener.TlsServer(Served, ListenerTls(context_of(authority.issue("node")), is_required=True))
+    await server.start(Address("127.0.0.1", 0))
+    client = client_context(TlsFiles(ca_file=authority.ca_file))
+    _, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=client, server_hostname="localhost")
+    served = await made
+    assert served.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    served.abort()  # type: ignore[attr-defined]
+    with suppress(ConnectionError, ssl.SSLError):
+        writer.close()
+        await writer.wait_closed()
+    server.close()
