@@ -19,6 +19,8 @@ from raftlog.cli.shared import DEFAULT_BOOTSTRAP, json_option, print_json, print
 from raftlog.errors import RaftlogError
 
 DEFAULT_DATA = "raftlog-data"
+ADMIN = "admin"
+"""The user with a certificate in a cluster that `dev up --secure` starts."""
 _WATCH_INTERVAL_S = 0.5
 _SIGNALS = {"KILL": signal.SIGKILL, "TERM": signal.SIGTERM, "STOP": signal.SIGSTOP, "CONT": signal.SIGCONT}
 
@@ -50,11 +52,16 @@ def data_option(function: F) -> F:
     "--port", type=int, help="The first broker's port, and base of the others. Default: the folder's, or 9400."
 )
 @click.option("--detach", is_flag=True, help="Return once the cluster is ready; stop it with: raftlog dev down.")
+@click.option("--secure", is_flag=True, help="TLS everywhere, with certificates of a CA in --data.")
 @data_option
-def up(controllers: int | None, brokers: int | None, port: int | None, detach: bool, data: Path) -> None:
+def up(controllers: int | None, brokers: int | None, port: int | None, detach: bool, secure: bool, data: Path) -> None:
     """Start a cluster, or restart the one in --data. Without --detach, Ctrl-C stops it; its data stays."""
     with _errors(), _interruptible():
         cluster = LocalCluster(data, controllers=controllers, brokers=brokers, port=port, detach=detach)
+        if secure:
+            from raftlog.cli.security import secure as make_secure  # noqa: PLC0415  (few clusters are)
+
+            make_secure(cluster, ADMIN)
         cluster.start()
         leave_running = False
         try:
@@ -85,6 +92,12 @@ def _greet(cluster: LocalCluster, data: Path) -> None:
     click.echo(f"\nThe cluster is ready. Its data and logs are in {data}. Try:\n")
     if bootstrap != DEFAULT_BOOTSTRAP:
         click.echo(f"  export RAFTLOG_BOOTSTRAP={bootstrap}")
+    if bootstrap.startswith("https://"):
+        files = cluster.data / "security"
+        click.echo(f"  export RAFTLOG_CA_FILE={files / 'ca.pem'}")
+        click.echo(f"  export RAFTLOG_CERT_FILE={files / 'users' / ADMIN}.pem")
+        click.echo(f"  export RAFTLOG_KEY_FILE={files / 'users' / ADMIN}.key")
+        click.echo(f"  curl --cacert $RAFTLOG_CA_FILE {bootstrap}/v1/topics")
     click.echo("  raftlog topics create greetings --partitions 3")
     click.echo("  echo hello | raftlog produce greetings")
     click.echo("  raftlog consume greetings --from-beginning --max-records 1")

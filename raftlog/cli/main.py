@@ -25,6 +25,7 @@ _COMMANDS = {
     "produce": "Write each line of standard input to a topic.",
     "quorum": "Look at the metadata quorum.",
     "quotas": "Show and change quotas.",
+    "security": "Make certificates and keys for a cluster.",
     "server": "Run a node of a cluster.",
     "storage": "Prepare data folders, and check them.",
     "topics": "Create, list, describe, alter and delete topics.",

@@ -1,0 +1,181 @@
+"""`raftlog security`: certificates and keys for trials and small clusters."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from raftlog.cli.certificates import CertificateAuthority, Subject, write_private
+from raftlog.cli.cluster_plan import to_toml
+from raftlog.cli.shared import json_option, print_done
+from raftlog.errors import ConfigError
+
+if TYPE_CHECKING:
+    from raftlog.cli.local_cluster import LocalCluster
+
+_NODE = re.compile(r"(broker|controller)-([0-9]{1,9})=(.+)")
+_USER = re.compile(r"[\w.@-]{1,64}")
+_KEY_BYTES = 32
+TLS_MODES = {"public": "required", "internal": "required", "quorum": "required", "node_auth": "required"}
+
+
+@click.group("security")
+def command() -> None:
+    """Make certificates and keys for a cluster.
+
+    They are of a CA of the cluster's own, for trials and small clusters. Larger ones use their company's PKI:
+    certificates with the same names work as well.
+    """
+
+
+def _nodes(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> list[tuple[str, str, str]]:
+    nodes = []
+    for text in texts:
+        if (match := _NODE.fullmatch(text)) is None:
+            raise click.BadParameter(
+                f"expected NAME=HOST[,HOST...] such as broker-1=10.0.0.1,broker-1.example.org, received {text!r:.200}",
+                context,
+                parameter,
+            )
+        nodes.append((match[1], match[2], match[3]))
+    return nodes
+
+
+def _users(context: click.Context, parameter: click.Parameter, names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        if _USER.fullmatch(name) is None:
+            raise click.BadParameter(
+                f"expected letters, digits and the characters . _ @ -, received {name!r:.80}", context, parameter
+            )
+    return names
+
+
+_OPTIONS = (
+    click.option(
+        "--dir",
+        "folder",
+        required=True,
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The folder for the files. Keep its ca.key secret, and off the nodes.",
+    ),
+    click.option(
+        "--node",
+        "nodes",
+        multiple=True,
+        callback=_nodes,
+        help="A node, as in broker-1=10.0.0.1,broker-1.example.org: its id, and all its hosts. Repeatable.",
+    ),
+    click.option("--user", "users", multiple=True, callback=_users, help="A user with a certificate. Repeatable."),
+    click.option("--cluster-id", required=True, help="The cluster_id in the nodes' settings."),
+)
+
+
+def _with_options(function: click.decorators.FC) -> click.decorators.FC:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@command.command("init")
+@_with_options
+@json_option
+def init(folder: Path, nodes: list[tuple[str, str, str]], users: Sequence[str], cluster_id: str, as_json: bool) -> None:
+    """Make a CA, certificates for nodes and users, and the cluster's key.
+
+    Each node's folder gets node.toml lines to paste. Nothing that exists is replaced.
+    """
+    if not nodes:
+        raise click.UsageError("name the nodes: --node broker-1=HOST --node controller-101=HOST ...")
+    authority = CertificateAuthority(folder)
+    with _as_usage():
+        authority.create(f"raftlog {cluster_id}")
+        write_private(folder / "cluster.key", secrets.token_hex(_KEY_BYTES).encode())
+        made = _issue_all(authority, nodes, users, cluster_id)
+    print_done(
+        f"{folder}: a CA, and certificates of {', '.join(made)}.\n"
+        "Copy each node's folder to its node, and its node-security.toml into node.toml.\n"
+        f"Clients need {folder / 'ca.pem'}: export RAFTLOG_CA_FILE={folder / 'ca.pem'}",
+        as_json,
+        folder=str(folder),
+        certificates=made,
+    )
+
+
+@command.command("issue")
+@_with_options
+@json_option
+def issue(
+    folder: Path, nodes: list[tuple[str, str, str]], users: Sequence[str], cluster_id: str, as_json: bool
+) -> None:
+    """Make certificates of the CA in --dir: for more nodes and users, or to renew those that expire.
+
+    A running node loads a replaced certificate by itself.
+    """
+    if not nodes and not users:
+        raise click.UsageError("name what to make certificates for: --node broker-1=HOST, or --user NAME")
+    with _as_usage():
+        made = _issue_all(CertificateAuthority(folder), nodes, users, cluster_id)
+    print_done(f"{folder}: certificates of {', '.join(made)}", as_json, folder=str(folder), certificates=made)
+
+
+def _issue_all(
+    authority: CertificateAuthority, nodes: Sequence[tuple[str, str, str]], users: Sequence[str], cluster_id: str
+) -> list[str]:
+    for kind, number, hosts in nodes:
+        issue_node(authority, kind, number, hosts.split(","), cluster_id)
+    for user in users:
+        authority.issue(Subject(name=user), authority.folder / "users")
+    return [f"{kind}-{number}" for kind, number, _ in nodes] + list(users)
+
+
+def issue_node(authority: CertificateAuthority, kind: str, number: str, hosts: Sequence[str], cluster_id: str) -> Path:
+    """Write a node's files into a folder of its own, which is returned."""
+    folder = authority.folder / f"{kind}-{number}"
+    uri = f"spiffe://{cluster_id}/{kind}/{number}"
+    authority.issue(Subject(name="node", hosts=[host.strip() for host in hosts], uri=uri), folder)
+    (folder / "ca.pem").write_bytes(authority.cert_path.read_bytes())
+    key = authority.folder / "cluster.key"
+    if key.exists():
+        write_private(folder / "cluster.key", key.read_bytes())
+    tls = {"cert_file": "node.pem", "key_file": "node.key", "ca_file": "ca.pem", **TLS_MODES}
+    if kind == "broker":
+        tls.pop("quorum")
+    (folder / "node-security.toml").write_text(to_toml({"tls": tls}), "utf-8")
+    return folder
+
+
+def secure(cluster: LocalCluster, user: str) -> CertificateAuthority:
+    """Make certificates for a local cluster and a user, once, and switch TLS on from the nodes' next start on.
+
+    Raises:
+        ConfigError: `cryptography` is not installed.
+    """
+    authority = CertificateAuthority(cluster.data / "security")
+    if not authority.exists:
+        authority.create(f"raftlog {cluster.cluster_id}")
+        write_private(authority.folder / "cluster.key", secrets.token_hex(_KEY_BYTES).encode())
+        authority.issue(Subject(name=user), authority.folder / "users")
+    for name in cluster.names:
+        kind, _, number = name.partition("-")
+        if not (folder := authority.folder / name).exists():
+            host = cluster.node(name).internal.host
+            issue_node(authority, kind, number, list(dict.fromkeys((host, "localhost"))), cluster.cluster_id)
+        place = f"../security/{folder.name}"
+        files = {"cert_file": f"{place}/node.pem", "key_file": f"{place}/node.key", "ca_file": f"{place}/ca.pem"}
+        cluster.configure(name, tls={**files, **TLS_MODES, "client_auth": "optional"})
+    return authority
+
+
+class _as_usage:  # noqa: N801  (reads as a statement)
+    """Turn a `ConfigError` into the command line's error."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ConfigError):
+            raise click.ClickException(error.message) from None
