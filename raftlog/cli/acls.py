@@ -23,7 +23,7 @@ def command() -> None:
 def rule_options(*, required: bool) -> Callable[[F], F]:
     """Add an option for each field of a rule; `required` applies to those without a default."""
     options = [
-        click.option("--principal", required=required, help="A user's name, or *."),
+        click.option("--principal", required=required, help="A user's name, User:NAME, Group:NAME, or *."),
         click.option("--operation", required=required, type=click.Choice(get_args(AclOperation))),
         click.option("--resource-type", required=required, type=click.Choice(get_args(AclResource))),
         click.option("--resource-name", required=required, help="A name, a prefix, or *."),

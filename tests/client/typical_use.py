@@ -11,6 +11,8 @@ from typing import assert_type
 import raftlog
 from raftlog import (
     Admin,
+    AuthenticationError,
+    AuthorizationError,
     ConfigError,
     Consumer,
     ConsumerMetrics,
@@ -212,6 +214,8 @@ def what_to_do(error: RaftlogError) -> str:
     match error:
         case NotFoundError() | ConfigError() | CorruptBatchError() | OffsetOutOfRangeError():
             return f"correct it: {error.message}"
+        case AuthenticationError() | AuthorizationError():
+            return "log in, or ask for a rule"
         case InvalidRequestError(code=ErrorCode.MESSAGE_TOO_LARGE):
             return "divide it"
         case OverloadedError():

@@ -15,7 +15,7 @@ from raftlog.broker.http import check_query, json_response, parse_integer, read_
 from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
-from raftlog.model import BrokerId, UserCredential
+from raftlog.model import MIN_SCRAM_ITERATIONS, BrokerId, UserCredential
 from raftlog.schema import from_plain
 from raftlog.serving.workers import derive_key
 from raftlog.wire import paths
@@ -37,7 +37,6 @@ from raftlog.wire.admin import (
     UsersResponse,
 )
 
-SCRAM_ITERATIONS = 15_000
 MIN_PASSWORD_LENGTH = 8
 
 
@@ -153,7 +152,7 @@ class AdminRoutes:
         return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
 
 
-def scram_credential(user: str, password: str, *, iterations: int = SCRAM_ITERATIONS) -> UserCredential:
+def scram_credential(user: str, password: str, *, iterations: int = MIN_SCRAM_ITERATIONS) -> UserCredential:
     """Return the SCRAM credential of a password (RFC 5802, section 3); it reveals neither password nor client key."""
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
