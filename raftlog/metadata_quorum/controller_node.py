@@ -16,6 +16,7 @@ from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.metadata_quorum.raft.transport import QuorumTls
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.security.node_security import node_security
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
@@ -60,7 +61,12 @@ class ControllerNode:
         self.controller.attach(self.quorum)
         voters = {voter.node_id: voter.internal for voter in config.quorum.voters}
         self.routes = ControllerRoutes(
-            self.controller, voters, self._tasks, self._describe_quorum, hosts=config.own_hosts
+            self.controller,
+            voters,
+            self._tasks,
+            self._describe_quorum,
+            hosts=config.own_hosts,
+            guard=node_security(config, SystemClock()).internal,
         )
         self._listener: AiohttpListener | None = None
 

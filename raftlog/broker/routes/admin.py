@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 from dataclasses import fields
 from typing import Any
@@ -15,8 +13,9 @@ from raftlog.broker.http import check_query, json_response, parse_integer, read_
 from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
-from raftlog.model import MIN_SCRAM_ITERATIONS, BrokerId, UserCredential
+from raftlog.model import BrokerId
 from raftlog.schema import from_plain
+from raftlog.security.passwords import prepared, scram_credential
 from raftlog.serving.workers import derive_key
 from raftlog.wire import paths
 from raftlog.wire.admin import (
@@ -112,7 +111,8 @@ class AdminRoutes:
             raise InvalidRequestError(
                 f"password: expected at least {MIN_PASSWORD_LENGTH} characters, received {len(password)}"
             )
-        credential = await derive_key(scram_credential, request.match_info["user"], password)
+        prepared(password)  # Raises for characters that are not allowed.
+        credential = await derive_key(scram_credential, request.match_info["user"], password, secrets.token_bytes(16))
         await administer(self._context, paths.PUT_USER, PutUserRequest(credential=credential), request)
         return json_response(UserInfo(user=credential.user, mechanism=credential.mechanism))
 
@@ -150,20 +150,6 @@ class AdminRoutes:
         await administer(self._context, paths.ALTER_QUOTA, await read_json(request, QuotaRequest), request)
         quotas = self._context.image.quotas
         return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
-
-
-def scram_credential(user: str, password: str, *, iterations: int = MIN_SCRAM_ITERATIONS) -> UserCredential:
-    """Return the SCRAM credential of a password (RFC 5802, section 3); it reveals neither password nor client key."""
-    salt = secrets.token_bytes(16)
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
-    client_key = hmac.digest(salted, b"Client Key", "sha256")
-    return UserCredential(
-        user=user,
-        iterations=iterations,
-        salt=salt.hex(),
-        stored_key=hashlib.sha256(client_key).hexdigest(),
-        server_key=hmac.digest(salted, b"Server Key", "sha256").hex(),
-    )
 
 
 def _broker_id(request: web.Request) -> BrokerId:

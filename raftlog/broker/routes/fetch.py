@@ -28,6 +28,7 @@ from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.record.structure import first_that_unpack_to
 from raftlog.schema import from_plain
+from raftlog.security.identity import Sender
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_plain, encode_frame
@@ -110,9 +111,11 @@ class FetchRoutes:
         small = len(request.body) <= INLINE_BYTES
         fetch = self._decode(request.body) if small else await in_worker(self._decode, request.body)
         wait_ms = min(fetch.max_wait_ms, caller_timeout_ms(request, fetch.max_wait_ms))
-        prefer = self._context.replicas.preferred
+        prefer, find = self._context.replicas.preferred, self._context.replica
+        if not self._context.access.is_off:
+            find = partial(self._allowed_replica, request.sender)
         with self._parked.waiting(wait_ms, len(fetch.partitions)):
-            pairs = await serve_fetch(self._context.replica, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
+            pairs = await serve_fetch(find, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
         frame = encode_frame(head) if small else await in_worker(encode_frame, head)
@@ -128,6 +131,11 @@ class FetchRoutes:
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         return json_response(describe_offsets(self._context.leader(topic, partition), at, isolation))
+
+    def _allowed_replica(self, sender: Sender, topic: str, partition: int, topic_id: str) -> Replica:
+        """Return this broker's replica if the sender may read it, at each read of a long poll."""
+        self._context.access.require(sender, "read", "topic", topic)
+        return self._context.replica(topic, partition, topic_id)
 
     def _offset(self, request: web.Request, replica: Replica, isolation: Isolation) -> Offset:
         text = request.query.get("offset", "earliest")
