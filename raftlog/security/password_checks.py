@@ -50,22 +50,23 @@ class PasswordChecks:
                     f"{self._counts[address]} passwords from {address} are being checked here, "
                     f"{len(self._under_way)} in all; send the request again later"
                 )
-            task = self._under_way[key] = asyncio.create_task(self._check(key, address, check))
+            self._counts[address] += 1
+            task = self._under_way[key] = asyncio.create_task(self._check(address, check))
+            task.add_done_callback(lambda _: self._forget(key, address))
         return await asyncio.shield(task)
 
-    async def _check(self, key: bytes, address: str, check: Callable[[], bool]) -> bool:
-        self._counts[address] += 1
+    async def _check(self, address: str, check: Callable[[], bool]) -> bool:
+        await self._turn(address)
         try:
-            await self._turn(address)
-            try:
-                return await asyncio.get_running_loop().run_in_executor(_THREAD, partial(check))
-            finally:
-                self._begin_next()
+            return await asyncio.get_running_loop().run_in_executor(_THREAD, partial(check))
         finally:
-            self._counts[address] -= 1
-            if not self._counts[address]:
-                del self._counts[address]
-            del self._under_way[key]
+            self._begin_next()
+
+    def _forget(self, key: bytes, address: str) -> None:
+        del self._under_way[key]
+        self._counts[address] -= 1
+        if not self._counts[address]:
+            del self._counts[address]
 
     async def _turn(self, address: str) -> None:
         """Wait until no other check runs and it is this address' turn."""

@@ -288,13 +288,24 @@ class UsersResponse:
     """Answer of `GET paths.USERS`, sorted by name."""
 
     users: tuple[UserInfo, ...]
+    authorizer: str = "off"
+    """The broker's `security.authorizer`: credentials are required with `acl` only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclsRequest:
-    """JSON sent to `POST paths.ACLS`; also the answer of `GET paths.ACLS`."""
+    """JSON sent to `POST paths.ACLS`."""
 
     acls: tuple[Acl, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsResponse:
+    """Answer of `paths.ACLS`."""
+
+    acls: tuple[Acl, ...]
+    authorizer: str = "off"
+    """The broker's `security.authorizer`: the rules are enforced with `acl` only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

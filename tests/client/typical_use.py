@@ -161,6 +161,7 @@ async def administering() -> None:
         print(await admin.users())
         await admin.create_acls([RULE])
         assert_type(await admin.acls(operation="read", local=True), list[Acl])
+        assert_type(await admin.authorizer(), str)
         await admin.delete_acls(principal="ann")
         await admin.alter_quota({"producer_byte_rate": 1e6}, user="ann")
         print((await admin.quotas())[0].limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -13,7 +14,7 @@ from raftlog.broker.http import check_query, json_response, parse_integer, read_
 from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
-from raftlog.model import BrokerId
+from raftlog.model import Acl, BrokerId
 from raftlog.schema import from_plain
 from raftlog.security.passwords import prepared, scram_credential
 from raftlog.serving.workers import derive_key
@@ -21,6 +22,7 @@ from raftlog.wire import paths
 from raftlog.wire.admin import (
     AclFilter,
     AclsRequest,
+    AclsResponse,
     BrokerConfigsBody,
     BrokerConfigsRequest,
     BrokerConfigsResponse,
@@ -101,7 +103,7 @@ class AdminRoutes:
         check_query(request, CONSISTENCY)
         users = (await read_image(self._context, request)).users
         found = tuple(UserInfo(user=name, mechanism=users[name].mechanism) for name in sorted(users))
-        return json_response(UsersResponse(users=found))
+        return json_response(UsersResponse(users=found, authorizer=self._context.access.mode))
 
     async def put_user(self, request: web.Request) -> web.Response:
         """Create a user or change its password; only the SCRAM credential is stored."""
@@ -126,18 +128,24 @@ class AdminRoutes:
         """List access rules, filtered by the rule's fields in the query."""
         wanted = _acl_filter(request, CONSISTENCY)
         image = await read_image(self._context, request)
-        return json_response(AclsRequest(acls=tuple(sorted(acl for acl in image.acls if wanted.fits(acl)))))
+        return self._acls(sorted(acl for acl in image.acls if wanted.fits(acl)))
 
     async def create_acls(self, request: web.Request) -> web.Response:
         check_query(request)
         command = await read_json(request, AclsRequest)
         await administer(self._context, paths.CREATE_ACLS, command, request)
-        return json_response(command, status=201)
+        return self._acls(command.acls, status=201)
 
     async def delete_acls(self, request: web.Request) -> web.Response:
         """Delete the access rules that match the query; return them."""
         wanted = _acl_filter(request)
-        return json_response((await administer(self._context, paths.DELETE_ACLS, wanted, request)).result)
+        answer = await administer(self._context, paths.DELETE_ACLS, wanted, request)
+        deleted = from_plain(AclsRequest, answer.result, ignore_unknown=True)
+        return self._acls(deleted.acls)
+
+    def _acls(self, acls: Iterable[Acl], *, status: int = 200) -> web.Response:
+        answer = AclsResponse(acls=tuple(acls), authorizer=self._context.access.mode)
+        return json_response(answer, status=status)
 
     async def quotas(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
