@@ -29,7 +29,8 @@ _FIELDS = frozenset(
     }
 )  # fmt: skip
 """Header fields that this path ignores or supports. A request with another one goes to aiohttp."""
-_CREDENTIALS = re.compile(rb"\r\n[Aa]uthorization:([\t -~]*)(?=\r\n)")
+_CREDENTIALS = (b"\r\nAuthorization: ", b"\r\nauthorization: ")
+"""As clients spell the field. A head with another form goes to aiohttp."""
 _CACHED_HEADS, _CACHED_HEAD_BYTES = 256, 1 << 10
 _PLAIN = "[A-Za-z0-9._-]"
 _QUERY = re.compile(rf"({_PLAIN}+={_PLAIN}*(&{_PLAIN}+={_PLAIN}*)*)?")
@@ -51,9 +52,14 @@ class LeanRequest:
 
 def split_credentials(head: bytes) -> tuple[bytes, str | None]:
     """Return a head without its `Authorization` field, and the field: heads are cached, credentials are not."""
-    if head.find(b"uthorization:") < 0 or (match := _CREDENTIALS.search(head)) is None:
+    begin = head.find(_CREDENTIALS[0])
+    if begin < 0 and (begin := head.find(_CREDENTIALS[1])) < 0:
         return head, None
-    return head[: match.start()] + head[match.end() :], match[1].decode("ascii").strip(" \t")
+    end = head.find(b"\r\n", begin + 2)
+    text = head[begin + len(_CREDENTIALS[0]) : end].decode("latin-1")
+    if not (text.isascii() and text.isprintable()):
+        return head, None
+    return head[:begin] + head[end:], text.strip(" ")
 
 
 class LeanRoutes:
@@ -86,6 +92,7 @@ class LeanRoutes:
         routes = list(routes)
         self._fixed = {route.path: route for route in routes if "{" not in route.path}
         self._patterns = [(_pattern(route.path), route) for route in routes if "{" in route.path]
+        self._entries = {} if guard is None else {route.path: guard.table.entry("POST", route.path) for route in routes}
         self._match_repeated = lru_cache(_CACHED_HEADS)(self._match)
 
     def match(self, head: bytes) -> LeanRequest | None:
@@ -128,8 +135,7 @@ class LeanRoutes:
             AuthenticationError, AuthorizationError: it may not.
         """
         assert self.guard is not None
-        entry = self.guard.table.find("POST", request.route.path)
-        assert entry is not None  # The listener checks it when it starts.
+        entry = self._entries[request.route.path]
         sender = self.guard.admit(entry, found, peer, request.on_behalf_of)
         self.guard.check(entry, sender, request.variables)
         return sender

@@ -67,6 +67,10 @@ class Access:
         if not self.may(sender, operation, resource, name):
             raise refusal(sender, operation, resource, name)
 
+    def may_somewhere(self, sender: Sender, operation: AclOperation, resource: AclResource) -> bool:
+        """Return whether a sender may do something to any resource of a kind; nothing is logged."""
+        return self.is_off or self._current().allowed_somewhere(sender.principal, operation, resource, sender.host)
+
     def require_one_of(self, sender: Sender, *wanted: tuple[AclOperation, AclResource, str]) -> None:
         """Raise if a sender may do none of several things; the error names the first.
 

@@ -20,6 +20,7 @@ from raftlog.security.identity import (
     certificate_principal,
     sender_of_forwarded,
 )
+from raftlog.security.principal import ANONYMOUS
 from raftlog.security.routes import Route, RouteTable
 
 if TYPE_CHECKING:
@@ -83,9 +84,18 @@ class Guard:
             sender = sender_of_forwarded(on_behalf_of)
         if route.gate == "node":
             self.access.require_node(sender)
-        elif route.needs_login:
+        elif sender.principal == ANONYMOUS and not self._may_be_admitted(route, sender):
             self.access.require_login(sender)
         return sender
+
+    def _may_be_admitted(self, route: Route, sender: Sender) -> bool:
+        """Return whether a rule may let a sender without credentials send a request; `check` and the handler decide."""
+        if not route.any_of:
+            return bool(route.rights)
+        return any(
+            right.replaceable or self.access.may_somewhere(sender, right.operation, right.resource)
+            for right in route.any_of
+        )
 
     def check(self, route: Route, sender: Sender, variables: Mapping[str, str]) -> None:
         """Check the rights whose names are in the path.

@@ -7,7 +7,7 @@ rights whose name is in the path before it reads the body; handlers check those 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from raftlog.model import CLUSTER_RESOURCE, AclOperation, AclResource
@@ -27,6 +27,8 @@ class Right:
     """The path's variable with the resource's name; empty: the cluster, or a name that the handler finds."""
     where: str = ""
     """In words: the names that the handler checks, where they are not in the path."""
+    replaceable: bool = False
+    """Whether another right may take its place; `where` says which."""
 
     @property
     def in_handler(self) -> bool:
@@ -48,24 +50,23 @@ class Route:
     rights: tuple[Right, ...] = ()
     identity: str = ""
     """The field of the request with a broker's id, which must be the sender's; empty: it names no sender."""
+    listener_rights: tuple[Right, ...] = field(init=False)
+    """The rights that the listener checks."""
+    any_of: tuple[Right, ...] = field(init=False)
+    """A sender without credentials needs one of these for some resource, or it is refused before its body is read."""
 
-    @property
-    def listener_rights(self) -> tuple[Right, ...]:
-        """The rights that the listener checks."""
-        return tuple(right for right in self.rights if not right.in_handler)
-
-    @property
-    def needs_login(self) -> bool:
-        """Whether a sender without credentials is refused at once; otherwise a right decides."""
-        return self.gate == "login" and not self.rights
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "listener_rights", tuple(right for right in self.rights if not right.in_handler))
+        in_handler = tuple(right for right in self.rights if right.in_handler)
+        object.__setattr__(self, "any_of", in_handler)
 
 
 def _on(variable: str, operation: AclOperation, resource: AclResource = "topic") -> Right:
     return Right(operation=operation, resource=resource, variable=variable)
 
 
-def _each(operation: AclOperation, resource: AclResource, where: str) -> Right:
-    return Right(operation=operation, resource=resource, where=where)
+def _each(operation: AclOperation, resource: AclResource, where: str, *, replaceable: bool = False) -> Right:
+    return Right(operation=operation, resource=resource, where=where, replaceable=replaceable)
 
 
 def _cluster(operation: AclOperation) -> Right:
@@ -118,7 +119,7 @@ PUBLIC: tuple[Route, ...] = (
     _route("GET", paths.QUOTAS, _cluster("describe_configs")),
     _route("PATCH", paths.QUOTAS, _cluster("alter_configs")),
     _route("GET", paths.TOPICS, _each("describe", "topic", _LISTED)),
-    _route("POST", paths.TOPICS, _each("create", "topic", "in the body, or create on the cluster")),
+    _route("POST", paths.TOPICS, _each("create", "topic", "in the body, or create on the cluster", replaceable=True)),
     _route("GET", paths.TOPIC, _on("topic", "describe")),
     _route(
         "PATCH",
@@ -130,7 +131,7 @@ PUBLIC: tuple[Route, ...] = (
     _route(
         "POST",
         paths.PRODUCERS,
-        _each("idempotent_write", "cluster", "cluster, or write on any topic"),
+        _each("idempotent_write", "cluster", "cluster, or write on any topic", replaceable=True),
     ),
     _route(
         "POST",
@@ -247,6 +248,15 @@ class RouteTable:
     def find(self, method: str, path: str) -> Route | None:
         """Return the entry of a registered path."""
         return self._routes.get(("GET" if method == "HEAD" else method, path))
+
+    def entry(self, method: str, path: str) -> Route:
+        """Return the entry of a path that must have one.
+
+        Raises:
+            RuntimeError: it has none.
+        """
+        self.require_complete([(method, path)])
+        return self._routes[method, path]
 
     def require_complete(self, registered: Iterable[tuple[str, str]]) -> None:
         """Raise if a registered route has no entry.
