@@ -22,9 +22,9 @@ from raftlog.metadata_quorum.controller.security import (
 )
 from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_alteration, decide_creation
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.records import FEATURE_LEVEL, IdentifyCluster, SetFeatureLevel
+from raftlog.metadata_quorum.records import FEATURE_LEVEL, LATER_OPERATIONS, IdentifyCluster, SetFeatureLevel
 from raftlog.metadata_quorum.replay import replay
-from raftlog.model import Acl, UserCredential
+from raftlog.model import Acl, AclOperation, UserCredential
 from raftlog.wire.admin import (
     AclFilter,
     AclsRequest,
@@ -200,6 +200,14 @@ class TestSecurity:
     def test_rules_without_effect_are_refused(self, useless: dict[str, Any]):
         request = AclsRequest(acls=(replace(READ, **useless),))
         assert refused(lambda: decide_acls(MetadataImage(), request)) is ErrorCode.INVALID_REQUEST
+
+    @pytest.mark.parametrize("operation", LATER_OPERATIONS)
+    def test_operations_that_earlier_versions_cannot_read_need_a_feature_level(self, operation: AclOperation):
+        rule = replace(READ, operation=operation, resource_type="cluster", resource_name="cluster")
+        request = AclsRequest(acls=(rule,))
+        before, after = MetadataImage(feature_level=2), MetadataImage(feature_level=3)
+        assert refused(lambda: decide_acls(before, request)) is ErrorCode.UNSUPPORTED_VERSION
+        assert len(decide_acls(after, request).records) == 1
 
     def test_a_user_may_be_named_with_or_without_its_kind(self):
         image = decided(MetadataImage(), decide_acls(MetadataImage(), AclsRequest(acls=(READ,))))

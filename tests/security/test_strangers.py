@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -125,6 +126,77 @@ async def test_a_changed_rule_and_a_deleted_user_count_at_once(cluster: LocalClu
         assert b"AUTHORIZATION_FAILED" in (await ask("POST", paths.FETCH, leaver, json=fetch))[1]
         await admin("DELETE", "/v1/users/leaver", basic("admin"))
         assert (await ask("POST", paths.FETCH, leaver, json=fetch))[0] == 401  # On the same lean connection.
+
+
+async def test_a_set_of_transactions_needs_the_right_to_each_member(cluster: LocalCluster):
+    url = cluster.public_url("broker-1")
+    member = {"transactional_id": "job::1", "producer_id": 1, "producer_epoch": 0}
+    body = {"run": "r", "number": 0, "members": [member]}
+    one = Acl(principal="ruled", operation="write", resource_type="transactional_id", resource_name="job")
+    async with caller(url) as ask:
+        path = paths.fill(paths.END_TRANSACTION_SET, set_id="job")
+        await ask.rules(one)
+        status, answer = await ask("POST", path, basic("ruled"), json=body)
+        assert (status, code_of(answer)) == (403, "AUTHORIZATION_FAILED")
+        await ask.rules(replace(one, pattern="prefixed"))
+        assert (await ask("POST", path, basic("ruled"), json=body))[0] not in (401, 403)
+        await ask.rules()
+
+
+async def test_a_followed_topic_ends_when_its_reader_loses_the_right(cluster: LocalCluster, topic_name: str):
+    url = cluster.public_url("broker-1")
+    await made(url, topic_name)
+    path = f"/v1/topics/{topic_name}/records"
+    async with caller(url) as admin, aiohttp.ClientSession() as session, asyncio.timeout(30):
+        await admin.rules(topic_rule("read", topic_name))
+        assert (await admin("POST", path, basic("admin"), json={"records": [{"value": 1}]}))[0] == 200
+        async with session.get(f"{url}{path}?follow=true&format=ndjson", headers=basic("ruled")) as response:
+            assert b'"value":"1"' in await response.content.readline()
+            await admin.rules()
+            assert (await admin("POST", path, basic("admin"), json={"records": [{"value": 2}]}))[0] == 200
+            rest = b""
+            try:
+                async for piece in response.content.iter_any():
+                    rest += piece
+            except aiohttp.ClientError:
+                pass
+            assert b'"value":"2"' not in rest
+
+
+async def test_a_pattern_matches_only_topics_that_the_member_may_know(cluster: LocalCluster, topic_name: str):
+    url = cluster.public_url("broker-1")
+    hidden = topic_name.replace("topic-", "topic-hidden-")
+    for topic in (topic_name, hidden):
+        await made(url, topic)
+    group = f"group-{topic_name}"
+    body = {
+        "member_id": "m",
+        "member_epoch": 0,
+        "topics": [],
+        "pattern": f"topic-(hidden-)?{topic_name[6:]}",
+        "owned": [],
+        "rebalance_timeout_ms": 10_000,
+    }
+    async with caller(url) as ask:
+        read = Acl(principal="ruled", operation="read", resource_type="group", resource_name=group)
+        await ask.rules(read, topic_rule("describe", topic_name))
+        path = paths.fill(paths.GROUP_HEARTBEAT, group=group)
+        answer = {}
+        async with asyncio.timeout(20):
+            while not answer.get("assignment"):
+                status, raw_answer = await ask("POST", path, basic("ruled"), json=body)
+                if status == 307:
+                    path = orjson.loads(raw_answer)["error"]["details"]["url"] + paths.fill(
+                        paths.GROUP_HEARTBEAT, group=group
+                    )
+                    continue
+                answer = orjson.loads(raw_answer)
+                if status == 200:
+                    body = {"member_id": "m", "member_epoch": answer["member_epoch"], "owned": []}
+                    continue
+                assert answer["error"]["retriable"], answer
+        assert [part["topic"] for part in answer["assignment"]] == [topic_name]
+        await ask.rules()
 
 
 async def raw(cluster: LocalCluster, head: bytes) -> bytes:

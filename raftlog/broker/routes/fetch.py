@@ -23,11 +23,12 @@ from raftlog.broker.render import form_of, next_offset, render
 from raftlog.broker.routes.leader_redirect import redirect_to_leader
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Isolation, Offset
-from raftlog.partition.consumer_fetch import serve_fetch
+from raftlog.partition.consumer_fetch import FindReplica, serve_fetch
 from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.record.structure import first_that_unpack_to
 from raftlog.schema import from_plain
+from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
@@ -83,7 +84,7 @@ class FetchRoutes:
             isolation=isolation,
         )
         with self._parked.waiting(fetch.max_wait_ms):
-            ((result, found),) = await serve_fetch(self._context.replica, fetch)
+            ((result, found),) = await serve_fetch(self._find_for(sender_of(request)), fetch)
         if result.error is not None:
             raise result.error.to_error()
         data = in_memory(found)
@@ -111,9 +112,7 @@ class FetchRoutes:
         small = len(request.body) <= INLINE_BYTES
         fetch = self._decode(request.body) if small else await in_worker(self._decode, request.body)
         wait_ms = min(fetch.max_wait_ms, caller_timeout_ms(request, fetch.max_wait_ms))
-        prefer, find = self._context.replicas.preferred, self._context.replica
-        if not self._context.access.is_off:
-            find = partial(self._allowed_replica, request.sender)
+        prefer, find = self._context.replicas.preferred, self._find_for(request.sender)
         with self._parked.waiting(wait_ms, len(fetch.partitions)):
             pairs = await serve_fetch(find, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
@@ -131,6 +130,10 @@ class FetchRoutes:
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         return json_response(describe_offsets(self._context.leader(topic, partition), at, isolation))
+
+    def _find_for(self, sender: Sender) -> FindReplica:
+        is_off = self._context.access.is_off
+        return self._context.replica if is_off else partial(self._allowed_replica, sender)
 
     def _allowed_replica(self, sender: Sender, topic: str, partition: int, topic_id: str) -> Replica:
         """Return this broker's replica if the sender may read it, at each read of a long poll."""

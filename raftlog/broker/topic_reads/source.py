@@ -111,7 +111,15 @@ class TopicSource:
         Raises:
             RaftlogError: the leader cannot be reached, or there is none; or the sender may no longer read the topic.
         """
+        self._require_right()
+        found = await self._fetch(positions, max_wait_ms, check_crcs)
+        self._require_right()  # Rules may have changed during the long poll.
+        return found
+
+    def _require_right(self) -> None:
         self._context.access.require(self._sender, "read", "topic", self._topic)
+
+    async def _fetch(self, positions: Sequence[Position], max_wait_ms: int, check_crcs: bool) -> Sequence[Data]:
         request = FetchRequest(
             partitions=tuple(
                 FetchPartition(

@@ -7,7 +7,16 @@ import re
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.records import ChangeQuota, DeleteAcl, DeleteUser, PutAcl, PutUser, Record
+from raftlog.metadata_quorum.records import (
+    LATER_OPERATIONS,
+    MORE_ACL_OPERATIONS,
+    ChangeQuota,
+    DeleteAcl,
+    DeleteUser,
+    PutAcl,
+    PutUser,
+    Record,
+)
 from raftlog.model import CLUSTER_RESOURCE, MIN_SCRAM_ITERATIONS, Acl, AclOperation, AclResource, UserCredential
 from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUserRequest, QuotaRequest
 
@@ -69,6 +78,12 @@ def decide_acls(image: MetadataImage, request: AclsRequest) -> Decision[None]:
             raise InvalidRequestError(f"an ACL needs a principal, a resource_name and a host (or *), received {acl}")
         _require_short(principal=acl.principal, resource_name=acl.resource_name, host=acl.host)
         _require_effective(acl)
+        if acl.operation in LATER_OPERATIONS and image.feature_level < MORE_ACL_OPERATIONS:
+            raise InvalidRequestError(
+                f"operation: {acl.operation} needs feature level {MORE_ACL_OPERATIONS}, the cluster has "
+                f"{image.feature_level}; upgrade every node, then raise it with PATCH /v1/features",
+                code=ErrorCode.UNSUPPORTED_VERSION,
+            )
     if len(image.acls) + len(new) > MAX_ACLS:
         raise InvalidRequestError(
             f"expected at most {MAX_ACLS} ACLs in a cluster, which has {len(image.acls)}; received {len(new)} more"
