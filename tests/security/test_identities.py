@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from raftlog.config import SecurityConfig
 from raftlog.errors import AuthenticationError, ConfigError, InvalidRequestError
 from raftlog.model import Address, UserCredential
+from raftlog.security.guard import require_entries
 from raftlog.security.identity import Peer, Sender, certificate_principal, forwarded, sender_of_forwarded
 from raftlog.security.node_proof import VALID_S, NodeProofs
 from raftlog.security.passwords import is_password_of, prepared, scram_credential
@@ -189,6 +191,18 @@ def test_a_route_without_an_entry_is_found():
     with pytest.raises(RuntimeError, match="POST /v1/new"):
         table.require_complete([("GET", "/v1/topics"), ("POST", "/v1/new")])
     assert len({(route.method, route.path) for route in PUBLIC}) == len(PUBLIC)
+
+
+async def test_an_application_with_a_route_without_an_entry_does_not_start():
+    async def handle(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_get("/v1/topics", handle)
+    require_entries(app, RouteTable(PUBLIC))
+    app.router.add_put("/v1/topics", handle)
+    with pytest.raises(RuntimeError, match="PUT /v1/topics"):
+        require_entries(app, RouteTable(PUBLIC))
 
 
 @pytest.mark.parametrize("route", PUBLIC, ids=lambda route: f"{route.method} {route.path}")

@@ -53,7 +53,8 @@ class ClusterRoutes:
         return json_response({"status": "ready", "broker_id": self._context.config.node_id})
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = exposition(self._context.metrics, self._context.replicas, self._context.watch)
+        context = self._context
+        text = exposition(context.metrics, context.replicas, context.watch, refusals=context.access.refused)
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def cluster(self, request: web.Request) -> web.Response:
