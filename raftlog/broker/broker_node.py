@@ -330,7 +330,7 @@ class BrokerNode:
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's fetch."""
         command = await decode_body(ReplicaFetchRequest, request.body)
-        self.context.access.require_node(request.sender, command.replica_id)
+        self.context.access.require_broker(request.sender, command.replica_id)
         response, parts = await self.replicas.replica_fetch(command)
         is_long = len(response.partitions) > _LONG_ANSWER
         frame = await in_worker(encode_frame, response) if is_long else encode_frame(response)

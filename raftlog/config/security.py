@@ -26,6 +26,8 @@ class SecurityConfig:
     """Whether passwords are accepted without TLS from other machines."""
 
     def __post_init__(self) -> None:
+        if "User:ANONYMOUS" in self.super_users:
+            raise ConfigError("security.super_users: User:ANONYMOUS would let every sender do everything")
         for name in self.super_users:
             if not _PRINCIPAL.fullmatch(name):
                 raise ConfigError(f"security.super_users: expected User:NAME or Group:NAME, received {name!r:.80}")

@@ -60,13 +60,20 @@ class ControllerNode:
         self.quorum = quorum or self._make_quorum(data_dir)
         self.controller.attach(self.quorum)
         voters = {voter.node_id: voter.internal for voter in config.quorum.voters}
+        security = node_security(
+            config,
+            SystemClock(),
+            users=lambda: self.controller.image.users,
+            rules=lambda: self.controller.image.acls,
+        )
         self.routes = ControllerRoutes(
             self.controller,
             voters,
             self._tasks,
             self._describe_quorum,
             hosts=config.own_hosts,
-            guard=node_security(config, SystemClock()).internal,
+            guard=security.internal,
+            is_node=security.is_node,
         )
         self._listener: AiohttpListener | None = None
 

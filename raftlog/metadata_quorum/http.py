@@ -24,6 +24,7 @@ from raftlog.metadata_quorum.image_codec import digest
 from raftlog.model import Address, BrokerId, ControllerId
 from raftlog.runtime import Tasks
 from raftlog.security.guard import Guard, require_entries, sender_of
+from raftlog.security.principal import is_node
 from raftlog.security.routes import INTERNAL, RouteTable
 from raftlog.serving.admission import read_received
 from raftlog.wire import media, paths
@@ -53,6 +54,7 @@ class ControllerRoutes:
         describe_quorum: returns the voters' state, given the controller epoch.
         hosts: the names of this node that requests from browsers may use.
         guard: finds and checks the sender of each request; None: every sender is served.
+        is_node: returns whether an `Authorization` field is the proof of a node.
     """
 
     def __init__(
@@ -63,7 +65,9 @@ class ControllerRoutes:
         describe_quorum: Callable[[int], QuorumResponse],
         hosts: Iterable[str] = (),
         guard: Guard | None = None,
+        is_node: Callable[[str | None], bool] = lambda _: False,
     ) -> None:
+        self._is_node = is_node
         self._guard = guard
         self._table = RouteTable(INTERNAL)
         self._controller = controller
@@ -131,7 +135,8 @@ class ControllerRoutes:
         if broker_id >= 0:
             self._require_named(request, broker_id)
         try:
-            return _json(await self._controller.publisher.updates(after, max_wait_ms=wait))
+            verifiers = self._is_known_node(request)
+            return _json(await self._controller.publisher.updates(after, max_wait_ms=wait, verifiers=verifiers))
         except asyncio.CancelledError:
             if broker_id >= 0 and self._controller.is_active:
                 self._tasks.spawn(self._controller.probe(broker_id), name=f"suspect broker {broker_id}")
@@ -166,6 +171,10 @@ class ControllerRoutes:
 
         app.router.add_post(path, handle)
 
+    def _is_known_node(self, request: web.Request) -> bool:
+        """Return whether the sender of a request has proved to be a node, by a certificate or by the cluster key."""
+        return is_node(sender_of(request).principal) or self._is_node(request.headers.get("Authorization"))
+
     def _require_named(self, request: web.Request, broker_id: BrokerId) -> None:
         """Raise if a request names another broker than its sender.
 
@@ -173,7 +182,7 @@ class ControllerRoutes:
             AuthenticationError, AuthorizationError: it does.
         """
         if self._guard is not None:
-            self._guard.access.require_node(sender_of(request), broker_id)
+            self._guard.access.require_broker(sender_of(request), broker_id)
 
     @web.middleware
     async def _errors(

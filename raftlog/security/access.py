@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from raftlog.config import AuthorizerMode
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError
 from raftlog.model import CLUSTER_RESOURCE, Acl, AclOperation, AclResource
-from raftlog.security.authorizer import NODE_KINDS, Authorizer
+from raftlog.security.authorizer import Authorizer
 from raftlog.security.identity import Sender
-from raftlog.security.principal import ANONYMOUS
+from raftlog.security.principal import ANONYMOUS, is_node
 
 _log = logging.getLogger(__name__)
 _MAX_LOGGED = 10_000
@@ -93,28 +93,38 @@ class Access:
         if not rules.allowed_somewhere(principal, "write", "topic", sender.host):
             self.require(sender, "idempotent_write", "cluster")
 
-    def require_node(self, sender: Sender, *broker_ids: int) -> None:
-        """Raise if a sender is not a node of the cluster, or not the broker that its request names.
+    def require_node(self, sender: Sender) -> None:
+        """Raise if a sender is not a node of the cluster, and has no right to act as one (cluster_action).
 
         Raises:
-            AuthenticationError: no proof of a node.
-            AuthorizationError: the request names another broker.
+            AuthenticationError: it has no credentials.
+            AuthorizationError: it is a user without the right.
         """
-        if self.is_off:
+        if self.is_off or is_node(sender.principal):
             return
-        name = sender.principal.name
-        if not name.startswith(NODE_KINDS):
-            error: RaftlogError = AuthenticationError(
-                "internal listeners serve nodes of the cluster only: security.cluster_key_file must be the same on "
-                f"all nodes; the request is from {name}"
-            )
-        elif any(name != f"Broker:{broker_id}" for broker_id in broker_ids):
-            named = next(broker_id for broker_id in broker_ids if name != f"Broker:{broker_id}")
-            error = AuthorizationError(f"the request names broker {named} and is from {name}")
-        else:
+        rules = self._current()
+        if rules.allowed(sender.principal, "cluster_action", "cluster", CLUSTER_RESOURCE, sender.host):
             return
-        if self._is_enforced((name, "internal"), error.message):
+        kind = AuthenticationError if sender.principal == ANONYMOUS else AuthorizationError
+        error = kind(
+            "internal listeners serve nodes of the cluster: security.cluster_key_file must be the same on all nodes; "
+            f"the request is from {sender.principal.name}, which has no right to cluster_action"
+        )
+        if self._is_enforced((sender.principal.name, "internal"), error.message):
             raise error
+
+    def require_broker(self, sender: Sender, broker_id: int) -> None:
+        """Raise if a sender is not the broker that its request names. No right replaces that.
+
+        Raises:
+            AuthorizationError: it is another node, or a user.
+        """
+        name = sender.principal.name
+        if self.is_off or name == f"Broker:{broker_id}":
+            return
+        message = f"the request names broker {broker_id}, and is from {name}"
+        if self._is_enforced((name, "internal", str(broker_id)), message):
+            raise AuthorizationError(message)
 
     def require_login(self, sender: Sender) -> None:
         """Raise if a sender has no credentials.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from raftlog.errors import AuthenticationError, InvalidRequestError
+from raftlog.errors import AuthenticationError, InvalidRequestError, RetriableError
 from raftlog.model import MIN_SCRAM_ITERATIONS, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.identity import Peer
@@ -173,6 +173,11 @@ class Authenticators:
 
     async def _check_password(self, key: bytes, address: str, user: str, password: str) -> Identified:
         credential = self._users().get(user)
+        if credential is not None and not credential.stored_key:
+            raise RetriableError(
+                "this broker has not received the verifiers of passwords: set security.cluster_key_file on the "
+                "controllers, restart them, then restart this broker"
+            )
         check = partial(is_password_of, credential or self._unknown_users, password)
         fits = await self._checks.run(key, address, check)
         if fits and credential is not None:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from raftlog.model import EVERYONE, Acl, AclOperation, AclResource, full_principal
-from raftlog.security.principal import Principal
+from raftlog.security.principal import Principal, is_node
 
 MAX_CACHED = 1 << 15
 """Decisions that are kept; all are dropped when there are more."""
-NODE_KINDS = ("Broker:", "Controller:")
 _BIT: dict[AclOperation, int] = {
     operation: 1 << number for number, operation in enumerate(name for name in get_args(AclOperation) if name != "all")
 }
@@ -94,7 +93,7 @@ class Authorizer:
         """Return whether no rule is needed: a super user, a member of such a group, or a node of the cluster."""
         return (
             principal.name in self._super_users
-            or principal.name.startswith(NODE_KINDS)
+            or is_node(principal)
             or not self._super_users.isdisjoint(principal.groups)
         )
 

@@ -11,7 +11,6 @@ from aiohttp import web
 from raftlog.errors import AuthenticationError, AuthorizationError, InvalidRequestError, RaftlogError
 from raftlog.security.access import Access, refusal
 from raftlog.security.authenticators import Authenticators, Identified
-from raftlog.security.authorizer import NODE_KINDS
 from raftlog.security.identity import (
     ON_BEHALF_OF,
     UNKNOWN_SENDER,
@@ -20,7 +19,7 @@ from raftlog.security.identity import (
     certificate_principal,
     sender_of_forwarded,
 )
-from raftlog.security.principal import ANONYMOUS
+from raftlog.security.principal import ANONYMOUS, is_node
 from raftlog.security.routes import Route, RouteTable
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ class Guard:
             AuthenticationError, AuthorizationError: the sender may not send it.
         """
         sender = Sender(found.principal, peer.address)
-        if on_behalf_of is not None and (self.access.mode == "acl" or found.principal.name.startswith(NODE_KINDS)):
-            if not found.principal.name.startswith(NODE_KINDS):
+        if on_behalf_of is not None and (self.access.mode == "acl" or is_node(found.principal)):
+            if not is_node(found.principal):
                 raise AuthorizationError(f"{ON_BEHALF_OF}: only nodes of the cluster forward requests")
             sender = sender_of_forwarded(on_behalf_of)
         if route.gate == "node":

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raftlog.config import NodeConfig
-from raftlog.errors import ConfigError
+from raftlog.errors import AuthenticationError, ConfigError
 from raftlog.model import Acl, Address, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.access import Access
 from raftlog.security.authenticators import Authenticators
 from raftlog.security.guard import Guard
-from raftlog.security.node_proof import NodeProofs
+from raftlog.security.node_proof import SCHEME, NodeProofs
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
 
 
@@ -31,6 +31,17 @@ class NodeSecurity:
     def credentials(self) -> Callable[[Address], Mapping[str, str]] | None:
         """Return the function that proves this node's requests to other nodes; None without a cluster key."""
         return None if self.proofs is None else self._headers
+
+    def is_node(self, authorization: str | None) -> bool:
+        """Return whether a request's `Authorization` is the proof of a node, also without an authorizer."""
+        scheme, _, text = (authorization or "").partition(" ")
+        if self.proofs is None or scheme.lower() != SCHEME.lower():
+            return False
+        try:
+            self.proofs.verify(text.strip(), self.clock.wall_us() / 1e6)
+        except AuthenticationError:
+            return False
+        return True
 
     def _headers(self, address: Address) -> Mapping[str, str]:
         assert self.proofs is not None

@@ -15,5 +15,13 @@ class Principal:
     """`Group:eng`, from a token's claims."""
 
 
+NODE_KINDS = ("Broker:", "Controller:")
+
+
+def is_node(principal: Principal) -> bool:
+    """Return whether a principal is a node of the cluster."""
+    return principal.name.startswith(NODE_KINDS)
+
+
 ANONYMOUS = Principal("User:ANONYMOUS")
 """A sender without credentials."""

@@ -232,7 +232,10 @@ INTERNAL: tuple[Route, ...] = (
         )
     ),
 )
-"""The internal listeners of brokers and controllers. A request that names a broker must be that broker's."""
+"""The internal listeners of brokers and controllers. A request that names a broker must be that broker's.
+
+The other requests need a node, or cluster_action on the cluster.
+"""
 
 
 class RouteTable:

@@ -24,7 +24,11 @@ def needs(route: Route) -> str:
     if route.gate == "open":
         return "nothing"
     if route.gate == "node":
-        return "a node of the cluster" + (f", whose id is `{route.identity}`" if route.identity else "")
+        return (
+            f"the broker whose id is `{route.identity}`"
+            if route.identity
+            else "a node; or cluster_action on the cluster"
+        )
     return "; ".join(map(shown, route.rights)) or "a login"
 
 

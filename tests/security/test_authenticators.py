@@ -235,12 +235,13 @@ class TestLogOnly:
         access, ann = Access("log-only"), Sender(Principal("User:ann"), "h")
         for _ in range(3):
             access.require(ann, "read", "topic", "t")
-            access.require_node(ann, 1)
+            access.require_node(ann)
+            access.require_broker(ann, 1)
             access.require_login(Sender())
         assert access.sees(ann, "topic", "t")
-        assert len(caplog.records) == 3
+        assert len(caplog.records) == 4
         assert "User:ann may not read topic 't'" in caplog.text
-        assert access.refused == 9
+        assert access.refused == 12
 
     async def test_wrong_credentials_are_served_as_none(self, caplog: pytest.LogCaptureFixture):
         guard = Guard(RouteTable(PUBLIC), Chain().chain, Access("log-only"), cluster_id="c")

@@ -250,7 +250,7 @@ async def test_internal_listeners_serve_nodes_only(cluster: LocalCluster, route:
     body = bodies_of(2).get(route.path, {})
     strangers = [
         {},
-        basic("admin"),
+        basic("admin", "wrong-secret"),
         {"Authorization": "Raftlog-Node Broker:2"},
         proof(cluster, "Broker:2", node.internal, key="x" * 40),
         proof(cluster, "Broker:2", node.internal, cluster_id="another"),
@@ -263,6 +263,13 @@ async def test_internal_listeners_serve_nodes_only(cluster: LocalCluster, route:
                 request = {"json": body} if route.method == "POST" else {}
                 status, answer = await ask(route.method, url, stranger | more, **request)
                 assert (status, code_of(answer)) == (401, "AUTHENTICATION_FAILED"), (stranger, answer)
+                assert b"stored_key" not in answer
+
+        for user, allowed in (("nobody", False), ("admin", not route.identity)):
+            async with caller(url) as ask:
+                request = {"json": body} if route.method == "POST" else {}
+                status, answer = await ask(route.method, url, basic(user) | more, **request)
+                assert (status not in (401, 403)) == allowed, (user, status, answer)
                 assert b"stored_key" not in answer
 
         async with caller(url) as ask:

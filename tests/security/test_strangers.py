@@ -287,6 +287,27 @@ async def test_controllers_hand_verifiers_to_nodes_only(cluster: LocalCluster):
         status, body = await ask("GET", url, proof(cluster, "Broker:1", node.internal))
         assert status == 200
         assert b"stored_key" in body
+        status, body = await ask("GET", url, basic("admin"))
+        assert status == 200
+        assert b'"stored_key":""' in body
+
+
+async def test_without_an_authorizer_verifiers_are_handed_to_nodes_only(tmp_path: Path):
+    with secured(tmp_path / "cluster", brokers=1, mode="off") as cluster:
+        node = cluster.node("controller-101")
+        url = f"http://{node.internal}{paths.METADATA_WATCH}?max_wait_ms=0&after_offset="
+        verifier = b'"stored_key":"'
+        async with caller(cluster.public_url("broker-1")) as ask:
+            for after in (-1, 0):
+                for headers in ({}, proof(cluster, "Broker:1", node.internal, key="x" * 40)):
+                    status, body = await ask("GET", f"{url}{after}", headers)
+                    assert (status, verifier + b'"' in body, body.count(verifier)) == (200, True, 3), body
+                status, body = await ask("GET", f"{url}{after}", proof(cluster, "Broker:1", node.internal))
+                assert (status, verifier + b'"' in body, body.count(verifier)) == (200, False, 3), body
+            digests = set()
+            for path in ("/v1/metadata/digest", f"http://{node.internal}/v1/metadata/digest"):
+                digests.add(orjson.loads((await ask("GET", path))[1])["digest"])
+            assert len(digests) == 1
 
 
 def test_a_broker_with_another_key_is_refused_with_the_reason(tmp_path: Path):

@@ -50,7 +50,7 @@ _PRINCIPAL = re.compile(r"(User:|Group:)?[^:\x00-\x1f\x7f]+")
 def decide_user(image: MetadataImage, request: PutUserRequest) -> Decision[None]:
     """Create a user, or replace the credential of one."""
     credential = request.credential
-    if not _NAME.fullmatch(credential.user):
+    if not _NAME.fullmatch(credential.user) or credential.user == "ANONYMOUS":
         raise InvalidRequestError(
             f"user: expected 1 to 128 letters, digits and the characters . _ @ -, received {credential.user!r:.200}"
         )
