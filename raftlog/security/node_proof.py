@@ -48,7 +48,7 @@ class NodeProofs:
         if known is None or known[0] != period:
             if len(self._made) > 1_000:
                 self._made.clear()
-            claim = f"{self.own};{int(now_s)};{address}"
+            claim = f"{self.own};{int(now_s)};{address.authority}"
             known = self._made[address] = period, {"Authorization": f"{SCHEME} {claim};{self._mac(claim)}"}
         return known[1]
 

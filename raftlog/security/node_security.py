@@ -87,5 +87,5 @@ def _proofs(config: NodeConfig) -> NodeProofs:
     addresses += [config.advertised.public]
     addresses += [voter.internal for voter in config.quorum.voters if voter.node_id == config.node_id]
     return NodeProofs(
-        key, config.cluster_id, f"{kind}:{config.node_id}", {str(address) for address in addresses if address}
+        key, config.cluster_id, f"{kind}:{config.node_id}", {address.authority for address in addresses if address}
     )

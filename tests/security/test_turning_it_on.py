@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from secured_support import KEY, PASSWORDS, caller
 
-from raftlog import Admin, Consumer, Producer
+from raftlog import Admin, Consumer, Producer, Security
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Acl
 
@@ -21,15 +21,18 @@ STEPS: list[dict[str, Any]] = [
     {"cluster_key_file": "../cluster.key", "authorizer": "acl", "super_users": ["User:admin"]},
 ]
 RULES = [
-    Acl(principal="*", operation="read", resource_type="topic", resource_name=TOPIC),
-    Acl(principal="*", operation="write", resource_type="topic", resource_name=TOPIC),
-    Acl(principal="*", operation="read", resource_type="group", resource_name="readers"),
-    Acl(principal="*", operation="write", resource_type="transactional_id", resource_name="loader"),
+    Acl(principal="ruled", operation="read", resource_type="topic", resource_name=TOPIC),
+    Acl(principal="ruled", operation="write", resource_type="topic", resource_name=TOPIC),
+    Acl(principal="ruled", operation="read", resource_type="group", resource_name="readers"),
+    Acl(principal="ruled", operation="write", resource_type="transactional_id", resource_name="loader"),
 ]
 
 
+RULED = Security(username="ruled", password=PASSWORDS["ruled"])
+
+
 async def test_an_application_works_while_rules_are_turned_on(tmp_path: Path):
-    """Its rules are for everyone, so it needs no credentials: a transactional producer and a member of a group."""
+    """A transactional producer and a member of a group, which send credentials from the beginning."""
     few = {"offsets_topic_num_partitions": 2, "transaction_state_log_num_partitions": 2}
     cluster = LocalCluster(tmp_path / "cluster", controllers=3, brokers=3, port=0, extra={"*": {"broker": few}})
     cluster.data.mkdir(parents=True, exist_ok=True)
@@ -37,12 +40,13 @@ async def test_an_application_works_while_rules_are_turned_on(tmp_path: Path):
     with cluster:
         async with Admin(cluster.bootstrap) as admin:
             await admin.create_topic(TOPIC, partitions=3, replication_factor=3)
-            await admin.put_user("admin", PASSWORDS["admin"])
+            for user, password in PASSWORDS.items():
+                await admin.put_user(user, password)
             await admin.create_acls(RULES)
         stop, written, read = asyncio.Event(), list[int](), set[int]()
 
         async def write() -> None:
-            async with Producer(cluster.bootstrap, transactional_id="loader") as producer:
+            async with Producer(cluster.bootstrap, transactional_id="loader", security=RULED) as producer:
                 await producer.init_transactions()
                 while not stop.is_set():
                     async with producer.transaction():
@@ -52,7 +56,12 @@ async def test_an_application_works_while_rules_are_turned_on(tmp_path: Path):
 
         async def consume() -> None:
             async with Consumer(
-                cluster.bootstrap, TOPIC, group_id="readers", isolation="read_committed", auto_offset_reset="earliest"
+                cluster.bootstrap,
+                TOPIC,
+                group_id="readers",
+                isolation="read_committed",
+                auto_offset_reset="earliest",
+                security=RULED,
             ) as consumer:
                 while not stop.is_set() or len(read) < len(written):
                     records = await consumer.fetch(max_records=1_000, max_wait_ms=200)
