@@ -42,7 +42,10 @@ class TokenVerifier(Protocol):
     """Verifies bearer tokens."""
 
     def verify(self, token: str) -> Principal | Awaitable[Principal]:
-        """Return the token's principal, or raise `AuthenticationError`."""
+        """Return the token's principal, or raise `AuthenticationError`.
+
+        Its name begins with `User:`, the names of its groups with `Group:`.
+        """
         ...
 
 
@@ -190,6 +193,7 @@ class Authenticators:
         assert self._tokens is not None
         found = self._tokens.verify(token)
         principal = found if isinstance(found, Principal) else await found
-        if not principal.name.startswith("User:"):  # A token must not make its bearer a node.
-            raise AuthenticationError(f"the token's principal is {principal.name!r:.80}, expected a user")
+        # A token must make its bearer neither a node nor, by a group's name, another user.
+        if not principal.name.startswith("User:") or not all(name.startswith("Group:") for name in principal.groups):
+            raise AuthenticationError(f"the token's principal is {principal!r:.200}, expected a user and groups")
         return self._remember(key, Identified(principal, self._clock.monotonic_ms() + TOKEN_MS))

@@ -11,7 +11,7 @@ from raftlog.errors import AuthenticationError, ConfigError
 from raftlog.model import Acl, Address, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.access import Access
-from raftlog.security.authenticators import Authenticators
+from raftlog.security.authenticators import Authenticators, TokenVerifier
 from raftlog.security.guard import Guard
 from raftlog.security.node_proof import SCHEME, NodeProofs
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
@@ -54,12 +54,14 @@ def node_security(
     *,
     users: Callable[[], Mapping[str, UserCredential]] = dict,
     rules: Callable[[], Iterable[Acl]] = tuple,
+    tokens: TokenVerifier | None = None,
 ) -> NodeSecurity:
     """Return the security of a node.
 
     Args:
         users: returns the users of the newest image; raises `RetriableError` while there is none.
         rules: returns the rules of the newest image; the same object until they change.
+        tokens: verifies bearer tokens; None: they are refused.
 
     Raises:
         ConfigError: the cluster key cannot be read, or is too short.
@@ -69,7 +71,9 @@ def node_security(
     proofs = _proofs(config) if settings.cluster_key_file else None
     if settings.authorizer == "off":
         return NodeSecurity(access=access, public=None, internal=None, proofs=proofs, clock=clock)
-    chain = Authenticators(users, clock, proofs=proofs, allow_plain_passwords=settings.allow_plain_passwords)
+    chain = Authenticators(
+        users, clock, proofs=proofs, tokens=tokens, allow_plain_passwords=settings.allow_plain_passwords
+    )
     public, internal = (
         Guard(RouteTable(routes), chain, access, cluster_id=config.cluster_id) for routes in (PUBLIC, INTERNAL)
     )

@@ -6,19 +6,23 @@ import asyncio
 import base64
 import threading
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from raftlog.errors import AuthenticationError, OverloadedError
+from raftlog.broker.lean_routes import split_credentials
+from raftlog.errors import AuthenticationError, InvalidRequestError, OverloadedError
 from raftlog.model import Address, UserCredential
 from raftlog.runtime import SystemClock
 from raftlog.security import authenticators as subject
 from raftlog.security.access import Access
 from raftlog.security.authenticators import Authenticators, Identified
 from raftlog.security.guard import Guard
-from raftlog.security.identity import Peer, Sender
-from raftlog.security.node_proof import NodeProofs
+from raftlog.security.identity import Peer, Sender, sender_of_forwarded
+from raftlog.security.node_proof import SCHEME, NodeProofs
 from raftlog.security.password_checks import PasswordChecks
 from raftlog.security.passwords import scram_credential
 from raftlog.security.principal import ANONYMOUS, Principal
@@ -142,6 +146,38 @@ async def test_malformed_credentials_are_refused(text: str):
         await Chain().find(text)
 
 
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.text(), st.builds("{} {}".format, st.sampled_from(["Basic", "bearer", SCHEME]), st.text())))
+def test_any_header_is_refused_and_never_an_internal_error(text: str):
+    bench = Chain(proofs=NodeProofs(b"k" * 32, "c", "Broker:1", ()))
+    with suppress(AuthenticationError):
+        found = bench.chain.identify(HERE, text)
+        assert isinstance(found, Awaitable)  # A well-formed user and password, which are not checked here.
+        found.close()  # type: ignore[attr-defined]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text())
+def test_any_forwarded_sender_is_a_user_or_refused(text: str):
+    with suppress(InvalidRequestError):
+        assert sender_of_forwarded(text).principal.name.startswith("User:")
+
+
+@given(
+    st.binary(max_size=200), st.sampled_from([b"\r\nAuthorization: ", b"\r\nauthorization: ", b"\r\nAUTHORIZATION:"])
+)
+def test_a_head_without_its_credentials_is_the_rest_of_it(value: bytes, name: bytes):
+    before, after = b"POST / HTTP/1.1\r\nHost: x", b"\r\nAccept: y\r\n\r\n"
+    head = before + name + value + after
+    rest, credentials = split_credentials(head)
+    if credentials is None:
+        assert rest == head
+    else:
+        assert b"\r" not in credentials.encode()
+        assert len(rest) < len(head)
+        assert rest.startswith(before)
+
+
 async def test_no_credentials_mean_the_certificate_or_nothing():
     bench = Chain()
     assert await bench.find(None) == ANONYMOUS
@@ -167,6 +203,8 @@ class Tokens:
             return asyncio.sleep(0, Principal("User:slow"))
         if token == "node":
             return Principal("Broker:1")
+        if token == "group":
+            return Principal("User:slow", ("User:admin",))
         raise AuthenticationError("expired", challenge='Bearer error="invalid_token"')
 
 
@@ -175,8 +213,9 @@ async def test_a_token_never_makes_a_node():
     assert await bench.find("Bearer slow") == Principal("User:slow")
     assert bench.at_once("bearer slow") is False  # Another text.
     assert bench.at_once("Bearer slow")
-    with pytest.raises(AuthenticationError, match="expected a user"):
-        await bench.find("Bearer node")
+    for wrong in ("node", "group"):
+        with pytest.raises(AuthenticationError, match="expected a user"):
+            await bench.find(f"Bearer {wrong}")
     with pytest.raises(AuthenticationError) as refused:
         await bench.find("Bearer x")
     assert refused.value.challenge.startswith("Bearer")
