@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         Security,
     )
     from raftlog.errors import (
+        AuthenticationError,
+        AuthorizationError,
         ConfigError,
         CorruptBatchError,
         ErrorCode,
@@ -52,6 +54,8 @@ _EXPORTS = {
         "Security",
     ),
     "raftlog.errors": (
+        "AuthenticationError",
+        "AuthorizationError",
         "ConfigError",
         "CorruptBatchError",
         "ErrorCode",
@@ -73,6 +77,8 @@ _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in nam
 
 __all__ = [
     "Admin",
+    "AuthenticationError",
+    "AuthorizationError",
     "ConfigError",
     "Consumer",
     "ConsumerMetrics",

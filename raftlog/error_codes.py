@@ -36,6 +36,10 @@ class ErrorCode(StrEnum):
     """A web page of another origin sent the request."""
     TLS_REQUIRED = "TLS_REQUIRED"
     """The port takes connections with TLS only."""
+    AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
+    """The request has no valid credentials, and the server requires them."""
+    AUTHORIZATION_FAILED = "AUTHORIZATION_FAILED"
+    """No access rule allows the operation, or a rule denies it."""
     NOT_FOUND = "NOT_FOUND"
     """The path, the broker or another named thing does not exist."""
     UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -176,6 +180,8 @@ HTTP_STATUS: dict[ErrorCode, int] = {
     ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
     ErrorCode.FOREIGN_ORIGIN: 403,
     ErrorCode.TLS_REQUIRED: 426,
+    ErrorCode.AUTHENTICATION_FAILED: 401,
+    ErrorCode.AUTHORIZATION_FAILED: 403,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
     ErrorCode.UNKNOWN_TOPIC_ID: 404,

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 from raftlog.error_codes import HTTP_STATUS, ErrorCode
 
 __all__ = [
+    "AuthenticationError",
+    "AuthorizationError",
     "ConfigError",
     "CorruptBatchError",
     "DamagedDataError",
@@ -95,6 +97,33 @@ class OffsetOutOfRangeError(InvalidRequestError):
     default_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+class AuthenticationError(InvalidRequestError):
+    """The credentials are missing, malformed or wrong: send valid ones.
+
+    Args:
+        challenge: the answer's `WWW-Authenticate`: which credentials the server accepts.
+    """
+
+    default_code = ErrorCode.AUTHENTICATION_FAILED
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: ErrorCode | None = None,
+        details: Mapping[str, Any] | None = None,
+        challenge: str = 'Basic realm="raftlog", charset="UTF-8"',
+    ):
+        super().__init__(message, code=code, details=details)
+        self.challenge = challenge
+
+
+class AuthorizationError(InvalidRequestError):
+    """The sender is known, and no rule allows the operation: an administrator can add one."""
+
+    default_code = ErrorCode.AUTHORIZATION_FAILED
+
+
 class RetriableError(RaftlogError):
     """Send the same request again, after a backoff."""
 
@@ -159,6 +188,8 @@ class DamagedDataError(StorageError):
 
 
 _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
+    ErrorCode.AUTHENTICATION_FAILED: AuthenticationError,
+    ErrorCode.AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.INVALID_CONFIG: ConfigError,
     ErrorCode.CORRUPT_MESSAGE: CorruptBatchError,
     ErrorCode.NOT_FOUND: NotFoundError,

@@ -182,6 +182,10 @@ class BrokerRegistration:
     in_controlled_shutdown: bool = False
 
 
+MIN_SCRAM_ITERATIONS = 100_000
+"""The fewest PBKDF2 rounds of a new password. Credentials of earlier versions have 15,000."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCredential:
     """A user's SCRAM-SHA-256 credential (RFC 5802 and 7677); the password itself is not stored."""
@@ -195,8 +199,29 @@ class UserCredential:
     mechanism: Literal["SCRAM-SHA-256"] = "SCRAM-SHA-256"
 
 
-AclOperation: TypeAlias = Literal["all", "read", "write", "create", "delete", "alter", "describe", "idempotent_write"]
+AclOperation: TypeAlias = Literal[
+    "all",
+    "read",
+    "write",
+    "create",
+    "delete",
+    "alter",
+    "describe",
+    "alter_configs",
+    "describe_configs",
+    "idempotent_write",
+    "cluster_action",
+]
 AclResource: TypeAlias = Literal["topic", "group", "cluster", "transactional_id", "user"]
+CLUSTER_RESOURCE = "cluster"
+"""The name of the one resource of the kind `cluster`."""
+EVERYONE = "User:*"
+"""The principal of rules for every sender."""
+
+
+def full_principal(text: str) -> str:
+    """Return a rule's principal with its kind: `alice` means `User:alice`, `*` means `User:*`."""
+    return text if text.startswith(("User:", "Group:")) else f"User:{text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -204,7 +229,7 @@ class Acl:
     """One rule: may this principal do this to these resources? Deny wins over allow (Kafka's rules)."""
 
     principal: str
-    """A user's name, or `*`."""
+    """`User:` and a user's name, `Group:` and a group's name, a user's name alone, or `*`."""
     operation: AclOperation
     """The operation that the rule allows or denies."""
     resource_type: AclResource

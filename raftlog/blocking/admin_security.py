@@ -134,6 +134,13 @@ class SecurityAdmin(Facade[client.Admin]):
             host=host,
         )
 
+    def authorizer(self) -> str:
+        """Return what a broker does with access rules: `acl` enforces them, `log-only` logs them, `off` ignores them.
+
+        Every node has a setting of its own, `security.authorizer`.
+        """
+        return self._run(self._client.authorizer)
+
     def alter_quota(self, limits: Mapping[str, float | None], *, user: str = "", client_id: str = "") -> None:
         """Change some limits of a user, of a client id, or of both together.
 

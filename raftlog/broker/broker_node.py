@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Literal
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from raftlog.broker.admin_limits import AdminLimits
 from raftlog.broker.context import BrokerContext
@@ -48,6 +49,9 @@ from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.security.guard import Guard, require_entries
+from raftlog.security.node_security import node_security
+from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
 from raftlog.serving.admission import Admission, Handler
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
@@ -86,6 +90,10 @@ _READ_BY_PAGES = (paths.TOPIC_RECORDS, paths.RECORDS)
 """Paths that pages of the origins in `listeners.cors_origins` may read."""
 
 
+def _middlewares(guard: Guard | None) -> tuple[Middleware, ...]:
+    return () if guard is None else (guard.middleware,)
+
+
 class BrokerNode:
     """The broker of a node process. The caller owns the data folder and the loop watch."""
 
@@ -101,18 +109,28 @@ class BrokerNode:
         self._config = config
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
-        self._session = HttpSession(dial=config.dial, tls=self._tls.client)
+        clock = SystemClock()
+        self._security = node_security(
+            config,
+            clock,
+            users=lambda: self.listener.require_image().users,
+            rules=lambda: self.listener.image.acls,
+        )
+        credentials = self._security.credentials
+        self._session = HttpSession(dial=config.dial, tls=self._tls.client, credentials=credentials)
         self._listeners: list[Listener] = []
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
         self._vital_session = HttpSession(
-            dial=config.dial, connections_per_host=_VITAL_CONNECTIONS, tls=self._tls.client
+            dial=config.dial,
+            connections_per_host=_VITAL_CONNECTIONS,
+            tls=self._tls.client,
+            credentials=credentials,
         )
         """A session with its own connections, so that heartbeats do not queue behind clients' requests."""
         channel = ControllerChannel(
             [voter.internal for voter in config.quorum.voters], self._session, vital=self._vital_session
         )
-        clock = SystemClock()
         self.listener = MetadataListener(broker_id=config.node_id, channel=channel)
         self.lifecycle = BrokerLifecycle(config, channel=channel, data_dir=data_dir)
         ports = ReplicaPorts(
@@ -160,6 +178,7 @@ class BrokerNode:
             metrics=Metrics(),
             watch=watch or LoopWatch(),
             admin_limits=AdminLimits(),
+            access=self._security.access,
         )
 
     async def start(self, *, internal: web.Application | None = None) -> None:
@@ -178,7 +197,10 @@ class BrokerNode:
         inflight, turnstile = self._inflight(), Turnstile()
         limits = self._request_limits(max_json_bytes=MAX_INTERNAL_JSON_BYTES)
         admission = Admission(inflight, limits, turnstile)
-        inner = internal or web.Application(middlewares=[errors, own_pages(self._origins), plain_bodies])
+        guard = self._security.internal
+        inner = internal or web.Application(
+            middlewares=[errors, own_pages(self._origins), *_middlewares(guard), plain_bodies]
+        )
         inner.middlewares.append(admission.middleware)
         replica_fetch = RawRoute(path=paths.REPLICA_FETCH, form=media.JSON, handler=self._replica_fetch)
         replica_fetch.add_to(inner)
@@ -188,8 +210,13 @@ class BrokerNode:
         if internal is None:
             inner.router.add_get(paths.LIVEZ, ClusterRoutes(self.context).livez)
         lean = LeanRoutes(
-            [replica_fetch, repair], inflight=inflight, turnstile=turnstile, max_json_bytes=MAX_INTERNAL_JSON_BYTES
+            [replica_fetch, repair],
+            inflight=inflight,
+            turnstile=turnstile,
+            max_json_bytes=MAX_INTERNAL_JSON_BYTES,
+            guard=guard,
         )
+        require_entries(inner, RouteTable(INTERNAL))
         await self._serve(inner, lean, listeners.internal, "internal", max_json_bytes=MAX_INTERNAL_JSON_BYTES)
         # The import compiles functions for 60 ms; no request should wait for it.
         await asyncio.to_thread(importlib.import_module, "pyarrow.compute")
@@ -240,15 +267,29 @@ class BrokerNode:
         admission = Admission(inflight, self._request_limits(), turnstile, batches=batches)
         readers = cross_origin_reads(self._config.listeners.cors_origins, _READ_BY_PAGES)
         app = web.Application(
-            middlewares=[self._count, readers, errors, own_pages(self._origins), plain_bodies, admission.middleware]
+            middlewares=[
+                self._count,
+                readers,
+                errors,
+                own_pages(self._origins),
+                *_middlewares(self._security.public),
+                plain_bodies,
+                admission.middleware,
+            ]
         )
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
             routes.add_to(app)
         for path in _READ_BY_PAGES:
             app.router.add_options(path, permit)
         lean = LeanRoutes(
-            raw, inflight=inflight, turnstile=turnstile, max_json_bytes=INLINE_BYTES, count=self._count_raw
+            raw,
+            inflight=inflight,
+            turnstile=turnstile,
+            max_json_bytes=INLINE_BYTES,
+            count=self._count_raw,
+            guard=self._security.public,
         )
+        require_entries(app, RouteTable(PUBLIC))
         return app, lean
 
     async def _serve(
@@ -288,7 +329,9 @@ class BrokerNode:
 
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's fetch."""
-        response, parts = await self.replicas.replica_fetch(await decode_body(ReplicaFetchRequest, request.body))
+        command = await decode_body(ReplicaFetchRequest, request.body)
+        self.context.access.require_broker(request.sender, command.replica_id)
+        response, parts = await self.replicas.replica_fetch(command)
         is_long = len(response.partitions) > _LONG_ANSWER
         frame = await in_worker(encode_frame, response) if is_long else encode_frame(response)
         return RawReply(parts=[*frame, *(part for part in parts if part)], content_type=media.FRAME)

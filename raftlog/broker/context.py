@@ -20,6 +20,7 @@ from raftlog.model import Address, PartitionState, TopicId
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.runtime import Clock
+from raftlog.security.access import Access
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.transport import HttpSession
 
@@ -42,6 +43,7 @@ class BrokerContext:
     metrics: Metrics
     watch: LoopWatch
     admin_limits: AdminLimits
+    access: Access
 
     @property
     def image(self) -> MetadataImage:

@@ -12,7 +12,14 @@ from typing import Protocol, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, OverloadedError, RaftlogError
+from raftlog.errors import (
+    AuthenticationError,
+    ErrorCode,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    RaftlogError,
+)
 from raftlog.serving.admission import Handler, read_received
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media
@@ -52,10 +59,15 @@ def json_response(value: object, *, status: int = 200, headers: dict[str, str] |
 
 def error_response(error: RaftlogError, headers: dict[str, str] | None = None) -> web.Response:
     """Return an error as a response with an error body."""
-    more = dict(headers or {})
-    if error.http_status in (429, 503):
-        more["Retry-After"] = RETRY_AFTER_S
+    more = {**(headers or {}), **error_headers(error, error.http_status)}
     return json_response({"error": error.to_wire()}, status=error.http_status, headers=more)
+
+
+def error_headers(error: RaftlogError, status: int) -> dict[str, str]:
+    """Return the header fields of an error's response."""
+    if status in (429, 503):
+        return {"Retry-After": RETRY_AFTER_S}
+    return {"WWW-Authenticate": error.challenge} if isinstance(error, AuthenticationError) else {}
 
 
 @web.middleware

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from email.utils import formatdate
 from functools import lru_cache
 from typing import cast
 
-from raftlog.broker.lean_routes import LeanRequest, LeanRoutes
+from raftlog.broker.lean_identity import LeanIdentity
+from raftlog.broker.lean_routes import LeanRequest, LeanRoutes, split_credentials
 from raftlog.broker.raw import RawReply
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.runtime import Clock
+from raftlog.security.identity import UNKNOWN_SENDER
 from raftlog.serving.admission import UNLIMITED
 from raftlog.serving.connections import ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
@@ -76,6 +78,10 @@ class LeanConnection(asyncio.BufferedProtocol):
         """How many bytes of its body count against the limit of body bytes."""
         self._reads_head = False
         """Whether a head is being received, under a deadline."""
+        self._identity: LeanIdentity | None = None
+        """Finds the senders of requests; None: every sender is served."""
+        self._sender = UNKNOWN_SENDER
+        """The sender of the current request."""
         self._ending = self._paused = self._lost = False
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -94,6 +100,8 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._transport.close()
             return
         self._address = address
+        if self._routes.guard is not None:
+            self._identity = LeanIdentity(self._routes.guard, self._routes, transport)
         self._within(self._limits.idle_s)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -176,12 +184,18 @@ class LeanConnection(asyncio.BufferedProtocol):
             return
         self._reads_head = False
         end += len(http1.HEAD_END)
-        request = self._routes.match(bytes(memoryview(self._head)[:end]))
+        head, credentials = split_credentials(bytes(memoryview(self._head)[:end]))
+        request = self._routes.match(head)
         if request is None:
             self._request_handover()
             return
+        if self._identity is not None and (finding := self._identity.find(credentials)) is not None:
+            self._pause_for(finding)
+            return
         content = min(self._held - end, request.length)
         try:
+            if self._identity is not None:
+                self._sender = self._identity.admit(request)
             body = self._routes.accept(request, self._limits)
             self._hold(content)
         except RaftlogError as error:
@@ -195,6 +209,25 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._answer_request()
         else:
             self._within(self._limits.body_time_s(request.length))
+
+    def _pause_for(self, finding: Awaitable[None]) -> None:
+        """Read no more until the sender of the current head is found."""
+        self._paused, self._deadline = True, None
+        self._transport.pause_reading()
+        self._task = self._loop.create_task(_awaited(finding))
+        self._task.add_done_callback(self._on_found)
+
+    def _on_found(self, finding: asyncio.Task[None]) -> None:
+        self._task = None
+        failed = None if finding.cancelled() else finding.exception()
+        if failed is not None:
+            _log.error("finding the sender of a request failed", exc_info=failed)
+        if self._lost or self._ending or finding.cancelled() or failed is not None:
+            self._transport.abort()
+            return
+        self._paused = False
+        self._transport.resume_reading()
+        self._read_head()
 
     def _drop_front(self, count: int) -> None:
         left = self._held - count
@@ -269,7 +302,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._task.add_done_callback(self._on_answered)
 
     async def _answer(self, request: LeanRequest, body: memoryview) -> None:
-        reply = await self._routes.handle(request, body)
+        reply = await self._routes.handle(request, body, self._sender)
         del body
         await self._send(reply)
 
@@ -361,6 +394,10 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._timer.cancel()
         self._timer = self._deadline = None
         self._on_end(self)
+
+
+async def _awaited(finding: Awaitable[None]) -> None:
+    await finding
 
 
 @lru_cache(maxsize=4)

@@ -12,6 +12,9 @@ from functools import lru_cache
 from raftlog.broker.http import PLAIN_FORMS
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import RaftlogError
+from raftlog.security.authenticators import Identified
+from raftlog.security.guard import Guard
+from raftlog.security.identity import ON_BEHALF_OF, UNKNOWN_SENDER, Peer, Sender
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.buffers import ReceiveBuffers
@@ -22,10 +25,12 @@ _log = logging.getLogger(__name__)
 _FIELDS = frozenset(
     {
         "host", "user-agent", "accept", "accept-encoding", "connection", "content-length", "content-type",
-        media.DEADLINE_MS.lower(),
+        media.DEADLINE_MS.lower(), ON_BEHALF_OF.lower(),
     }
 )  # fmt: skip
 """Header fields that this path ignores or supports. A request with another one goes to aiohttp."""
+_CREDENTIALS = (b"\r\nAuthorization: ", b"\r\nauthorization: ")
+"""As clients spell the field. A head with another form goes to aiohttp."""
 _CACHED_HEADS, _CACHED_HEAD_BYTES = 256, 1 << 10
 _PLAIN = "[A-Za-z0-9._-]"
 _QUERY = re.compile(rf"({_PLAIN}+={_PLAIN}*(&{_PLAIN}+={_PLAIN}*)*)?")
@@ -42,6 +47,19 @@ class LeanRequest:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     length: int
+    on_behalf_of: str | None = None
+
+
+def split_credentials(head: bytes) -> tuple[bytes, str | None]:
+    """Return a head without its `Authorization` field, and the field: heads are cached, credentials are not."""
+    begin = head.find(_CREDENTIALS[0])
+    if begin < 0 and (begin := head.find(_CREDENTIALS[1])) < 0:
+        return head, None
+    end = head.find(b"\r\n", begin + 2)
+    text = head[begin + len(_CREDENTIALS[0]) : end].decode("latin-1")
+    if not (text.isascii() and text.isprintable()):
+        return head, None
+    return head[:begin] + head[end:], text.strip(" ")
 
 
 class LeanRoutes:
@@ -52,6 +70,7 @@ class LeanRoutes:
         turnstile: records the addresses that are served here; this path does not wait at it.
         max_json_bytes: the largest JSON body; larger ones go to aiohttp.
         count: called with the route and status of each response.
+        guard: finds and checks the sender of each request; None: every sender is served.
     """
 
     def __init__(
@@ -62,7 +81,9 @@ class LeanRoutes:
         turnstile: Turnstile,
         max_json_bytes: int,
         count: Callable[[str, int], None] = lambda *_: None,
+        guard: Guard | None = None,
     ) -> None:
+        self.guard = guard
         self._inflight = inflight
         self.turnstile = turnstile
         self._max_json_bytes = max_json_bytes
@@ -71,10 +92,11 @@ class LeanRoutes:
         routes = list(routes)
         self._fixed = {route.path: route for route in routes if "{" not in route.path}
         self._patterns = [(_pattern(route.path), route) for route in routes if "{" in route.path]
+        self._entries = {} if guard is None else {route.path: guard.table.entry("POST", route.path) for route in routes}
         self._match_repeated = lru_cache(_CACHED_HEADS)(self._match)
 
     def match(self, head: bytes) -> LeanRequest | None:
-        """Return the parsed request of a head; None: not a request of this path, or an unusual one.
+        """Return the parsed request of a head without credentials; None: not one of this path, or an unusual one.
 
         Clients and followers repeat their heads, so short ones are cached.
         """
@@ -103,7 +125,20 @@ class LeanRoutes:
             return None
         deadline = fields.get(media.DEADLINE_MS.lower())
         headers = {} if deadline is None else {media.DEADLINE_MS: deadline}
-        return LeanRequest(route, parsed.target, variables, parameters, headers, length)
+        forwarded_for = fields.get(ON_BEHALF_OF.lower())
+        return LeanRequest(route, parsed.target, variables, parameters, headers, length, forwarded_for)
+
+    def admit(self, request: LeanRequest, found: Identified, peer: Peer) -> Sender:
+        """Return the sender of a request, if it may send it.
+
+        Raises:
+            AuthenticationError, AuthorizationError: it may not.
+        """
+        assert self.guard is not None
+        entry = self._entries[request.route.path]
+        sender = self.guard.admit(entry, found, peer, request.on_behalf_of)
+        self.guard.check(entry, sender, request.variables)
+        return sender
 
     def accept(self, request: LeanRequest, limits: RequestLimits) -> memoryview:
         """Return the buffer for a request's body.
@@ -139,7 +174,7 @@ class LeanRoutes:
         """Stop counting bytes of a body."""
         self._inflight.release(size)
 
-    async def handle(self, request: LeanRequest, body: memoryview) -> RawReply:
+    async def handle(self, request: LeanRequest, body: memoryview, sender: Sender = UNKNOWN_SENDER) -> RawReply:
         """Return the reply to an accepted request; turn exceptions into error replies."""
         raw = RawRequest(
             target=request.target,
@@ -147,6 +182,7 @@ class LeanRoutes:
             query=request.query,
             headers=request.headers,
             body=body,
+            sender=sender,
         )
         del body
         try:

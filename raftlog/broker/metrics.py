@@ -25,8 +25,12 @@ class Metrics:
     """By route and status."""
 
 
-def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch) -> str:
-    """Return every metric as text."""
+def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch, *, refusals: int = 0) -> str:
+    """Return every metric as text.
+
+    Args:
+        refusals: the operations that access rules refused.
+    """
     cores = [replica.core for replica in replicas.replicas if replica.core is not None]
     behind = sum(len(core.state.isr) < len(core.state.replicas) for core in cores)
     lines = [
@@ -103,6 +107,12 @@ def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch) -> 
         ),
         *_metric("raftlog_isr_shrinks_total", "counter", "ISR shrinks proposed.", [("", replicas.isr.shrinks)]),
         *_metric("raftlog_isr_expands_total", "counter", "ISR expansions proposed.", [("", replicas.isr.expands)]),
+        *_metric(
+            "raftlog_access_refusals_total",
+            "counter",
+            "Operations that access rules, or missing credentials, refused, or would with log-only.",
+            [("", refusals)],
+        ),
         *_metric(
             "raftlog_requests_total",
             "counter",

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from raftlog.broker.http import RETRY_AFTER_S, read_body
+from raftlog.broker.http import error_headers, read_body
 from raftlog.errors import RaftlogError
+from raftlog.security.guard import sender_of
+from raftlog.security.identity import UNKNOWN_SENDER, Sender
 from raftlog.serving.admission import Handler
 from raftlog.serving.limits import WRITE_S
 from raftlog.serving.responses import PIECE_BYTES, PartsResponse
@@ -33,6 +35,7 @@ class RawRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: memoryview
     """Writable: a leader stamps batches where they were received."""
+    sender: Sender = UNKNOWN_SENDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +56,7 @@ class RawReply:
     def of_error(cls, error: RaftlogError, *, status: int | None = None) -> RawReply:
         """Return an error as a reply with an error body."""
         status = error.http_status if status is None else status
-        return cls.json(
-            {"error": error.to_wire()},
-            status=status,
-            headers={"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {},
-        )
+        return cls.json({"error": error.to_wire()}, status=status, headers=error_headers(error, status))
 
     @property
     def length(self) -> int:
@@ -99,6 +98,7 @@ class RawRoute:
                 query=request.query,
                 headers=request.headers,
                 body=body,
+                sender=sender_of(request),
             )
             return (await self.handler(raw)).to_response(request)
 

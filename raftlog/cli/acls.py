@@ -23,7 +23,7 @@ def command() -> None:
 def rule_options(*, required: bool) -> Callable[[F], F]:
     """Add an option for each field of a rule; `required` applies to those without a default."""
     options = [
-        click.option("--principal", required=required, help="A user's name, or *."),
+        click.option("--principal", required=required, help="A user's name, User:NAME, Group:NAME, or *."),
         click.option("--operation", required=required, type=click.Choice(get_args(AclOperation))),
         click.option("--resource-type", required=required, type=click.Choice(get_args(AclResource))),
         click.option("--resource-name", required=required, help="A name, a prefix, or *."),
@@ -48,11 +48,14 @@ def rule_options(*, required: bool) -> Callable[[F], F]:
 def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: Any) -> None:
     """List access rules: all, or those that match."""
 
-    async def work() -> list[Acl]:
+    async def work() -> tuple[list[Acl], str]:
         async with admin(bootstrap) as client:
-            return await client.acls(local=local, **_given(wanted))
+            return await client.acls(local=local, **_given(wanted)), await client.authorizer()
 
-    _show(run(work()), as_json)
+    acls, authorizer = run(work())
+    _show(acls, as_json)
+    if not as_json:
+        click.echo(enforcement(authorizer), err=True)
 
 
 @command.command("create")
@@ -60,14 +63,15 @@ def list_(bootstrap: list[str], local: bool, as_json: bool, **wanted: Any) -> No
 @bootstrap_option
 @json_option
 def create(bootstrap: list[str], as_json: bool, **rule: Any) -> None:
-    """Create an access rule. Rules are stored and replicated; brokers do not enforce them yet."""
+    """Create an access rule. Brokers enforce rules if `security.authorizer` in their node.toml is "acl"."""
 
-    async def work() -> None:
+    async def work() -> str:
         async with admin(bootstrap) as client:
             await client.create_acls([Acl(**rule)])
+            return await client.authorizer()
 
-    run(work())
-    print_done("created; brokers store access rules and do not enforce them yet", as_json, created=rule)
+    authorizer = run(work())
+    print_done(f"created; {enforcement(authorizer)}", as_json, created=rule, authorizer=authorizer)
 
 
 @command.command("delete")
@@ -88,6 +92,17 @@ def delete(bootstrap: list[str], everything: bool, as_json: bool, **wanted: Any)
     _show(ended, as_json)
     if not as_json:
         click.echo(f"{plural(len(ended), 'rule')} ended")
+
+
+def enforcement(authorizer: str) -> str:
+    """Return a line about what a broker does with rules."""
+    match authorizer:
+        case "acl":
+            return "brokers enforce access rules"
+        case "log-only":
+            return 'brokers log what access rules would refuse; they enforce rules with security.authorizer = "acl"'
+        case _:
+            return 'brokers do not enforce access rules: security.authorizer is "off"'
 
 
 def _given(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -24,15 +24,16 @@ def command() -> None:
 def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
     """List all users."""
 
-    async def work() -> list[UserInfo]:
+    async def work() -> tuple[list[UserInfo], str]:
         async with admin(bootstrap) as client:
-            return await client.users(local=local)
+            return await client.users(local=local), await client.authorizer()
 
-    users = run(work())
+    users, authorizer = run(work())
     if as_json:
         print_json([asdict(user) for user in users])
     else:
         print_table(["user", "mechanism"], [(user.user, user.mechanism) for user in users], empty="no users")
+        click.echo(_asked(authorizer), err=True)
 
 
 @command.command("put")
@@ -65,6 +66,13 @@ def delete(user: str, bootstrap: list[str], as_json: bool) -> None:
 
     run(work())
     print_done(f"{user}: deleted", as_json, deleted=user)
+
+
+def _asked(authorizer: str) -> str:
+    """Return a line about when brokers ask for passwords."""
+    if authorizer == "acl":
+        return "brokers check passwords"
+    return f'brokers serve requests without passwords: security.authorizer is "{authorizer}"'
 
 
 def _read_password() -> str:

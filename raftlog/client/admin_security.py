@@ -84,7 +84,7 @@ class SecurityAdmin:
             acls: the rules; a rule that exists already stays as it is.
         """
         await self._connection.ask_any(
-            wire.admin.AclsRequest, "POST", paths.ACLS, message=wire.admin.AclsRequest(acls=tuple(acls))
+            wire.admin.AclsResponse, "POST", paths.ACLS, message=wire.admin.AclsRequest(acls=tuple(acls))
         )
 
     async def acls(
@@ -120,7 +120,7 @@ class SecurityAdmin:
             permission=permission,
             host=host,
         )
-        return list((await self._read(wire.admin.AclsRequest, _with_query(paths.ACLS, wanted), local)).acls)
+        return list((await self._read(wire.admin.AclsResponse, _with_query(paths.ACLS, wanted), local)).acls)
 
     async def delete_acls(
         self,
@@ -154,7 +154,15 @@ class SecurityAdmin:
             host=host,
         )
         path = _with_query(paths.ACLS, wanted)
-        return list((await self._connection.ask_any(wire.admin.AclsRequest, "DELETE", path, repeatable=False)).acls)
+        return list((await self._connection.ask_any(wire.admin.AclsResponse, "DELETE", path, repeatable=False)).acls)
+
+    async def authorizer(self) -> str:
+        """Return what a broker does with access rules: `acl` enforces them, `log-only` logs them, `off` ignores them.
+
+        Every node has a setting of its own, `security.authorizer`.
+        """
+        path = _with_query(paths.ACLS, wire.admin.AclFilter(principal="User:"))  # A principal without rules.
+        return (await self._read(wire.admin.AclsResponse, path, local=True)).authorizer
 
     async def alter_quota(self, limits: Mapping[str, float | None], *, user: str = "", client_id: str = "") -> None:
         """Change some limits of a user, of a client id, or of both together.

@@ -12,12 +12,14 @@ from raftlog.config.node import (
     VoterConfig,
 )
 from raftlog.config.replication import ReplicationConfig
+from raftlog.config.security import AuthorizerMode, SecurityConfig
 from raftlog.config.tls import TlsConfig
 from raftlog.config.topic import TopicConfig, validate_topic_configs
 
 __all__ = [
     "REASSIGNMENT_THROTTLE",
     "AdvertisedConfig",
+    "AuthorizerMode",
     "BrokerConfig",
     "ControllerConfig",
     "GroupConfig",
@@ -25,6 +27,7 @@ __all__ = [
     "NodeConfig",
     "QuorumConfig",
     "ReplicationConfig",
+    "SecurityConfig",
     "TlsConfig",
     "TopicConfig",
     "VoterConfig",

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from raftlog.config.group import GroupConfig
 from raftlog.config.replication import ReplicationConfig
+from raftlog.config.security import SecurityConfig
 from raftlog.config.tls import TlsConfig
 from raftlog.config.topic import MIN_SEGMENT_BYTES, TopicConfig
 from raftlog.errors import ConfigError
@@ -228,6 +229,7 @@ class NodeConfig:
     group: GroupConfig = field(default_factory=GroupConfig)
     topic: TopicConfig = field(default_factory=TopicConfig)
     """Defaults of topics on this cluster."""
+    security: SecurityConfig = field(default_factory=SecurityConfig)
 
     def __post_init__(self) -> None:
         if not self.roles or len(set(self.roles)) != len(self.roles):
@@ -297,7 +299,7 @@ class NodeConfig:
 
     @classmethod
     def load(cls, path: Path) -> NodeConfig:
-        """Read a `node.toml`; relative folders and `key_file` are relative to the file's folder.
+        """Read a `node.toml`; relative folders and key files are relative to the file's folder.
 
         Raises:
             ConfigError: the file cannot be read, is not TOML, or a setting is unknown or does not fit.
@@ -317,8 +319,14 @@ class NodeConfig:
 
 def _make_absolute(document: dict[str, object], folder: Path) -> None:
     tls = document.get("tls")
-    files = ((tls, "cert_file"), (tls, "key_file"), (tls, "ca_file"))
-    for holder, name in ((document, "data_dir"), (document.get("quorum"), "key_file"), *files):
+    files = (
+        (document.get("quorum"), "key_file"),
+        (document.get("security"), "cluster_key_file"),
+        (tls, "cert_file"),
+        (tls, "key_file"),
+        (tls, "ca_file"),
+    )
+    for holder, name in ((document, "data_dir"), *files):
         if isinstance(holder, dict) and isinstance(value := holder.get(name), str) and value:
             holder[name] = str(folder / value)
     if isinstance(log_dirs := document.get("log_dirs"), list):

@@ -16,6 +16,7 @@ from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.metadata_quorum.raft.transport import QuorumTls
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.security.node_security import node_security
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
@@ -59,8 +60,20 @@ class ControllerNode:
         self.quorum = quorum or self._make_quorum(data_dir)
         self.controller.attach(self.quorum)
         voters = {voter.node_id: voter.internal for voter in config.quorum.voters}
+        security = node_security(
+            config,
+            SystemClock(),
+            users=lambda: self.controller.image.users,
+            rules=lambda: self.controller.image.acls,
+        )
         self.routes = ControllerRoutes(
-            self.controller, voters, self._tasks, self._describe_quorum, hosts=config.own_hosts
+            self.controller,
+            voters,
+            self._tasks,
+            self._describe_quorum,
+            hosts=config.own_hosts,
+            guard=security.internal,
+            is_node=security.is_node,
         )
         self._listener: AiohttpListener | None = None
 

@@ -10,12 +10,22 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, RaftlogError, RetriableError
+from raftlog.errors import (
+    AuthenticationError,
+    ErrorCode,
+    InvalidRequestError,
+    NotFoundError,
+    RaftlogError,
+    RetriableError,
+)
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
 from raftlog.metadata_quorum.image_codec import digest
-from raftlog.model import Address, ControllerId
+from raftlog.model import Address, BrokerId, ControllerId
 from raftlog.runtime import Tasks
+from raftlog.security.guard import Guard, require_entries, sender_of
+from raftlog.security.principal import is_node
+from raftlog.security.routes import INTERNAL, RouteTable
 from raftlog.serving.admission import read_received
 from raftlog.wire import media, paths
 from raftlog.wire.admin import AdminResponse, DigestResponse, QuorumResponse, ReadRequest
@@ -43,6 +53,8 @@ class ControllerRoutes:
         tasks: owns decisions, which continue when their caller disconnects.
         describe_quorum: returns the voters' state, given the controller epoch.
         hosts: the names of this node that requests from browsers may use.
+        guard: finds and checks the sender of each request; None: every sender is served.
+        is_node: returns whether an `Authorization` field is the proof of a node.
     """
 
     def __init__(
@@ -52,7 +64,12 @@ class ControllerRoutes:
         tasks: Tasks,
         describe_quorum: Callable[[int], QuorumResponse],
         hosts: Iterable[str] = (),
+        guard: Guard | None = None,
+        is_node: Callable[[str | None], bool] = lambda _: False,
     ) -> None:
+        self._is_node = is_node
+        self._guard = guard
+        self._table = RouteTable(INTERNAL)
         self._controller = controller
         self._describe_quorum = describe_quorum
         self._voters = voters
@@ -61,7 +78,8 @@ class ControllerRoutes:
 
     def application(self) -> web.Application:
         """Return the aiohttp application; a broker in the same process may add its own routes."""
-        app = web.Application(middlewares=[self._errors])
+        guards = () if self._guard is None else (self._guard.middleware,)
+        app = web.Application(middlewares=[self._errors, *guards])
         app.router.add_get(paths.LIVEZ, self.livez)
         app.router.add_get(paths.READYZ, self.readyz)
         app.router.add_get(paths.CONTROLLER, self.describe)
@@ -77,6 +95,7 @@ class ControllerRoutes:
             self._add(app, path, cls, partial(self._controller.administer, path))
         app.router.add_get(paths.DESCRIBE_QUORUM, self.describe_quorum)
         app.router.add_get(paths.METADATA_DIGEST, self.digest)
+        require_entries(app, self._table)
         return app
 
     async def livez(self, _: web.Request) -> web.Response:
@@ -113,8 +132,11 @@ class ControllerRoutes:
         after = _number(request, "after_offset", -1)
         wait = max(0, min(_number(request, "max_wait_ms", 500), MAX_WATCH_MS))
         broker_id = _number(request, "broker_id", -1)
+        if broker_id >= 0:
+            self._require_named(request, broker_id)
         try:
-            return _json(await self._controller.publisher.updates(after, max_wait_ms=wait))
+            verifiers = self._is_known_node(request)
+            return _json(await self._controller.publisher.updates(after, max_wait_ms=wait, verifiers=verifiers))
         except asyncio.CancelledError:
             if broker_id >= 0 and self._controller.is_active:
                 self._tasks.spawn(self._controller.probe(broker_id), name=f"suspect broker {broker_id}")
@@ -137,12 +159,30 @@ class ControllerRoutes:
     def _add(
         self, app: web.Application, path: str, cls: type[T], act: Callable[[T], Coroutine[Any, Any, object]]
     ) -> None:
+        route = self._table.find("POST", path)
+        identity = "" if route is None else route.identity
+
         async def handle(request: web.Request) -> web.Response:
             command = decode_json(cls, await read_received(request))
+            if identity:
+                self._require_named(request, getattr(command, identity))
             # Shielded: a decision must complete even if its caller disconnects.
             return _json(await asyncio.shield(self._tasks.spawn(act(command), name=path, awaited=True)))
 
         app.router.add_post(path, handle)
+
+    def _is_known_node(self, request: web.Request) -> bool:
+        """Return whether the sender of a request has proved to be a node, by a certificate or by the cluster key."""
+        return is_node(sender_of(request).principal) or self._is_node(request.headers.get("Authorization"))
+
+    def _require_named(self, request: web.Request, broker_id: BrokerId) -> None:
+        """Raise if a request names another broker than its sender.
+
+        Raises:
+            AuthenticationError, AuthorizationError: it does.
+        """
+        if self._guard is not None:
+            self._guard.access.require_broker(sender_of(request), broker_id)
 
     @web.middleware
     async def _errors(
@@ -153,7 +193,10 @@ class ControllerRoutes:
             return await handler(request)
         except RaftlogError as error:
             self._add_controller_address(error)
-            return _json({"error": error.to_wire()}, status=error.http_status)
+            response = _json({"error": error.to_wire()}, status=error.http_status)
+            if isinstance(error, AuthenticationError):
+                response.headers["WWW-Authenticate"] = error.challenge
+            return response
         except web.HTTPException as error:
             wrong = NotFoundError(f"{request.method} {request.path}: {error.reason}", code=ErrorCode.NOT_FOUND)
             return _json({"error": wrong.to_wire()}, status=error.status)

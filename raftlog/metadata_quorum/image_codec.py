@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
 from orjson import OPT_SORT_KEYS
 
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
-from raftlog.metadata_quorum.records import Record, UnreadableRecordError, record_from_plain, record_to_plain
+from raftlog.metadata_quorum.records import PutUser, Record, UnreadableRecordError, record_from_plain, record_to_plain
 from raftlog.model import Acl, BrokerRegistration, PartitionState, Quota, UserCredential
 from raftlog.schema import from_plain, to_plain
 
@@ -41,9 +42,28 @@ def image_to_plain(image: MetadataImage) -> dict[str, Any]:
     return plain
 
 
+def without_verifiers(credential: UserCredential) -> UserCredential:
+    """Return a credential without the parts that allow guessing its password."""
+    return replace(credential, salt="", stored_key="", server_key="")
+
+
+def public_image(image: MetadataImage) -> MetadataImage:
+    """Return an image without the verifiers of passwords, for readers that have not proved to be nodes."""
+    users = {name: without_verifiers(credential) for name, credential in image.users.items()}
+    return replace(image, users=users, pending=tuple(map(public_record, image.pending)))
+
+
+def public_record(record: Record) -> Record:
+    """Return a record without the verifier of a password."""
+    return replace(record, credential=without_verifiers(record.credential)) if isinstance(record, PutUser) else record
+
+
 def digest(image: MetadataImage) -> str:
-    """Return a hash of everything that was decided: equal on all nodes that have applied the same entries."""
-    plain = image_to_plain(image)
+    """Return a hash of everything that was decided: equal on all nodes that have applied the same entries.
+
+    It does not cover the verifiers of passwords, which brokers without the cluster key do not receive.
+    """
+    plain = image_to_plain(public_image(image))
     for soft in ("offset", "last_sequence", "pending"):  # These change with entries that have no effect (yet).
         del plain[soft]
     return hashlib.sha256(orjson.dumps(plain, default=to_plain, option=OPT_SORT_KEYS)).hexdigest()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
+from dataclasses import replace
 
 from orjson import Fragment
 
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.image_codec import image_to_plain
-from raftlog.metadata_quorum.records import Record, record_to_plain
+from raftlog.metadata_quorum.image_codec import image_to_plain, public_image, public_record
+from raftlog.metadata_quorum.records import PutUser, Record, record_to_plain
 from raftlog.model import Offset
 from raftlog.wire.codec import encode_json
 from raftlog.wire.controller import MetadataEntry, MetadataUpdate
@@ -33,7 +34,10 @@ class Publisher:
         self._image = MetadataImage()
         self._complete_after: Offset = -1
         """Every effective entry above this offset is kept."""
-        self._snapshot: tuple[MetadataImage, Fragment] | None = None
+        self._snapshots: dict[bool, tuple[MetadataImage, Fragment]] = {}
+        """The encoded image, with and without the verifiers of passwords."""
+        self._public: dict[Offset, MetadataEntry] = {}
+        """The entries that have verifiers, without them."""
         self._wakers: dict[asyncio.Future[None], None] = {}
 
     def publish(self, image: MetadataImage, records: tuple[Record, ...]) -> None:
@@ -43,11 +47,15 @@ class Publisher:
             return
         encoded = encode_json([record_to_plain(record) for record in records])
         entry = MetadataEntry(offset=image.offset, previous_offset=self.last_offset, records=Fragment(encoded))
+        if any(isinstance(record, PutUser) for record in records):
+            public = encode_json([record_to_plain(public_record(record)) for record in records])
+            self._public[image.offset] = replace(entry, records=Fragment(public))
         self._entries.append((image.offset, entry, len(encoded)))
         self._bytes += len(encoded)
         while len(self._entries) > MAX_KEPT_ENTRIES or (self._bytes > MAX_KEPT_BYTES and len(self._entries) > 1):
             self._complete_after, _, size = self._entries.popleft()
             self._bytes -= size
+            self._public.pop(self._complete_after, None)
         self._wake()
 
     @property
@@ -62,11 +70,16 @@ class Publisher:
         """Replace everything by a loaded snapshot; the entries before it are not available."""
         self._image, self._complete_after = image, image.offset
         self._entries.clear()
+        self._public.clear()
         self._bytes = 0
         self._wake()
 
-    async def updates(self, after_offset: Offset, *, max_wait_ms: int) -> MetadataUpdate:
-        """Return the entries after `after_offset`; wait up to `max_wait_ms` if there are none yet."""
+    async def updates(self, after_offset: Offset, *, max_wait_ms: int, verifiers: bool = False) -> MetadataUpdate:
+        """Return the entries after `after_offset`; wait up to `max_wait_ms` if there are none yet.
+
+        Args:
+            verifiers: include the verifiers of users' passwords: the reader has proved to be a node.
+        """
         if not self._has_update(after_offset):
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._wakers[future] = None
@@ -77,19 +90,19 @@ class Publisher:
                 pass
             finally:
                 del self._wakers[future]
-        return self._update(after_offset)
+        return self._update(after_offset, verifiers)
 
     def _has_update(self, after_offset: Offset) -> bool:
         if after_offset < self._complete_after or after_offset < 0 <= self._image.offset:
             return True
         return self.last_offset > after_offset
 
-    def _update(self, after_offset: Offset) -> MetadataUpdate:
+    def _update(self, after_offset: Offset, verifiers: bool) -> MetadataUpdate:
         image = self._image
         if after_offset < self._complete_after or after_offset < 0:
             return MetadataUpdate(
                 end_offset=image.offset,
-                snapshot=self._encoded_image(),
+                snapshot=self._encoded_image(verifiers),
                 snapshot_offset=image.offset,
                 controller_id=image.controller_id,
                 controller_epoch=image.controller_epoch,
@@ -101,7 +114,7 @@ class Publisher:
             if entries and size + entry_size > MAX_BYTES_PER_ANSWER:
                 end = entries[-1].offset
                 break
-            entries.append(entry)
+            entries.append(entry if verifiers else self._public.get(entry.offset, entry))
             size += entry_size
         else:
             end = max(image.offset, after_offset)
@@ -112,10 +125,12 @@ class Publisher:
             controller_epoch=image.controller_epoch,
         )
 
-    def _encoded_image(self) -> Fragment:
-        if self._snapshot is None or self._snapshot[0] is not self._image:
-            self._snapshot = (self._image, Fragment(encode_json(image_to_plain(self._image))))
-        return self._snapshot[1]
+    def _encoded_image(self, verifiers: bool) -> Fragment:
+        known = self._snapshots.get(verifiers)
+        if known is None or known[0] is not self._image:
+            shown = self._image if verifiers else public_image(self._image)
+            known = self._snapshots[verifiers] = (self._image, Fragment(encode_json(image_to_plain(shown))))
+        return known[1]
 
     def _wake(self) -> None:
         for future in self._wakers:

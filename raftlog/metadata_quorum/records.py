@@ -31,10 +31,13 @@ from raftlog.schema import from_plain
 from raftlog.wire.codec import decode_plain, encode_json
 
 FORMAT_VERSION = 1
-FEATURE_LEVEL = 2
+FEATURE_LEVEL = 3
 """The highest feature level that this version supports; new clusters get it."""
 KEYED_PRODUCER_IDS = 2
 """From this level on producer ids are permuted by a key: a broker without it would return wrong ids."""
+MORE_ACL_OPERATIONS = 3
+"""From this level on rules may have the operations that `LATER_OPERATIONS` names: earlier versions cannot read them."""
+LATER_OPERATIONS = ("alter_configs", "describe_configs", "cluster_action")
 ConfigValue: TypeAlias = str | int | float | bool
 ALL_BROKERS: BrokerId = -1
 """All brokers, in dynamic broker settings."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self, TypeVar
@@ -61,6 +61,7 @@ class HttpSession:
         connect_timeout_ms: how long one connection attempt may take.
         tls: with which addresses with TLS are dialled; None: the system's CAs are trusted, and no certificate is shown.
         authorization: the field `Authorization` of each request, sent with TLS or within one machine only.
+        credentials: returns the header fields that prove the sender of a request to an address; None: there are none.
     """
 
     def __init__(
@@ -71,10 +72,12 @@ class HttpSession:
         connections_per_host: int = 64,
         tls: TlsContext | None = None,
         authorization: str = "",
+        credentials: Callable[[Address], Mapping[str, str]] | None = None,
     ) -> None:
         self._authorization = authorization
         self._tls_only: set[str] = set()
         """Authorities that have refused a plain connection."""
+        self._credentials = credentials
         self._tls = tls
         self._dial = dict(dial or {})
         self._connect_timeout_ms = connect_timeout_ms
@@ -115,10 +118,14 @@ class HttpSession:
         body: Buffer | Sequence[Buffer] | None = None,
         content_type: str = media.JSON,
         accept: str = media.JSON,
+        fields: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send one request and read the whole answer.
 
         A plain request to a port that takes TLS only is sent again with TLS, as all later ones are.
+
+        Args:
+            fields: more header fields.
 
         Raises:
             UnreachableError: no connection; nothing was sent.
@@ -131,6 +138,7 @@ class HttpSession:
             "body": body,
             "content_type": content_type,
             "accept": accept,
+            "fields": fields,
         }
         if address.authority in self._tls_only:
             address = address._replace(tls=True)
@@ -153,19 +161,24 @@ class HttpSession:
         body: Buffer | Sequence[Buffer] | None,
         content_type: str,
         accept: str,
+        fields: Mapping[str, str] | None,
     ) -> Answer:
         dialled = self.dialled(address)
         url = f"{dialled.url}{path}"
         headers = {"Accept": accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}
+        if fields is not None:
+            headers |= fields
         _require_name(dialled.host)
         if self._authorization:
             require_confidential(address)
             headers["Authorization"] = self._authorization
+        if self._credentials is not None:
+            headers |= self._credentials(address)
         parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
         if method == "POST" and path in paths.RAW and query is None:
-            fields = [*headers.items(), ("Content-Type", content_type)]
+            lean_fields = [*headers.items(), ("Content-Type", content_type)]
             status, answered = await self._lean_pool().post(
-                dialled, path, parts, timeout_ms=timeout_ms, fields=fields, server_name=address.host
+                dialled, path, parts, timeout_ms=timeout_ms, fields=lean_fields, server_name=address.host
             )
             return _answer(method, url, status, answered)
         if body is not None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from raftlog.model import Acl, AclOperation, AclResource, BrokerId, Offset, Quota, UserCredential
+from raftlog.model import Acl, AclOperation, AclResource, BrokerId, Offset, Quota, UserCredential, full_principal
 from raftlog.wire.metadata import ConfigValue
 
 
@@ -288,13 +288,24 @@ class UsersResponse:
     """Answer of `GET paths.USERS`, sorted by name."""
 
     users: tuple[UserInfo, ...]
+    authorizer: str = "off"
+    """The broker's `security.authorizer`: credentials are required with `acl` only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclsRequest:
-    """JSON sent to `POST paths.ACLS`; also the answer of `GET paths.ACLS`."""
+    """JSON sent to `POST paths.ACLS`."""
 
     acls: tuple[Acl, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsResponse:
+    """Answer of `paths.ACLS`."""
+
+    acls: tuple[Acl, ...]
+    authorizer: str = "off"
+    """The broker's `security.authorizer`: the rules are enforced with `acl` only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +322,10 @@ class AclFilter:
 
     def fits(self, acl: Acl) -> bool:
         """Return whether the filter matches a rule."""
-        return all(getattr(self, name) in (None, getattr(acl, name)) for name in self.__slots__)
+        if self.principal is not None and full_principal(self.principal) != full_principal(acl.principal):
+            return False
+        others = (name for name in self.__slots__ if name != "principal")
+        return all(getattr(self, name) in (None, getattr(acl, name)) for name in others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,3 +104,30 @@ async def test_nodes_that_refuse_to_start_say_why(tmp_path: Path, free_ports: Ca
     other = await asyncio.to_thread(refused, configure(tmp_path, ports, cluster_id="another"))
     assert "belongs to node 1 of cluster alone" in other
     assert "INCONSISTENT_CLUSTER_ID" in other
+
+
+async def test_one_node_alone_may_enforce_access_rules(tmp_path: Path, free_ports: Callable[[int], list[int]]):
+    """It proves its identity to itself: its broker registers at its controller through the guard."""
+    ports = free_ports(3)
+    config = configure(tmp_path, ports)
+    (tmp_path / "cluster.key").write_text("c" * 64)
+    with config.open("a") as file:
+        file.write('[security]\nauthorizer = "acl"\nsuper_users = ["User:admin"]\ncluster_key_file = "cluster.key"\n')
+    async with http_to(f"http://127.0.0.1:{ports[0]}") as http:
+        with running(config):
+            await until_ready(http)
+            refused = await http("GET", "/v1/topics")
+            assert (refused.status, refused.code) == (401, "AUTHENTICATION_FAILED")
+            assert refused.headers["WWW-Authenticate"].startswith("Basic")
+            internal = await http("GET", f"http://127.0.0.1:{ports[1]}/internal/v1/metadata")
+            assert internal.status == 401
+
+
+def test_a_cluster_key_that_cannot_be_used_is_refused(tmp_path: Path, free_ports: Callable[[int], list[int]]):
+    config = configure(tmp_path, free_ports(3))
+    text = config.read_text()
+    config.write_text(text + '[security]\ncluster_key_file = "missing.key"\n')
+    assert "security.cluster_key_file: cannot read" in refused(config)
+    (tmp_path / "short.key").write_text("c" * 31)
+    config.write_text(text + '[security]\ncluster_key_file = "short.key"\n')
+    assert "holds 31 bytes, expected at least 32" in refused(config)

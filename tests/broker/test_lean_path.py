@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,8 +19,13 @@ from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import InvalidRequestError
-from raftlog.model import Address
+from raftlog.model import Acl, Address
 from raftlog.runtime import SystemClock
+from raftlog.security.access import Access
+from raftlog.security.authenticators import Authenticators
+from raftlog.security.guard import Guard
+from raftlog.security.passwords import scram_credential
+from raftlog.security.routes import Right, Route, RouteTable
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
@@ -70,7 +77,7 @@ Serve = Callable[..., object]
 
 
 @asynccontextmanager
-async def serving(**limits: float) -> AsyncIterator[Served]:
+async def serving(guard: Guard | None = None, **limits: float) -> AsyncIterator[Served]:
     inflight = InflightLimits(max_requests=3, max_bytes=2 * MAX_BODY)
     settings = RequestLimits(max_body_bytes=MAX_BODY, **limits)  # type: ignore[arg-type]
     served = Served(Address("127.0.0.1", 0), None, inflight)  # type: ignore[arg-type]
@@ -91,6 +98,7 @@ async def serving(**limits: float) -> AsyncIterator[Served]:
         turnstile=turnstile,
         max_json_bytes=INLINE_BYTES,
         count=lambda *seen: served.counted.append(seen),
+        guard=guard,
     )
     served.connections = ConnectionLimits("test", total=1_000, per_address=1_000)
     served.listener = Listener(
@@ -449,3 +457,95 @@ async def test_a_request_that_is_handled_for_longer_than_its_head_may_take_is_an
         asyncio.get_running_loop().call_later(2 * head_s, served.release.set)
         reply = await answer(reader)
         assert (reply.status, reply.body) == (200, b'{"waited":"it"}')
+
+
+def basic(user: str = "ann", password: str = "secret-1") -> str:
+    return "Authorization: Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@contextmanager
+def guarding(rule: str = "x") -> Iterator[Guard]:
+    """Yield a guard that lets `ann` send to /echo, to /wait, and to /fail/<rule>."""
+    right = Right(operation="write", resource="topic", variable="how")
+    routes = [
+        Route(method="POST", path="/echo"),
+        Route(method="POST", path="/wait"),
+        Route(method="POST", path="/fail/{how}", rights=(right,)),
+    ]
+    users = {name: scram_credential(name, "secret-1", b"s" * 16, iterations=1) for name in ("ann", "bob")}
+    rules = (Acl(principal="ann", operation="write", resource_type="topic", resource_name=rule),)
+    access = Access("acl", lambda: rules)
+    yield Guard(RouteTable(routes), Authenticators(lambda: users, SystemClock()), access, cluster_id="c")
+
+
+@pytest.mark.parametrize(
+    "field", [basic(), basic().replace("A", "a", 1), "Authorization: ", "Authorization: Bearer ~~"]
+)
+async def test_a_request_with_credentials_stays_lean(field: str):
+    async with serving() as served, connected(served) as (reader, writer):
+        for _ in range(2):
+            writer.write(post("/echo", b"abc", field))
+            reply = await answer(reader)
+            assert (reply.status, reply.body) == (200, b"<abc>")
+            assert "server" not in reply.fields
+
+
+async def test_pipelined_requests_wait_for_the_check_of_a_password():
+    with guarding() as guard:
+        async with serving(guard) as served, connected(served) as (reader, writer):
+            requests = [post("/echo", b"%d" % number * 9_000, basic()) for number in range(10)]
+            writer.write(b"".join(requests))
+            for number in range(10):
+                reply = await answer(reader)
+                assert reply.body == b"<" + b"%d" % number * 9_000 + b">"
+                assert "server" not in reply.fields
+
+
+async def test_credentials_of_each_request_count_and_refused_bodies_are_discarded():
+    with guarding("known") as guard:
+        async with serving(guard) as served, connected(served) as (reader, writer):
+            for line, path, status in [
+                ((basic(),), "/echo", 200),
+                ((), "/echo", 401),
+                ((basic("bob"),), "/echo", 200),
+                ((basic("bob"),), "/fail/known", 403),
+                ((basic("bob", "wrong"),), "/echo", 401),
+                ((basic("bob", "wrong"),), "/echo", 401),
+                ((basic(),), "/fail/known", 400),
+                ((basic(),), "/fail/other", 403),
+                ((basic(), "Raftlog-On-Behalf-Of: h,User:root"), "/echo", 403),
+                ((basic(),), "/echo", 200),
+            ]:
+                writer.write(post(path, b"x" * 300_000, *line))
+                reply = await answer(reader)
+                assert reply.status == status, (path, line, reply.body)
+                assert "server" not in reply.fields
+                assert ("www-authenticate" in reply.fields) == (status == 401)
+            assert served.limits.bytes == served.limits.requests == 0
+
+
+@pytest.mark.parametrize("end", ["client", "listener"])
+async def test_a_connection_may_end_during_the_check_of_its_password(end: str, monkeypatch: pytest.MonkeyPatch):
+    begun, gate = threading.Event(), threading.Event()
+
+    def check(*_: object) -> bool:
+        begun.set()
+        return gate.wait(10)
+
+    monkeypatch.setattr("raftlog.security.authenticators.is_password_of", check)
+    with guarding() as guard:
+        async with serving(guard) as served, connected(served) as (reader, writer):
+            writer.write(post("/echo", b"abc", basic()))
+            await until(begun.is_set)
+            if end == "client":
+                writer.transport.abort()
+                await until(lambda: not served.connections.size)
+            else:
+                closing = asyncio.ensure_future(served.listener.close())
+                await asyncio.sleep(0)
+                gate.set()
+                await closing
+                assert await reader.read() == b""
+            gate.set()
+        assert served.bodies == []
+        assert served.limits.bytes == served.limits.requests == 0

@@ -17,6 +17,7 @@ from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import ChangePartition, CreateTopic, DeleteTopic
 from raftlog.metadata_quorum.replay import replay
+from raftlog.security.access import Access
 from raftlog.wire.admin import AdminResponse
 
 
@@ -38,8 +39,8 @@ class Controllers:
 
 
 class Listener:
-    async def until(self, offset: int, *, timeout_ms: int) -> bool:
-        return True
+    async def require_applied(self, offset: int, *, timeout_ms: int) -> None:
+        """The image is set by the test."""
 
 
 @pytest.fixture
@@ -50,6 +51,7 @@ async def broker() -> AsyncIterator[tuple[SimpleNamespace, TestClient[Any, Any]]
         config=SimpleNamespace(node_id=1),
         image=None,
         admin_limits=AdminLimits(),
+        access=Access(),
     )
     app = web.Application(middlewares=[errors])
     TopicRoutes(context).add_to(app)  # type: ignore[arg-type]

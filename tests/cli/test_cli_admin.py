@@ -86,15 +86,18 @@ def test_leaders_are_elected(raftlog, topic_name: str):
 def test_users_rules_quotas_and_settings(raftlog, topic_name: str):
     assert raftlog("users", "put", "eve", stdin="long enough\n").stdout == "eve: stored\n"
     assert "eve" in raftlog("users", "list").stdout
+    assert "without passwords" in raftlog("users", "list").stderr
     assert "at least 8 characters, received 5" in raftlog("users", "put", "eve", stdin="short\n", code=1).stderr
     assert json.loads(raftlog("users", "put", "eve", "--json", stdin="long enough\n").stdout) == {"stored": "eve"}
     assert raftlog("users", "delete", "eve").stdout == "eve: deleted\n"
 
     rule = ["--principal", "eve", "--operation", "read", "--resource-type", "topic", "--resource-name", topic_name]
     assert (
-        raftlog("acls", "create", *rule).stdout == "created; brokers store access rules and do not enforce them yet\n"
+        raftlog("acls", "create", *rule).stdout
+        == 'created; brokers do not enforce access rules: security.authorizer is "off"\n'
     )
-    assert topic_name in raftlog("acls", "list", "--principal", "eve").stdout
+    assert topic_name in raftlog("acls", "list", "--principal", "User:eve").stdout
+    assert "do not enforce" in raftlog("acls", "list").stderr
     assert raftlog("acls", "delete", *rule).stdout.endswith("1 rule ended\n")
     assert "expected fields of the rules to delete" in raftlog("acls", "delete", code=2).stderr
 

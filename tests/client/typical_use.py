@@ -11,6 +11,8 @@ from typing import assert_type
 import raftlog
 from raftlog import (
     Admin,
+    AuthenticationError,
+    AuthorizationError,
     ConfigError,
     Consumer,
     ConsumerMetrics,
@@ -159,6 +161,7 @@ async def administering() -> None:
         print(await admin.users())
         await admin.create_acls([RULE])
         assert_type(await admin.acls(operation="read", local=True), list[Acl])
+        assert_type(await admin.authorizer(), str)
         await admin.delete_acls(principal="ann")
         await admin.alter_quota({"producer_byte_rate": 1e6}, user="ann")
         print((await admin.quotas())[0].limits)
@@ -212,6 +215,8 @@ def what_to_do(error: RaftlogError) -> str:
     match error:
         case NotFoundError() | ConfigError() | CorruptBatchError() | OffsetOutOfRangeError():
             return f"correct it: {error.message}"
+        case AuthenticationError() | AuthorizationError():
+            return "log in, or ask for a rule"
         case InvalidRequestError(code=ErrorCode.MESSAGE_TOO_LARGE):
             return "divide it"
         case OverloadedError():

@@ -24,6 +24,7 @@ SHELLS = {
     "raftlog.metadata_quorum.raft",
     "raftlog.partition",
     "raftlog.partition.storage",
+    "raftlog.security",
     "raftlog.serving",
     "raftlog.transport",
 }

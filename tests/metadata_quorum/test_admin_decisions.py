@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from metadata_support import TOPIC_ID, cluster, decided, with_partition
@@ -21,9 +22,9 @@ from raftlog.metadata_quorum.controller.security import (
 )
 from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_alteration, decide_creation
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.records import FEATURE_LEVEL, IdentifyCluster, SetFeatureLevel
+from raftlog.metadata_quorum.records import FEATURE_LEVEL, LATER_OPERATIONS, IdentifyCluster, SetFeatureLevel
 from raftlog.metadata_quorum.replay import replay
-from raftlog.model import Acl, UserCredential
+from raftlog.model import Acl, AclOperation, UserCredential
 from raftlog.wire.admin import (
     AclFilter,
     AclsRequest,
@@ -150,7 +151,7 @@ class TestFeatures:
         assert decide_features(image, FeaturesBody(feature_level=FEATURE_LEVEL)).records == ()
 
 
-ANN = UserCredential(user="ann", iterations=1, salt="00", stored_key="11", server_key="22")
+ANN = UserCredential(user="ann", iterations=100_000, salt="00" * 16, stored_key="11" * 32, server_key="22" * 32)
 READ = Acl(principal="ann", operation="read", resource_type="topic", resource_name="t")
 WRITE = Acl(principal="bob", operation="write", resource_type="topic", resource_name="t", pattern="prefixed")
 
@@ -165,6 +166,53 @@ class TestSecurity:
         image = decided(image, decide_user_deletion(image, gone))
         assert image.users == {}
         assert refused(lambda: decide_user_deletion(image, gone)) is ErrorCode.RESOURCE_NOT_FOUND
+
+    @pytest.mark.parametrize(
+        "weak",
+        [
+            {"iterations": 15_000},
+            {"iterations": 1_000_001},
+            {"salt": ""},
+            {"salt": "00" * 15},
+            {"salt": "zz" * 16},
+            {"salt": "00" * 200},
+            {"stored_key": "11" * 31},
+            {"server_key": ""},
+        ],
+    )
+    def test_weak_and_malformed_credentials_are_refused(self, weak: dict[str, Any]):
+        request = PutUserRequest(credential=replace(ANN, **weak))
+        assert refused(lambda: decide_user(MetadataImage(), request)) is ErrorCode.INVALID_REQUEST
+
+    @pytest.mark.parametrize(
+        "useless",
+        [
+            {"operation": "cluster_action"},
+            {"operation": "write", "resource_type": "group"},
+            {"resource_type": "user"},
+            {"operation": "all", "resource_type": "user"},
+            {"operation": "alter", "resource_type": "cluster", "resource_name": "my-cluster"},
+            {"principal": "Robot:7"},
+            {"principal": "User:"},
+            {"principal": "ann\n"},
+        ],
+    )
+    def test_rules_without_effect_are_refused(self, useless: dict[str, Any]):
+        request = AclsRequest(acls=(replace(READ, **useless),))
+        assert refused(lambda: decide_acls(MetadataImage(), request)) is ErrorCode.INVALID_REQUEST
+
+    @pytest.mark.parametrize("operation", LATER_OPERATIONS)
+    def test_operations_that_earlier_versions_cannot_read_need_a_feature_level(self, operation: AclOperation):
+        rule = replace(READ, operation=operation, resource_type="cluster", resource_name="cluster")
+        request = AclsRequest(acls=(rule,))
+        before, after = MetadataImage(feature_level=2), MetadataImage(feature_level=3)
+        assert refused(lambda: decide_acls(before, request)) is ErrorCode.UNSUPPORTED_VERSION
+        assert len(decide_acls(after, request).records) == 1
+
+    def test_a_user_may_be_named_with_or_without_its_kind(self):
+        image = decided(MetadataImage(), decide_acls(MetadataImage(), AclsRequest(acls=(READ,))))
+        decision = decide_acl_deletion(image, AclFilter(principal="User:ann"))
+        assert decision.response.acls == (READ,)
 
     def test_rules_are_chosen_by_their_fields(self):
         decision = decide_acls(MetadataImage(), AclsRequest(acls=(READ, WRITE, READ)))

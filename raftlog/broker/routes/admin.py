@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -15,13 +14,15 @@ from raftlog.broker.http import check_query, json_response, parse_integer, read_
 from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
-from raftlog.model import BrokerId, UserCredential
+from raftlog.model import Acl, BrokerId
 from raftlog.schema import from_plain
+from raftlog.security.passwords import prepared, scram_credential
 from raftlog.serving.workers import derive_key
 from raftlog.wire import paths
 from raftlog.wire.admin import (
     AclFilter,
     AclsRequest,
+    AclsResponse,
     BrokerConfigsBody,
     BrokerConfigsRequest,
     BrokerConfigsResponse,
@@ -37,7 +38,6 @@ from raftlog.wire.admin import (
     UsersResponse,
 )
 
-SCRAM_ITERATIONS = 15_000
 MIN_PASSWORD_LENGTH = 8
 
 
@@ -103,7 +103,7 @@ class AdminRoutes:
         check_query(request, CONSISTENCY)
         users = (await read_image(self._context, request)).users
         found = tuple(UserInfo(user=name, mechanism=users[name].mechanism) for name in sorted(users))
-        return json_response(UsersResponse(users=found))
+        return json_response(UsersResponse(users=found, authorizer=self._context.access.mode))
 
     async def put_user(self, request: web.Request) -> web.Response:
         """Create a user or change its password; only the SCRAM credential is stored."""
@@ -113,7 +113,8 @@ class AdminRoutes:
             raise InvalidRequestError(
                 f"password: expected at least {MIN_PASSWORD_LENGTH} characters, received {len(password)}"
             )
-        credential = await derive_key(scram_credential, request.match_info["user"], password)
+        prepared(password)  # Raises for characters that are not allowed.
+        credential = await derive_key(scram_credential, request.match_info["user"], password, secrets.token_bytes(16))
         await administer(self._context, paths.PUT_USER, PutUserRequest(credential=credential), request)
         return json_response(UserInfo(user=credential.user, mechanism=credential.mechanism))
 
@@ -127,18 +128,24 @@ class AdminRoutes:
         """List access rules, filtered by the rule's fields in the query."""
         wanted = _acl_filter(request, CONSISTENCY)
         image = await read_image(self._context, request)
-        return json_response(AclsRequest(acls=tuple(sorted(acl for acl in image.acls if wanted.fits(acl)))))
+        return self._acls(sorted(acl for acl in image.acls if wanted.fits(acl)))
 
     async def create_acls(self, request: web.Request) -> web.Response:
         check_query(request)
         command = await read_json(request, AclsRequest)
         await administer(self._context, paths.CREATE_ACLS, command, request)
-        return json_response(command, status=201)
+        return self._acls(command.acls, status=201)
 
     async def delete_acls(self, request: web.Request) -> web.Response:
         """Delete the access rules that match the query; return them."""
         wanted = _acl_filter(request)
-        return json_response((await administer(self._context, paths.DELETE_ACLS, wanted, request)).result)
+        answer = await administer(self._context, paths.DELETE_ACLS, wanted, request)
+        deleted = from_plain(AclsRequest, answer.result, ignore_unknown=True)
+        return self._acls(deleted.acls)
+
+    def _acls(self, acls: Iterable[Acl], *, status: int = 200) -> web.Response:
+        answer = AclsResponse(acls=tuple(acls), authorizer=self._context.access.mode)
+        return json_response(answer, status=status)
 
     async def quotas(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
@@ -151,20 +158,6 @@ class AdminRoutes:
         await administer(self._context, paths.ALTER_QUOTA, await read_json(request, QuotaRequest), request)
         quotas = self._context.image.quotas
         return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
-
-
-def scram_credential(user: str, password: str, *, iterations: int = SCRAM_ITERATIONS) -> UserCredential:
-    """Return the SCRAM credential of a password (RFC 5802, section 3); it reveals neither password nor client key."""
-    salt = secrets.token_bytes(16)
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
-    client_key = hmac.digest(salted, b"Client Key", "sha256")
-    return UserCredential(
-        user=user,
-        iterations=iterations,
-        salt=salt.hex(),
-        stored_key=hashlib.sha256(client_key).hexdigest(),
-        server_key=hmac.digest(salted, b"Server Key", "sha256").hex(),
-    )
 
 
 def _broker_id(request: web.Request) -> BrokerId:

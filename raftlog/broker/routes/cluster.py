@@ -12,6 +12,8 @@ from raftlog.broker.routes.metadata_access import CONSISTENCY, read_image
 from raftlog.broker.views import broker_infos, topic_info
 from raftlog.errors import RetriableError
 from raftlog.metadata_quorum.image_codec import digest
+from raftlog.runtime import in_slices
+from raftlog.security.guard import sender_of
 from raftlog.wire import paths
 from raftlog.wire.admin import DigestResponse
 from raftlog.wire.data import ProducerIdResponse
@@ -51,7 +53,8 @@ class ClusterRoutes:
         return json_response({"status": "ready", "broker_id": self._context.config.node_id})
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = exposition(self._context.metrics, self._context.replicas, self._context.watch)
+        context = self._context
+        text = exposition(context.metrics, context.replicas, context.watch, refusals=context.access.refused)
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def cluster(self, request: web.Request) -> web.Response:
@@ -86,12 +89,16 @@ class ClusterRoutes:
         check_query(request, "topic")
         image = self._context.image
         wanted = request.query.getall("topic", [])
-        found = [image.topic(name) for name in wanted] if wanted else image.topics.values()
+        access, sender = self._context.access, sender_of(request)
+        named = [image.topic(name) for name in wanted] if wanted else image.topics.values()
+        found = [topic for topic in named if topic is not None]
+        if not access.sees_all(sender):
+            found = [one async for one in in_slices(found, 256) if access.sees(sender, "topic", one.topic)]
         metadata = ClientMetadata(
             cluster_id=self._context.config.cluster_id,
             metadata_offset=self._context.listener.offset,
             brokers=broker_infos(image),
-            topics=tuple(topic_info(topic) for topic in found if topic is not None),
+            topics=tuple(map(topic_info, found)),
         )
         return json_response(metadata)
 
@@ -109,6 +116,7 @@ class ClusterRoutes:
     async def new_producer(self, request: web.Request) -> web.Response:
         """Return a producer id and epoch for an idempotent producer."""
         check_query(request)
+        self._context.access.require_producer(sender_of(request))
         return json_response(ProducerIdResponse(producer_id=await self._context.producer_ids.take()), status=201)
 
     def _controller(self) -> ControllerInfo:

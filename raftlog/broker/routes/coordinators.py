@@ -9,6 +9,8 @@ from raftlog.broker.http import caller_timeout_ms, check_query, json_response
 from raftlog.broker.internal_topics import TOPIC_OF
 from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
 from raftlog.errors import ErrorCode, NotFoundError
+from raftlog.model import AclResource
+from raftlog.security.guard import sender_of
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorKind
 
@@ -32,6 +34,8 @@ class CoordinatorRoutes:
                 f"expected one of {', '.join(TOPIC_OF)}, received {request.match_info['kind']!r:.80}",
                 code=ErrorCode.NOT_FOUND,
             )
+        resource: AclResource = "group" if kind == "group" else "transactional_id"
+        self._context.access.require(sender_of(request), "describe", resource, request.match_info["key"])
         timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
         return json_response(
             await self._context.internal_topics.coordinator(kind, request.match_info["key"], timeout_ms=timeout_ms)

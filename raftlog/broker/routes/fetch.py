@@ -23,11 +23,13 @@ from raftlog.broker.render import form_of, next_offset, render
 from raftlog.broker.routes.leader_redirect import redirect_to_leader
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Isolation, Offset
-from raftlog.partition.consumer_fetch import serve_fetch
+from raftlog.partition.consumer_fetch import FindReplica, serve_fetch
 from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.record.structure import first_that_unpack_to
 from raftlog.schema import from_plain
+from raftlog.security.guard import sender_of
+from raftlog.security.identity import Sender
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_plain, encode_frame
@@ -82,7 +84,7 @@ class FetchRoutes:
             isolation=isolation,
         )
         with self._parked.waiting(fetch.max_wait_ms):
-            ((result, found),) = await serve_fetch(self._context.replica, fetch)
+            ((result, found),) = await serve_fetch(self._find_for(sender_of(request)), fetch)
         if result.error is not None:
             raise result.error.to_error()
         data = in_memory(found)
@@ -110,9 +112,9 @@ class FetchRoutes:
         small = len(request.body) <= INLINE_BYTES
         fetch = self._decode(request.body) if small else await in_worker(self._decode, request.body)
         wait_ms = min(fetch.max_wait_ms, caller_timeout_ms(request, fetch.max_wait_ms))
-        prefer = self._context.replicas.preferred
+        prefer, find = self._context.replicas.preferred, self._find_for(request.sender)
         with self._parked.waiting(wait_ms, len(fetch.partitions)):
-            pairs = await serve_fetch(self._context.replica, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
+            pairs = await serve_fetch(find, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
         self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
         head = FetchResponse(partitions=tuple(result for result, _ in pairs))
         frame = encode_frame(head) if small else await in_worker(encode_frame, head)
@@ -128,6 +130,15 @@ class FetchRoutes:
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         return json_response(describe_offsets(self._context.leader(topic, partition), at, isolation))
+
+    def _find_for(self, sender: Sender) -> FindReplica:
+        is_off = self._context.access.is_off
+        return self._context.replica if is_off else partial(self._allowed_replica, sender)
+
+    def _allowed_replica(self, sender: Sender, topic: str, partition: int, topic_id: str) -> Replica:
+        """Return this broker's replica if the sender may read it, at each read of a long poll."""
+        self._context.access.require(sender, "read", "topic", topic)
+        return self._context.replica(topic, partition, topic_id)
 
     def _offset(self, request: web.Request, replica: Replica, isolation: Isolation) -> Offset:
         text = request.query.get("offset", "earliest")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Protocol
 
 from aiohttp import web
 
@@ -11,8 +14,11 @@ from raftlog.broker.http import caller_timeout_ms, check_query, json_response, r
 from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
 from raftlog.errors import ErrorCode, InvalidRequestError, StaleRouteError
 from raftlog.model import BrokerRegistration
+from raftlog.security.access import refusal
+from raftlog.security.guard import sender_of
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo
+from raftlog.wire.errors import WireError
 from raftlog.wire.groups import (
     GroupHeartbeatRequest,
     GroupListing,
@@ -20,9 +26,17 @@ from raftlog.wire.groups import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetResult,
+    OffsetResults,
 )
 
 SCOPE = "scope"
+
+
+class _NamesTopic(Protocol):
+    @property
+    def topic(self) -> str: ...
 
 
 class GroupRoutes:
@@ -56,7 +70,9 @@ class GroupRoutes:
             others = [b for b in self._context.image.brokers.values() if b.broker_id != mine and not b.fenced]
             for more in await asyncio.gather(*(self._listed_by(broker, timeout_ms) for broker in others)):
                 listed += more
-        return json_response(GroupsResponse(groups=tuple(sorted(listed, key=lambda group: group.group_id))))
+        access, sender = self._context.access, sender_of(request)
+        seen = [group for group in listed if access.sees(sender, "group", group.group_id)]
+        return json_response(GroupsResponse(groups=tuple(sorted(seen, key=lambda group: group.group_id))))
 
     async def describe(self, request: web.Request) -> web.Response:
         check_query(request)
@@ -78,24 +94,40 @@ class GroupRoutes:
         """Join, stay or leave; the response waits for a change for the member, at most `max_wait_ms`."""
         check_query(request)
         command = await read_json(request, GroupHeartbeatRequest)
+        access, sender = self._context.access, sender_of(request)
+        for topic in command.topics or ():
+            access.require(sender, "describe", "topic", topic)
         if (answer := await self._elsewhere(request)) is not None:
             return answer
-        return json_response(
-            await self._groups.heartbeat(
-                request.match_info["group"],
-                command,
-                client_host=request.remote or "",
-                timeout_ms=self._timeout_ms(request),
-            )
+        response = await self._groups.heartbeat(
+            request.match_info["group"],
+            command,
+            client_host=request.remote or "",
+            timeout_ms=self._timeout_ms(request),
         )
+        if not access.sees_all(sender):  # A pattern may match topics that the member may not know of.
+            seen = tuple(part for part in response.assignment if access.sees(sender, "topic", part.topic))
+            response = replace(response, assignment=seen)
+        return json_response(response)
 
     async def commit(self, request: web.Request) -> web.Response:
         check_query(request)
         command = await read_json(request, OffsetCommitRequest)
         if (answer := await self._elsewhere(request)) is not None:
             return answer
-        group_id = request.match_info["group"]
-        return json_response(await self._groups.commit(group_id, command, timeout_ms=self._timeout_ms(request)))
+        group_id, timeout_ms = request.match_info["group"], self._timeout_ms(request)
+        refused = self._refused_topics(request, command.offsets)
+        if not refused:
+            return json_response(await self._groups.commit(group_id, command, timeout_ms=timeout_ms))
+        allowed = replace(command, offsets=tuple(one for one in command.offsets if one.topic not in refused))
+        done = iter((await self._groups.commit(group_id, allowed, timeout_ms=timeout_ms)).offsets)
+        results = tuple(
+            OffsetResult(topic=one.topic, partition=one.partition, error=refused[one.topic])
+            if one.topic in refused
+            else next(done)
+            for one in command.offsets
+        )
+        return json_response(OffsetResults(offsets=results))
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Return all committed offsets of a group."""
@@ -112,6 +144,8 @@ class GroupRoutes:
         command = await read_json(request, OffsetDeleteRequest)
         if (answer := await self._elsewhere(request)) is not None:
             return answer
+        if refused := self._refused_topics(request, command.partitions):
+            raise next(iter(refused.values())).to_error()
         group_id = request.match_info["group"]
         timeout_ms = self._timeout_ms(request)
         return json_response(await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms))
@@ -121,7 +155,20 @@ class GroupRoutes:
             return answer
         group_id = request.match_info["group"]
         timeout_ms = self._timeout_ms(request)
-        return json_response(await self._groups.fetch_offsets(group_id, command, timeout_ms=timeout_ms))
+        found = await self._groups.fetch_offsets(group_id, command, timeout_ms=timeout_ms)
+        access, sender = self._context.access, sender_of(request)
+        if not access.sees_all(sender):
+            seen = tuple(offset for offset in found.offsets if access.sees(sender, "topic", offset.topic))
+            found = OffsetFetchResponse(offsets=seen)
+        return json_response(found)
+
+    def _refused_topics(self, request: web.Request, named: Iterable[_NamesTopic]) -> dict[str, WireError]:
+        """Return the error of each topic that the sender may not read."""
+        access, sender, refused = self._context.access, sender_of(request), dict[str, WireError]()
+        for topic in dict.fromkeys(one.topic for one in named):
+            if not access.may(sender, "read", "topic", topic):
+                refused[topic] = WireError.of(refusal(sender, "read", "topic", topic))
+        return refused
 
     async def _elsewhere(self, request: web.Request) -> web.Response | None:
         """Answer 307 if another broker coordinates the group."""

@@ -20,6 +20,8 @@ from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import Buffer
 from raftlog.record.partitioner import partition_for_key
+from raftlog.security.guard import sender_of
+from raftlog.security.identity import Sender, forwarded
 from raftlog.serving.workers import in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_frame, encode_frame, encode_json, split_parts
@@ -66,6 +68,8 @@ class ProduceRoutes:
         if not self._context.leads(topic, partition):
             return leader_elsewhere(self._context, request.target, topic, partition)
         transactional_id = request.query.get("transactional_id", "")
+        if transactional_id:
+            self._context.access.require(request.sender, "write", "transactional_id", transactional_id)
         return RawReply.json(
             await self._append(topic, partition, request.body, acks, timeout_ms, transactional_id=transactional_id)
         )
@@ -80,10 +84,12 @@ class ProduceRoutes:
             raise InvalidRequestError(
                 f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(head.partitions)}"
             )
+        if head.transactional_id:
+            self._context.access.require(request.sender, "write", "transactional_id", head.transactional_id)
         batches = split_parts(body, [entry.length for entry in head.partitions])
         timeout_ms = min(head.timeout_ms, caller_timeout_ms(request, self._context.config.broker.request_timeout_ms))
         appends = [
-            self._result_of(entry, batch, _ACKS[head.acks], timeout_ms, head.transactional_id)
+            self._result_of(request.sender, entry, batch, _ACKS[head.acks], timeout_ms, head.transactional_id)
             for entry, batch in zip(head.partitions, batches, strict=True)
         ]
         # A single batch needs no task.
@@ -109,7 +115,10 @@ class ProduceRoutes:
         else:
             chosen, batches = await in_worker(self._build, topic, command, partitions)
         forwarded = await asyncio.gather(
-            *(self._forward(topic, partition, batch, acks, timeout_ms) for partition, batch in batches.items())
+            *(
+                self._forward(sender_of(request), topic, partition, batch, acks, timeout_ms)
+                for partition, batch in batches.items()
+            )
         )
         results = dict(zip(batches, forwarded, strict=True))
         status, answer = _answer_of(chosen, results) if few else await in_worker(_answer_of, chosen, results)
@@ -140,14 +149,14 @@ class ProduceRoutes:
         return chosen
 
     async def _forward(
-        self, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
+        self, sender: Sender, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
     ) -> ProduceResult:
         """Append at the leader; retry if nothing was certainly appended and a retry may succeed."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         while True:
             left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
             try:
-                return await self._at_leader(topic, partition, batch, acks, max(1, left_ms))
+                return await self._at_leader(sender, topic, partition, batch, acks, max(1, left_ms))
             except RaftlogError as error:
                 appended = isinstance(error, UnknownOutcomeError) or error.details.get("appended")
                 if appended or not error.retriable or left_ms <= FORWARD_RETRY_MS:
@@ -155,7 +164,7 @@ class ProduceRoutes:
             await asyncio.sleep(FORWARD_RETRY_MS / 1000)
 
     async def _at_leader(
-        self, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
+        self, sender: Sender, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
     ) -> ProduceResult:
         if self._context.leads(topic, partition):
             return await self._append(topic, partition, batch, acks, timeout_ms)
@@ -170,6 +179,7 @@ class ProduceRoutes:
             timeout_ms=timeout_ms,
             body=encode_frame(head, [batch]),
             content_type=media.FRAME,
+            fields=None if self._context.access.is_off else forwarded(sender),
         )
         (result,) = response.partitions
         if result.error is not None:
@@ -177,9 +187,16 @@ class ProduceRoutes:
         return result
 
     async def _result_of(
-        self, entry: ProducePartition, batch: memoryview, acks: Acks, timeout_ms: int, transactional_id: str
+        self,
+        sender: Sender,
+        entry: ProducePartition,
+        batch: memoryview,
+        acks: Acks,
+        timeout_ms: int,
+        transactional_id: str,
     ) -> ProduceResult:
         try:
+            self._context.access.require(sender, "write", "topic", entry.topic)
             return await self._append(
                 entry.topic,
                 entry.partition,

@@ -27,6 +27,7 @@ from raftlog.errors import InvalidRequestError, NotFoundError, OffsetOutOfRangeE
 from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
+from raftlog.security.guard import sender_of
 from raftlog.serving.limits import WRITE_S
 from raftlog.serving.streams import StreamedResponse, StreamLimits
 from raftlog.wire import media, paths
@@ -87,7 +88,7 @@ class TopicRecordsRoutes:
             )
         self.limits.enter(address)
         try:
-            source = TopicSource(self._context, name, topic.topic_id, query.isolation)
+            source = TopicSource(self._context, name, topic.topic_id, query.isolation, sender_of(request))
             spans = await _spans(source, query, partitions)
             answer = _Answer(request, form, query, spans)
             heartbeat = b": nothing yet\n\n" if form == "events" else b"" if form == "arrow" else b"\n"

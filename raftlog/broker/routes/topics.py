@@ -15,7 +15,9 @@ from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_
 from raftlog.broker.views import topic_info
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import TopicImage
-from raftlog.model import Address, Offset, TopicId
+from raftlog.model import CLUSTER_RESOURCE, Address, Offset, TopicId
+from raftlog.runtime import in_slices
+from raftlog.security.guard import sender_of
 from raftlog.wire import media, paths
 from raftlog.wire.admin import (
     AdminResponse,
@@ -29,6 +31,10 @@ from raftlog.wire.codec import encode_json
 from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
 
 KNOWN_EVERYWHERE_S = 1.0
+
+
+def _name(topic: TopicImage) -> str:
+    return topic.topic
 
 
 class TopicRoutes:
@@ -53,9 +59,13 @@ class TopicRoutes:
 
     async def topics(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
-        image = await read_image(self._context, request)
+        image, access, sender = await read_image(self._context, request), self._context.access, sender_of(request)
+        if not access.sees_all(sender):
+            every = in_slices(sorted(image.topics.values(), key=_name), 256)
+            seen = [topic_info(topic) async for topic in every if access.sees(sender, "topic", topic.topic)]
+            return json_response(TopicsResponse(topics=tuple(seen)))
         if image.topics is not self._listed:
-            topics = sorted(image.topics.values(), key=lambda topic: topic.topic)
+            topics = sorted(image.topics.values(), key=_name)
             self._listing = encode_json(TopicsResponse(topics=tuple(topic_info(topic) for topic in topics)))
             self._listed = image.topics
         return web.Response(body=self._listing, content_type=media.JSON)
@@ -69,6 +79,9 @@ class TopicRoutes:
         """Create a topic; answer once every live broker has its metadata, or after a second."""
         check_query(request)
         command = await read_json(request, CreateTopicRequest)
+        self._context.access.require_one_of(
+            sender_of(request), ("create", "topic", command.topic), ("create", "cluster", CLUSTER_RESOURCE)
+        )
         require_ordinary(command.topic)
         answer = await administer(self._context, paths.CREATE_TOPIC, command, request)
         if command.validate_only and not isinstance(answer.result, str):
@@ -81,7 +94,11 @@ class TopicRoutes:
     async def alter_topic(self, request: web.Request) -> web.Response:
         """Change some of a topic's settings, or add partitions; return the changed topic."""
         check_query(request)
-        body = await read_json(request, AlterTopicBody)
+        body, access = await read_json(request, AlterTopicBody), self._context.access
+        if body.configs or body.partitions is None:
+            access.require(sender_of(request), "alter_configs", "topic", request.match_info["topic"])
+        if body.partitions is not None:
+            access.require(sender_of(request), "alter", "topic", request.match_info["topic"])
         if body.partitions is not None:
             require_ordinary(request.match_info["topic"])  # Keys would move to coordinators without their records.
         command = AlterTopicRequest(topic=request.match_info["topic"], configs=body.configs, partitions=body.partitions)

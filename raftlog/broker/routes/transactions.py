@@ -6,6 +6,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_response, read_json
+from raftlog.security.guard import sender_of
 from raftlog.wire import paths
 from raftlog.wire.transactions import (
     EndSetBody,
@@ -60,6 +61,10 @@ class TransactionRoutes:
         check_query(request)
         body = await read_json(request, TransactionOffsetsBody)
         name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
+        access, sender = self._context.access, sender_of(request)
+        access.require(sender, "read", "group", body.group_id)
+        for topic in dict.fromkeys(offset.topic for offset in body.offsets):
+            access.require(sender, "read", "topic", topic)
         answer = await self._context.groups.commit_in_transaction(
             name, body, transactions=self._context.transactions, timeout_ms=limit_ms
         )
@@ -68,7 +73,10 @@ class TransactionRoutes:
     async def listed(self, request: web.Request) -> web.Response:
         """List the transactional ids that this broker coordinates."""
         check_query(request)
-        return json_response(TransactionsResponse(transactions=tuple(self._context.transactions.list_transactions())))
+        access, sender = self._context.access, sender_of(request)
+        listed = self._context.transactions.list_transactions()
+        seen = [one for one in listed if access.sees(sender, "transactional_id", one.transactional_id)]
+        return json_response(TransactionsResponse(transactions=tuple(seen)))
 
     async def describe(self, request: web.Request) -> web.Response:
         """Describe one transactional id."""
@@ -86,6 +94,8 @@ class TransactionRoutes:
         """Commit the listed transactions of a set and abort its others, in one decision; markers follow."""
         check_query(request)
         body = await read_json(request, EndSetBody)
+        for member in body.members:
+            self._context.access.require(sender_of(request), "write", "transactional_id", member.transactional_id)
         name, limit_ms = request.match_info["set_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.end_set(name, body, deadline_ms=limit_ms))
 

@@ -12,6 +12,7 @@ from raftlog.broker.offsets import describe_offsets
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.model import Isolation, Offset, TopicId
 from raftlog.partition.consumer_fetch import Served, serve_fetch
+from raftlog.security.identity import UNKNOWN_SENDER, Sender
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
 from raftlog.wire.data import FetchPartition, FetchRequest, FetchResponse, FetchResult, OffsetResponse
@@ -55,7 +56,15 @@ class TopicSource:
     A read fails if the topic was deleted and recreated.
     """
 
-    def __init__(self, context: BrokerContext, topic: str, topic_id: TopicId, isolation: Isolation) -> None:
+    def __init__(
+        self,
+        context: BrokerContext,
+        topic: str,
+        topic_id: TopicId,
+        isolation: Isolation,
+        sender: Sender = UNKNOWN_SENDER,
+    ) -> None:
+        self._sender = sender
         self._context = context
         self._topic = topic
         self._topic_id = topic_id
@@ -100,8 +109,17 @@ class TopicSource:
         """Fetch several partitions that one broker leads, by long poll; each result has its own error.
 
         Raises:
-            RaftlogError: the leader cannot be reached, or there is none.
+            RaftlogError: the leader cannot be reached, or there is none; or the sender may no longer read the topic.
         """
+        self._require_right()
+        found = await self._fetch(positions, max_wait_ms, check_crcs)
+        self._require_right()  # Rules may have changed during the long poll.
+        return found
+
+    def _require_right(self) -> None:
+        self._context.access.require(self._sender, "read", "topic", self._topic)
+
+    async def _fetch(self, positions: Sequence[Position], max_wait_ms: int, check_crcs: bool) -> Sequence[Data]:
         request = FetchRequest(
             partitions=tuple(
                 FetchPartition(

@@ -7,23 +7,54 @@ import re
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.records import ChangeQuota, DeleteAcl, DeleteUser, PutAcl, PutUser, Record
+from raftlog.metadata_quorum.records import (
+    LATER_OPERATIONS,
+    MORE_ACL_OPERATIONS,
+    ChangeQuota,
+    DeleteAcl,
+    DeleteUser,
+    PutAcl,
+    PutUser,
+    Record,
+)
+from raftlog.model import CLUSTER_RESOURCE, MIN_SCRAM_ITERATIONS, Acl, AclOperation, AclResource, UserCredential
 from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUserRequest, QuotaRequest
 
 MAX_ACLS = 10_000
 MAX_NAME = 255
 """Characters. Longer than any name of a topic or host."""
 QUOTA_LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_rate")
+OPERATIONS_ON: dict[AclResource, tuple[AclOperation, ...]] = {
+    "topic": ("read", "write", "create", "delete", "alter", "describe", "alter_configs", "describe_configs"),
+    "group": ("read", "delete", "describe"),
+    "transactional_id": ("write", "describe"),
+    "cluster": (
+        "create",
+        "alter",
+        "describe",
+        "alter_configs",
+        "describe_configs",
+        "idempotent_write",
+        "cluster_action",
+    ),
+}
+"""The operations that requests need, besides `all` (Kafka's AclEntry). Rules for others would have no effect."""
+MAX_ITERATIONS = 1_000_000
+"""Rounds of one password check; a node makes one check at a time."""
+MIN_SALT_BYTES = 16
+_KEY_BYTES = 32
 _NAME = re.compile(r"[\w.@-]{1,128}")
+_PRINCIPAL = re.compile(r"(User:|Group:)?[^:\x00-\x1f\x7f]+")
 
 
 def decide_user(image: MetadataImage, request: PutUserRequest) -> Decision[None]:
     """Create a user, or replace the credential of one."""
     credential = request.credential
-    if not _NAME.fullmatch(credential.user):
+    if not _NAME.fullmatch(credential.user) or credential.user == "ANONYMOUS":
         raise InvalidRequestError(
             f"user: expected 1 to 128 letters, digits and the characters . _ @ -, received {credential.user!r:.200}"
         )
+    _require_strong(credential)
     unchanged = image.users.get(credential.user) == credential
     return Decision(() if unchanged else (PutUser(credential=credential),), None)
 
@@ -46,6 +77,13 @@ def decide_acls(image: MetadataImage, request: AclsRequest) -> Decision[None]:
         if not acl.principal or not acl.resource_name or not acl.host:
             raise InvalidRequestError(f"an ACL needs a principal, a resource_name and a host (or *), received {acl}")
         _require_short(principal=acl.principal, resource_name=acl.resource_name, host=acl.host)
+        _require_effective(acl)
+        if acl.operation in LATER_OPERATIONS and image.feature_level < MORE_ACL_OPERATIONS:
+            raise InvalidRequestError(
+                f"operation: {acl.operation} needs feature level {MORE_ACL_OPERATIONS}, the cluster has "
+                f"{image.feature_level}; upgrade every node, then raise it with PATCH /v1/features",
+                code=ErrorCode.UNSUPPORTED_VERSION,
+            )
     if len(image.acls) + len(new) > MAX_ACLS:
         raise InvalidRequestError(
             f"expected at most {MAX_ACLS} ACLs in a cluster, which has {len(image.acls)}; received {len(new)} more"
@@ -76,6 +114,36 @@ def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
     if changed:
         records = (ChangeQuota(user=request.user, client_id=request.client_id, limits=changed),)
     return Decision(records, None)
+
+
+def _require_strong(credential: UserCredential) -> None:
+    """Raise for a credential that is cheap to attack, or that makes each login slow."""
+    if not MIN_SCRAM_ITERATIONS <= credential.iterations <= MAX_ITERATIONS:
+        raise InvalidRequestError(
+            f"iterations: expected {MIN_SCRAM_ITERATIONS:,} to {MAX_ITERATIONS:,}, received {credential.iterations:,}"
+        )
+    for name, least in (("salt", MIN_SALT_BYTES), ("stored_key", _KEY_BYTES), ("server_key", _KEY_BYTES)):
+        text = getattr(credential, name)
+        most = least if name != "salt" else MAX_NAME // 2
+        if not re.fullmatch(rf"([0-9a-f]{{2}}){{{least},{most}}}", text):
+            raise InvalidRequestError(f"{name}: expected {least} or more bytes as hex digits, received {text!r:.80}")
+
+
+def _require_effective(acl: Acl) -> None:
+    """Raise for a rule that no request could match."""
+    known = OPERATIONS_ON.get(acl.resource_type, ())
+    if acl.operation not in ("all", *known) or not known:
+        expected = ", ".join(OPERATIONS_ON) if not known else f"all, {', '.join(known)}"
+        field = "operation" if known else "resource_type"
+        raise InvalidRequestError(f"{field}: expected one of {expected}, received {getattr(acl, field)}")
+    if acl.resource_type == "cluster" and acl.resource_name not in (CLUSTER_RESOURCE, "*"):
+        raise InvalidRequestError(
+            f"resource_name: the cluster's name in rules is {CLUSTER_RESOURCE}, received {acl.resource_name!r:.80}"
+        )
+    if not _PRINCIPAL.fullmatch(acl.principal):
+        raise InvalidRequestError(
+            f"principal: expected a user's name, User:NAME, Group:NAME or *, received {acl.principal!r:.80}"
+        )
 
 
 def _require_short(**names: str) -> None:

@@ -1,0 +1,45 @@
+"""Settings of authentication and authorization."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from raftlog.errors import ConfigError
+
+AuthorizerMode: TypeAlias = Literal["off", "log-only", "acl"]
+_PRINCIPAL = re.compile(r"(User|Group):[^:\x00-\x1f\x7f*]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityConfig:
+    """Authentication and authorization of the requests that this node serves."""
+
+    authorizer: AuthorizerMode = "off"
+    """`acl` enforces the access rules, `log-only` logs what they would refuse, `off` serves every request."""
+    super_users: tuple[str, ...] = ()
+    """Principals that need no rule, as in `User:admin`."""
+    cluster_key_file: str = ""
+    """A file with at least 32 bytes that all nodes of the cluster share: it proves that a request is a node's."""
+    allow_plain_passwords: bool = False
+    """Whether passwords are accepted without TLS from other machines."""
+
+    def __post_init__(self) -> None:
+        if "User:ANONYMOUS" in self.super_users:
+            raise ConfigError("security.super_users: User:ANONYMOUS would let every sender do everything")
+        for name in self.super_users:
+            if not _PRINCIPAL.fullmatch(name):
+                raise ConfigError(f"security.super_users: expected User:NAME or Group:NAME, received {name!r:.80}")
+        if self.authorizer != "acl":
+            return
+        if not self.super_users:
+            raise ConfigError(
+                'security.super_users: missing; with authorizer = "acl", somebody must be allowed to create rules, '
+                "for example super_users = ['User:admin']"
+            )
+        if not self.cluster_key_file:
+            raise ConfigError(
+                'security.cluster_key_file: missing; with authorizer = "acl", nodes prove to each other with this key '
+                "that they belong to the cluster"
+            )

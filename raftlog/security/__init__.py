@@ -1,0 +1,1 @@
+"""Authentication of requests, and the access rules for their senders."""

@@ -1,0 +1,199 @@
+"""The chain that finds the principal of a request: node proof, password, token, certificate.
+
+A principal that was found is remembered under a keyed hash of the credentials, which are not kept. A password counts
+until its user changes; wrong credentials are refused for a few seconds without a new check.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from raftlog.errors import AuthenticationError, InvalidRequestError, RetriableError
+from raftlog.model import MIN_SCRAM_ITERATIONS, UserCredential
+from raftlog.runtime import Clock
+from raftlog.security.identity import Peer
+from raftlog.security.node_proof import SCHEME as NODE_SCHEME
+from raftlog.security.node_proof import NodeProofs
+from raftlog.security.password_checks import PasswordChecks
+from raftlog.security.passwords import is_password_of, prepared
+from raftlog.security.principal import ANONYMOUS, Principal
+
+MAX_CREDENTIALS = 8_192
+"""Characters of an `Authorization` header: tokens with many claims are long."""
+MAX_REMEMBERED = 10_000
+REFUSED_MS = 5_000
+"""How long wrong credentials are refused without a check."""
+TOKEN_MS = 10_000
+"""How long a token's principal is remembered here; the verifier decides about revocation and expiry after it."""
+FOREVER = float("inf")
+_USER = re.compile(r"[\w.@-]{1,128}")
+Users = Mapping[str, UserCredential]
+
+
+class TokenVerifier(Protocol):
+    """Verifies bearer tokens."""
+
+    def verify(self, token: str) -> Principal | Awaitable[Principal]:
+        """Return the token's principal, or raise `AuthenticationError`.
+
+        Its name begins with `User:`, the names of its groups with `Group:`.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A principal, and how long its credentials are good without another look."""
+
+    principal: Principal
+    until_ms: float = FOREVER
+    """By the clock's monotonic time."""
+    user: str = ""
+    """The user whose password was sent; empty: none was."""
+    credential: UserCredential | None = None
+    """The user's stored credential at that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    error: AuthenticationError
+    until_ms: float
+    user: str
+    credential: UserCredential | None
+
+
+_NOBODY = Identified(ANONYMOUS)
+
+
+class Authenticators:
+    """Finds principals.
+
+    Args:
+        users: returns the users of the newest image; raises `RetriableError` while there is none.
+        proofs: checks the proofs of nodes; None: this node has no cluster key.
+        tokens: verifies bearer tokens; None: they are refused.
+        allow_plain_passwords: accept passwords without TLS from other machines.
+    """
+
+    def __init__(
+        self,
+        users: Callable[[], Users],
+        clock: Clock,
+        *,
+        proofs: NodeProofs | None = None,
+        tokens: TokenVerifier | None = None,
+        allow_plain_passwords: bool = False,
+    ) -> None:
+        self._users = users
+        self._clock = clock
+        self._proofs = proofs
+        self._tokens = tokens
+        self._allow_plain_passwords = allow_plain_passwords
+        self._checks = PasswordChecks()
+        self._key = secrets.token_bytes(32)
+        self._known: dict[bytes, Identified | _Refused] = {}
+        self._unknown_users = UserCredential(
+            user="", iterations=MIN_SCRAM_ITERATIONS, salt=secrets.token_hex(16), stored_key="00" * 32, server_key=""
+        )
+        """The credential that passwords of unknown users are checked against, so that they take as long."""
+
+    def identify(self, peer: Peer, authorization: str | None) -> Identified | Awaitable[Identified]:
+        """Return the principal at once if the credentials are known, else an awaitable.
+
+        Raises:
+            AuthenticationError: the credentials are malformed, wrong, or not accepted on this connection. The
+                awaitable raises it, too.
+        """
+        if authorization is None:
+            return _NOBODY if peer.certificate is None else Identified(peer.certificate)
+        if len(authorization) > MAX_CREDENTIALS:
+            raise AuthenticationError(
+                f"Authorization: expected at most {MAX_CREDENTIALS} characters, received {len(authorization)}"
+            )
+        scheme, _, text = authorization.partition(" ")
+        scheme, text = scheme.lower(), text.strip()
+        if scheme == "basic" and not (peer.is_private or self._allow_plain_passwords):
+            raise AuthenticationError(
+                "a password was sent without TLS, where others can read it: change it, and use https"
+            )
+        key = hmac.digest(self._key, authorization.encode("utf-8", "surrogateescape"), "sha256")
+        known = self._known.get(key)
+        if known is not None and self.is_current(known):
+            if isinstance(known, _Refused):
+                raise AuthenticationError(known.error.message, challenge=known.error.challenge)
+            return known
+        if scheme == "basic":
+            return self._check_password(key, peer.address, *self._user_and_password(text))
+        if scheme == NODE_SCHEME.lower() and self._proofs is not None:
+            principal, valid_s = self._proofs.verify(text, self._clock.wall_us() / 1e6)
+            return self._remember(key, Identified(principal, self._clock.monotonic_ms() + 1_000 * valid_s))
+        if scheme == "bearer" and self._tokens is not None:
+            return self._check_token(key, text)
+        accepted = [name for name, has in (("Basic", True), ("Bearer", self._tokens is not None)) if has]
+        raise AuthenticationError(f"Authorization: expected {' or '.join(accepted)}, received {scheme!r:.40}")
+
+    def is_current(self, known: Identified | _Refused) -> bool:
+        """Return whether what was found still counts: it has not expired, and its user has not changed."""
+        if known.until_ms != FOREVER and self._clock.monotonic_ms() >= known.until_ms:
+            return False
+        if not known.user:
+            return True
+        now = self._users().get(known.user)
+        return now is known.credential or now == known.credential
+
+    def _remember(self, key: bytes, found: Identified) -> Identified:
+        self._keep(key, found)
+        return found
+
+    def _keep(self, key: bytes, found: Identified | _Refused) -> None:
+        self._known.pop(key, None)
+        if len(self._known) >= MAX_REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[key] = found
+
+    def _user_and_password(self, text: str) -> tuple[str, str]:
+        try:
+            user, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            raise AuthenticationError("Authorization: expected Base64 of user:password in UTF-8") from None
+        if not colon or not _USER.fullmatch(user):
+            raise AuthenticationError(
+                "Authorization: expected user:password; a user's name has letters, digits and . _ @ -"
+            )
+        try:
+            prepared(password)
+        except InvalidRequestError as error:
+            raise AuthenticationError(error.message) from None
+        return user, password
+
+    async def _check_password(self, key: bytes, address: str, user: str, password: str) -> Identified:
+        credential = self._users().get(user)
+        if credential is not None and not credential.stored_key:
+            raise RetriableError(
+                "this broker has not received the verifiers of passwords: set security.cluster_key_file on the "
+                "controllers, restart them, then restart this broker"
+            )
+        check = partial(is_password_of, credential or self._unknown_users, password)
+        fits = await self._checks.run(key, address, check)
+        if fits and credential is not None:
+            return self._remember(key, Identified(Principal(f"User:{user}"), user=user, credential=credential))
+        error = AuthenticationError(f"the password of user {user}, or the user, is wrong")
+        self._keep(key, _Refused(error, self._clock.monotonic_ms() + REFUSED_MS, user, credential))
+        raise error
+
+    async def _check_token(self, key: bytes, token: str) -> Identified:
+        assert self._tokens is not None
+        found = self._tokens.verify(token)
+        principal = found if isinstance(found, Principal) else await found
+        # A token must make its bearer neither a node nor, by a group's name, another user.
+        if not principal.name.startswith("User:") or not all(name.startswith("Group:") for name in principal.groups):
+            raise AuthenticationError(f"the token's principal is {principal!r:.200}, expected a user and groups")
+        return self._remember(key, Identified(principal, self._clock.monotonic_ms() + TOKEN_MS))

@@ -1,0 +1,95 @@
+"""The security of one node, made from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from raftlog.config import NodeConfig
+from raftlog.errors import AuthenticationError, ConfigError
+from raftlog.model import Acl, Address, UserCredential
+from raftlog.runtime import Clock
+from raftlog.security.access import Access
+from raftlog.security.authenticators import Authenticators, TokenVerifier
+from raftlog.security.guard import Guard
+from raftlog.security.node_proof import SCHEME, NodeProofs
+from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSecurity:
+    """What listeners and handlers of one node use. Without an authorizer, `public` and `internal` are None."""
+
+    access: Access
+    public: Guard | None
+    internal: Guard | None
+    proofs: NodeProofs | None
+    clock: Clock
+
+    @property
+    def credentials(self) -> Callable[[Address], Mapping[str, str]] | None:
+        """Return the function that proves this node's requests to other nodes; None without a cluster key."""
+        return None if self.proofs is None else self._headers
+
+    def is_node(self, authorization: str | None) -> bool:
+        """Return whether a request's `Authorization` is the proof of a node, also without an authorizer."""
+        scheme, _, text = (authorization or "").partition(" ")
+        if self.proofs is None or scheme.lower() != SCHEME.lower():
+            return False
+        try:
+            self.proofs.verify(text.strip(), self.clock.wall_us() / 1e6)
+        except AuthenticationError:
+            return False
+        return True
+
+    def _headers(self, address: Address) -> Mapping[str, str]:
+        assert self.proofs is not None
+        return self.proofs.headers(address, self.clock.wall_us() / 1e6)
+
+
+def node_security(
+    config: NodeConfig,
+    clock: Clock,
+    *,
+    users: Callable[[], Mapping[str, UserCredential]] = dict,
+    rules: Callable[[], Iterable[Acl]] = tuple,
+    tokens: TokenVerifier | None = None,
+) -> NodeSecurity:
+    """Return the security of a node.
+
+    Args:
+        users: returns the users of the newest image; raises `RetriableError` while there is none.
+        rules: returns the rules of the newest image; the same object until they change.
+        tokens: verifies bearer tokens; None: they are refused.
+
+    Raises:
+        ConfigError: the cluster key cannot be read, or is too short.
+    """
+    settings = config.security
+    access = Access(settings.authorizer, rules, super_users=settings.super_users)
+    proofs = _proofs(config) if settings.cluster_key_file else None
+    if settings.authorizer == "off":
+        return NodeSecurity(access=access, public=None, internal=None, proofs=proofs, clock=clock)
+    chain = Authenticators(
+        users, clock, proofs=proofs, tokens=tokens, allow_plain_passwords=settings.allow_plain_passwords
+    )
+    public, internal = (
+        Guard(RouteTable(routes), chain, access, cluster_id=config.cluster_id) for routes in (PUBLIC, INTERNAL)
+    )
+    return NodeSecurity(access=access, public=public, internal=internal, proofs=proofs, clock=clock)
+
+
+def _proofs(config: NodeConfig) -> NodeProofs:
+    path = config.security.cluster_key_file
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"security.cluster_key_file: cannot read {path}: {error.strerror}") from error
+    kind = "Broker" if config.is_broker else "Controller"
+    addresses = [config.listeners.internal, config.listeners.public, config.advertised.internal]
+    addresses += [config.advertised.public]
+    addresses += [voter.internal for voter in config.quorum.voters if voter.node_id == config.node_id]
+    return NodeProofs(
+        key, config.cluster_id, f"{kind}:{config.node_id}", {address.authority for address in addresses if address}
+    )
