@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from raftlog.client.connection import parse_bootstrap
 from raftlog.client.security import Security
-from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
+from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.tls import explain
 from raftlog.transport import HttpSession
@@ -68,6 +68,8 @@ async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
                 return f"the server at {address.url} does not answer within {within_ms / 1_000:g} s"
             return f"the server at {address} does not speak HTTP (is it a controller's quorum port?)"
         except RaftlogError as error:
+            if error.code in (ErrorCode.AUTHENTICATION_FAILED, ErrorCode.AUTHORIZATION_FAILED):
+                return ""  # It is a broker. The command itself reports what is missing.
             return await _other_server(session, address, error)
 
 

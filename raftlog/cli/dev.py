@@ -52,7 +52,7 @@ def data_option(function: F) -> F:
     "--port", type=int, help="The first broker's port, and base of the others. Default: the folder's, or 9400."
 )
 @click.option("--detach", is_flag=True, help="Return once the cluster is ready; stop it with: raftlog dev down.")
-@click.option("--secure", is_flag=True, help="TLS everywhere, with certificates of a CA in --data.")
+@click.option("--secure", is_flag=True, help="TLS and access rules, with certificates of a CA in --data.")
 @data_option
 def up(controllers: int | None, brokers: int | None, port: int | None, detach: bool, secure: bool, data: Path) -> None:
     """Start a cluster, or restart the one in --data. Without --detach, Ctrl-C stops it; its data stays."""
@@ -97,7 +97,8 @@ def _greet(cluster: LocalCluster, data: Path) -> None:
         click.echo(f"  export RAFTLOG_CA_FILE={files / 'ca.pem'}")
         click.echo(f"  export RAFTLOG_CERT_FILE={files / 'users' / ADMIN}.pem")
         click.echo(f"  export RAFTLOG_KEY_FILE={files / 'users' / ADMIN}.key")
-        click.echo(f"  curl --cacert $RAFTLOG_CA_FILE {bootstrap}/v1/topics")
+        curl = "curl --cacert $RAFTLOG_CA_FILE --cert $RAFTLOG_CERT_FILE --key $RAFTLOG_KEY_FILE"
+        click.echo(f"  {curl} {bootstrap}/v1/topics")
     click.echo("  raftlog topics create greetings --partitions 3")
     click.echo("  echo hello | raftlog produce greetings")
     click.echo("  raftlog consume greetings --from-beginning --max-records 1")

@@ -145,12 +145,13 @@ def issue_node(authority: CertificateAuthority, kind: str, number: str, hosts: S
     tls = {"cert_file": "node.pem", "key_file": "node.key", "ca_file": "ca.pem", **TLS_MODES}
     if kind == "broker":
         tls.pop("quorum")
-    (folder / "node-security.toml").write_text(to_toml({"tls": tls}), "utf-8")
+    document = {"tls": tls, "security": {"cluster_key_file": "cluster.key"}}
+    (folder / "node-security.toml").write_text(to_toml(document), "utf-8")
     return folder
 
 
 def secure(cluster: LocalCluster, user: str) -> CertificateAuthority:
-    """Make certificates for a local cluster and a user, once, and switch TLS on from the nodes' next start on.
+    """Make certificates for a local cluster and a super user; switch TLS and access rules on from the next start on.
 
     Raises:
         ConfigError: `cryptography` is not installed.
@@ -167,7 +168,12 @@ def secure(cluster: LocalCluster, user: str) -> CertificateAuthority:
             issue_node(authority, kind, number, list(dict.fromkeys((host, "localhost"))), cluster.cluster_id)
         place = f"../security/{folder.name}"
         files = {"cert_file": f"{place}/node.pem", "key_file": f"{place}/node.key", "ca_file": f"{place}/ca.pem"}
-        cluster.configure(name, tls={**files, **TLS_MODES, "client_auth": "optional"})
+        security = {
+            "authorizer": "acl",
+            "super_users": [f"User:{user}"],
+            "cluster_key_file": f"{place}/cluster.key",
+        }
+        cluster.configure(name, tls={**files, **TLS_MODES, "client_auth": "optional"}, security=security)
     return authority
 
 

@@ -86,6 +86,13 @@ def test_a_secure_cluster_prints_what_clients_need(tmp_path: Path, free_ports: C
         assert Security.from_environment(variables).cert_file.endswith("admin.pem")
         assert raftlog("topics", "create", "greetings", **variables).returncode == 0
         assert "greetings" in raftlog("topics", "list", **variables).stdout
-        assert raftlog("topics", "list", RAFTLOG_BOOTSTRAP=variables["RAFTLOG_BOOTSTRAP"]).returncode != 0
+        without = {name: variables[name] for name in ("RAFTLOG_BOOTSTRAP", "RAFTLOG_CA_FILE")}
+        unknown = raftlog("topics", "list", **without)
+        assert (unknown.returncode, "AUTHENTICATION_FAILED: the request needs credentials" in unknown.stderr) == (
+            1,
+            True,
+        )
+        wrong = raftlog("topics", "list", **without, RAFTLOG_USERNAME="admin", RAFTLOG_PASSWORD="wrong")
+        assert (wrong.returncode, "AUTHENTICATION_FAILED: the password" in wrong.stderr) == (1, True)
     finally:
         assert raftlog("dev", "down", "--data", str(data)).returncode == 0
