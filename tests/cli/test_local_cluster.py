@@ -127,7 +127,7 @@ def test_a_taken_port_is_named_and_nothing_starts(build: Build):
     cluster = build()
     taken = cluster.node("broker-2").listeners["internal"]
     message = f"port {taken.port} .*broker-2 needs for its internal .*--port"
-    with socket.create_server(taken), pytest.raises(PortInUseError, match=message):
+    with socket.create_server((taken.host, taken.port)), pytest.raises(PortInUseError, match=message):
         cluster.start()
     assert cluster.running() == []
     assert not cluster.data.exists()

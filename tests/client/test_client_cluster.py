@@ -185,7 +185,7 @@ START_US = 1_700_000_000_000_000
 
 
 async def test_starting_points_and_seeking(url: str, topic_name: str):
-    await create(url, topic_name)
+    await create(url, topic_name, configs={"retention_ms": -1})  # The records are years old.
     async with Producer(url) as producer:
         for number in range(10):
             await producer.send(topic_name, b"%d" % number, timestamp=START_US + number * 1_000_000)
