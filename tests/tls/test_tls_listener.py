@@ -172,6 +172,7 @@ async def test_many_silent_connections_and_resets_leave_an_honest_client_served(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_listener, "MAX_HANDSHAKES", 64)
+    monkeypatch.setattr(tls_listener, "HANDSHAKE_S", 1.0)
     async with listening(context_of(authority.issue("node"))) as address, trusting(authority) as session:
         assert b"hello" in await ask(session, address)
         silent = [socket.create_connection(address[:2]) for _ in range(40)]
