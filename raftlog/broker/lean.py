@@ -39,6 +39,7 @@ class LeanConnection(asyncio.BufferedProtocol):
     Args:
         connections: counts this connection until it closes or is handed over.
         hand_over: returns aiohttp's protocol for a connection of an address, and counts it from then on.
+        on_begin: called when the connection is established; one whose TLS handshake fails never is.
         on_end: called when the connection is closed or handed over.
     """
 
@@ -50,6 +51,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         connections: ConnectionLimits,
         clock: Clock,
         hand_over: Callable[[str], asyncio.Protocol],
+        on_begin: Callable[[LeanConnection], None],
         on_end: Callable[[LeanConnection], None],
     ) -> None:
         self._routes = routes
@@ -59,6 +61,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         """The peer's address while this connection is counted here."""
         self._clock = clock
         self._hand_over = hand_over
+        self._on_begin = on_begin
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._head = bytearray(http1.MAX_HEAD_BYTES)
@@ -90,6 +93,7 @@ class LeanConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is not a subclass.
+        self._on_begin(self)
         self._out = SocketWriter(self._transport, timeout_s=self._limits.write_s)
         address = str((transport.get_extra_info("peername") or ("unknown",))[0])
         try:

@@ -71,16 +71,18 @@ class Listener:
         await self._aiohttp.close()
 
     def _accept(self) -> LeanConnection:
-        connection = LeanConnection(
+        return LeanConnection(
             routes=self._lean,
             limits=self._limits,
             connections=self.connections,
             clock=self._clock,
             hand_over=self._aiohttp.protocol,
+            on_begin=self._remember,
             on_end=self._forget,
         )
+
+    def _remember(self, connection: LeanConnection) -> None:
         self._connections[connection] = None
-        return connection
 
     def _forget(self, connection: LeanConnection) -> None:
         self._connections.pop(connection, None)

@@ -286,10 +286,10 @@ class NodeConfig:
 
     @property
     def internal(self) -> Address:
-        """The address advertised to other nodes."""
+        """The address advertised to other nodes: with TLS only if required, since a node without `[tls]` may dial it."""
         address = self.advertised.internal or self.listeners.internal
         assert address is not None
-        return address._replace(tls=self.tls.internal != "off")
+        return address._replace(tls=self.tls.internal == "required")
 
     @property
     def own_hosts(self) -> tuple[str, ...]:

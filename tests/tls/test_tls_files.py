@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
 from tls_support import Authority
 
 from raftlog import Security
-from raftlog.config import TlsConfig
+from raftlog.config import NodeConfig, TlsConfig
+from raftlog.config.tls import TlsMode
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsFiles, client_context, server_context
 
@@ -93,3 +94,33 @@ def test_credentials_that_cannot_be_sent_are_refused(options: dict[str, str], me
 def test_no_text_of_a_security_holds_a_secret():
     for security in (Security(username="alice", password="s3cret"), Security(token="s3cret")):
         assert "s3cret" not in repr(security) + str(security)
+
+
+NODE = """
+node_id = 1
+roles = ["broker"]
+cluster_id = "c"
+data_dir = "d"
+[listeners]
+public = "h:2"
+internal = "h:1"
+[[quorum.voters]]
+node_id = 101
+quorum = "c:1"
+internal = "c:2"
+[tls]
+cert_file = "c.pem"
+key_file = "c.key"
+internal = "{mode}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "advertised"), [("off", "h:1"), ("optional", "h:1"), ("required", "https://h:1")]
+)
+def test_a_node_is_dialled_with_tls_only_once_it_requires_it(tmp_path: Path, mode: TlsMode, advertised: str):
+    """A node that has no `[tls]` yet has no CA file, and fetches from this one."""
+    file = tmp_path / "node.toml"
+    file.write_text(NODE.format(mode=mode))
+    config = NodeConfig.load(file)
+    assert str(config.internal) == advertised

@@ -6,27 +6,32 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from aiohttp import web
 from tls_support import Authority
 
+from raftlog.broker.lean_routes import LeanRoutes
+from raftlog.broker.listener import Listener
 from raftlog.errors import RaftlogError, UnreachableError
 from raftlog.model import Address
+from raftlog.runtime import SystemClock
 from raftlog.serving import tls_listener
 from raftlog.serving.connections import ConnectionLimits
-from raftlog.serving.limits import RequestLimits
+from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.listener import AiohttpListener
-from raftlog.serving.tls_listener import ListenerTls
+from raftlog.serving.tls_listener import ListenerTls, TlsServer
 from raftlog.serving.turnstile import UNPACED, Turnstile
 from raftlog.tls import ClientAuth, TlsContext, TlsFiles, client_context, server_context
 from raftlog.transport import HttpSession
 
 LARGE = 3_000_000
+LIMITS = RequestLimits(max_body_bytes=1 << 20, max_json_bytes=1 << 20)
 
 
 async def _hello(_: web.Request) -> web.Response:
@@ -35,6 +40,9 @@ async def _hello(_: web.Request) -> web.Response:
 
 async def _large(_: web.Request) -> web.Response:
     return web.Response(body=bytes(LARGE))
+
+
+Serving: TypeAlias = Callable[..., AbstractAsyncContextManager[Address]]
 
 
 @pytest.fixture
@@ -46,14 +54,19 @@ def context_of(files: TlsFiles, client_auth: ClientAuth = "none") -> TlsContext:
     return TlsContext(files, partial(server_context, client_auth=client_auth))
 
 
-@asynccontextmanager
-async def listening(context: TlsContext, *, is_required: bool = True) -> AsyncIterator[Address]:
+def application() -> web.Application:
     app = web.Application()
     app.router.add_get("/", _hello)
     app.router.add_get("/large", _large)
+    return app
+
+
+@asynccontextmanager
+async def listening(context: TlsContext, *, is_required: bool = True) -> AsyncIterator[Address]:
+    """A controller's listener."""
     listener = AiohttpListener(
-        app,
-        limits=RequestLimits(max_body_bytes=1 << 20, max_json_bytes=1 << 20),
+        application(),
+        limits=LIMITS,
         connections=ConnectionLimits("test", total=100, per_address=100),
         turnstile=Turnstile(share=UNPACED),
         drain_s=0.1,
@@ -65,6 +78,39 @@ async def listening(context: TlsContext, *, is_required: bool = True) -> AsyncIt
         yield Address("127.0.0.1", listener._listening.sockets[0].getsockname()[1], tls=True)
     finally:
         await listener.close()
+
+
+@asynccontextmanager
+async def broker_listening(context: TlsContext, *, is_required: bool = True) -> AsyncIterator[Address]:
+    """A broker's listener. At its end it has forgotten each connection but those that are open."""
+    lean = LeanRoutes(
+        [],
+        inflight=InflightLimits(max_requests=10, max_bytes=1 << 20),
+        turnstile=Turnstile(),
+        max_json_bytes=1 << 20,
+        count=lambda *_: None,
+    )
+    listener = Listener(
+        application(),
+        lean,
+        limits=LIMITS,
+        connections=ConnectionLimits("test", total=100, per_address=100),
+        clock=SystemClock(),
+        drain_s=0.1,
+        tls=ListenerTls(context, is_required=is_required),
+    )
+    await listener.start(Address("127.0.0.1", 0))
+    assert isinstance(listener._server, TlsServer)
+    try:
+        yield Address("127.0.0.1", listener._server.sockets[0].getsockname()[1], tls=True)
+    finally:
+        await listener.close()
+        async with asyncio.timeout(5):
+            while listener._connections:
+                await asyncio.sleep(0.01)
+
+
+LISTENERS = pytest.mark.parametrize("listener", [listening, broker_listening])
 
 
 def trusting(authority: Authority, files: TlsFiles | None = None) -> HttpSession:
@@ -149,12 +195,13 @@ HOSTILE = {
 
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("is_required", [True, False])
+@LISTENERS
 async def test_a_peer_that_does_not_complete_the_handshake_is_closed(
-    authority: Authority, sent: bytes, is_required: bool, monkeypatch: pytest.MonkeyPatch
+    authority: Authority, sent: bytes, is_required: bool, listener: Serving, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_listener, "HANDSHAKE_S", 0.3)
     async with (
-        listening(context_of(authority.issue("node")), is_required=is_required) as address,
+        listener(context_of(authority.issue("node")), is_required=is_required) as address,
         trusting(authority) as session,
     ):
         reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -168,12 +215,13 @@ async def test_a_peer_that_does_not_complete_the_handshake_is_closed(
         assert b"hello" in await ask(session, address)
 
 
+@LISTENERS
 async def test_many_silent_connections_and_resets_leave_an_honest_client_served(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
+    authority: Authority, listener: Serving, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_listener, "MAX_HANDSHAKES", 64)
     monkeypatch.setattr(tls_listener, "HANDSHAKE_S", 1.0)
-    async with listening(context_of(authority.issue("node"))) as address, trusting(authority) as session:
+    async with listener(context_of(authority.issue("node"))) as address, trusting(authority) as session:
         assert b"hello" in await ask(session, address)
         silent = [socket.create_connection(address[:2]) for _ in range(40)]
         for _ in range(200):
