@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from coordinator_support import TOPIC, Broker, Changed, add
+from coordinator_support import TOPIC, Broker, Changed, Counters, add
 
 from raftlog.coordinator.runtime import Decision, RecordCodec, Tombstone, tombstone
 from raftlog.coordinator.runtime.codec import UnreadableRecordError
 from raftlog.coordinator.runtime.runtime import RELOAD_MS
+from raftlog.coordinator.runtime.shard import LOAD_RECORDS
 from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL
 from raftlog.record import NewRecord, build_batch
@@ -64,6 +66,48 @@ async def test_a_read_waits_for_what_it_has_seen(broker: Broker):
     assert (await writing, await reading) == (1, 1)
 
 
+def reading(broker: Broker, name: str) -> asyncio.Task[int]:
+    return asyncio.create_task(
+        broker.runtime.decide(
+            name, lambda state, _: Decision((), state.get(name, 0), is_confirmed=True), timeout_ms=5_000
+        )
+    )
+
+
+async def test_a_confirmed_read_waits_until_the_replicas_in_sync_confirm_the_leader(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+):
+    await loaded(broker)
+    waiting = reading(broker, "a")
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    broker.replicate()
+    assert await waiting == 0
+
+    broker.reopen()
+    await loaded(broker)
+    assert broker.runtime.active[0] == {}
+    assert not caplog.records, "the record of a read is skipped without a word"
+
+
+async def test_a_read_at_a_leader_that_was_replaced_is_not_answered(broker: Broker):
+    """The former leader is cut off: followers of its successor fetch from it no more."""
+    await loaded(broker)
+    waiting = reading(broker, "a")
+    await asyncio.sleep(0.01)
+    broker.elect(2)
+    with pytest.raises(UnknownOutcomeError) as lost:
+        await waiting
+    assert lost.value.code is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_leader_below_min_isr_answers_reads_unconfirmed(broker: Broker):
+    await loaded(broker)
+    broker.change(isr=(1,))
+    assert await reading(broker, "a") == 0
+    assert broker.replica.log.log_end_offset == 0
+
+
 async def test_the_next_leader_loads_what_was_written_and_drops_it_when_it_leads_no_longer(broker: Broker):
     await loaded(broker)
     for name in ("a", "b"):
@@ -87,6 +131,30 @@ async def test_the_next_leader_loads_what_was_written_and_drops_it_when_it_leads
     assert broker.runtime.active == {0: {"a": 5, "b": 5}}
     assert broker.activated == [0, 0]
     assert broker.counters.loaded == 2
+
+
+async def test_a_load_lets_the_loop_serve_others(broker: Broker, monkeypatch: pytest.MonkeyPatch):
+    """Thousands of small records took more than 100 ms in one iteration."""
+    encode = Counters.codec.encode
+    for first in range(0, 3_000, 1_500):
+        rows = [Changed(name=f"n{first + number}", total=1) for number in range(1_500)]
+        broker.replica.append_now(
+            build_batch([NewRecord(value, key, 0) for key, value in map(encode, rows)]), acks=ACKS_ALL
+        )
+    iterations, seen = 0, Counter[int]()
+
+    def count() -> None:
+        nonlocal iterations
+        iterations += 1
+        asyncio.get_running_loop().call_soon(count)
+
+    replay = broker.counters.replay
+    monkeypatch.setattr(broker.counters, "replay", lambda *args: (seen.update([iterations]), replay(*args)))
+    count()
+    await loaded(broker)
+
+    assert sum(seen.values()) == 3_000
+    assert max(seen.values()) <= LOAD_RECORDS
 
 
 async def test_a_lost_leadership_ends_the_waiting(broker: Broker):

@@ -406,6 +406,13 @@ def test_offsets_of_transactions_take_effect_when_they_commit():
     assert shard.committed()[TopicPartition("t", 0)] == 5
 
 
+def test_offsets_are_shown_only_by_a_confirmed_leader():
+    """A coordinator that is cut off from the controllers does not know what its successor has committed."""
+    shard = Shard()
+    shown = decide_fetch(shard.state, shard.now, GROUP, OffsetFetchRequest(), topics=shard.topics)
+    assert shown.is_confirmed
+
+
 def test_groups_are_described_and_deleted():
     shard = Shard()
     a = Member(shard, "a", wishes={"client_id": "me", "assignor": "range"})

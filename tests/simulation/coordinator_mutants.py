@@ -8,6 +8,7 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.coordinator.group import membership, offsets
+from raftlog.coordinator.runtime.shard import Shard
 from raftlog.coordinator.transaction import core
 from raftlog.metadata_quorum.raft import engine, snapshots
 from raftlog.model import TopicPartition
@@ -38,6 +39,12 @@ def a_late_commit_counts_while_the_new_owner_is_not_stable(patch: Any) -> None:
             require(group, asked, member_id)
 
     patch(offsets, "_require_owner", lenient)
+
+
+@mutant
+@told_by("tests/coordinator/test_coordinator_runtime.py")
+def offset_reads_are_not_confirmed(patch: Any) -> None:
+    patch(Shard, "_write_barrier", lambda self: None)
 
 
 @mutant

@@ -115,9 +115,7 @@ internal = "{mode}"
 """
 
 
-@pytest.mark.parametrize(
-    ("mode", "advertised"), [("off", "h:1"), ("optional", "h:1"), ("required", "https://h:1")]
-)
+@pytest.mark.parametrize(("mode", "advertised"), [("off", "h:1"), ("optional", "h:1"), ("required", "https://h:1")])
 def test_a_node_is_dialled_with_tls_only_once_it_requires_it(tmp_path: Path, mode: TlsMode, advertised: str):
     """A node that has no `[tls]` yet has no CA file, and fetches from this one."""
     file = tmp_path / "node.toml"

@@ -141,6 +141,7 @@ def decide_fetch(
     return Decision(
         (),
         OffsetFetchResponse(offsets=tuple(_describe(p, known.get(p), topics, unstable=p in unstable) for p in wanted)),
+        is_confirmed=True,
     )
 
 

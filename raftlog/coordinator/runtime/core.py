@@ -27,6 +27,8 @@ class Decision(Generic[R]):
 
     records: Sequence[LogRecord]
     response: R
+    is_confirmed: bool = False
+    """Also without records, the replicas in sync confirm that this broker still leads before the response is sent."""
 
 
 class Coordinator(Protocol[S]):

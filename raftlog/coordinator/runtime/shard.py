@@ -19,8 +19,12 @@ from raftlog.runtime import Clock
 _log = logging.getLogger(__name__)
 S = TypeVar("S")
 R = TypeVar("R")
-LOAD_CHUNK_BYTES = 1 << 20
+LOAD_CHUNK_BYTES = 128 << 10
+LOAD_RECORDS = 200
+"""Records replayed in one iteration of the event loop."""
 PROGRESS_S = 5.0
+BARRIER_KEY = b'{"kind":"ReadBarrier"}'
+"""The key of a record that no coordinator reads. Compaction keeps the newest one."""
 
 
 class Shard(Generic[S]):
@@ -65,7 +69,7 @@ class Shard(Generic[S]):
         position, end, count = self.replica.log.log_start_offset, self.replica.log.log_end_offset, 0
         try:
             while position < end:
-                position, read = self._replay_chunk(position, end)
+                position, read = await self._replay_chunk(position, end)
                 count += read
                 if self._seconds() - logged_at >= PROGRESS_S:
                     logged_at = self._seconds()
@@ -98,6 +102,8 @@ class Shard(Generic[S]):
         decision = decide(self.state, self.now)
         with self._translate_errors():
             self._write(decision.records)
+            if decision.is_confirmed and not decision.records:
+                self._write_barrier()
             end = self.replica.log.log_end_offset
             await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)
         return decision.response
@@ -114,11 +120,14 @@ class Shard(Generic[S]):
                 _log.warning("%s: %s", self, error.message)
             self._tick_refused = True
 
-    def _replay_chunk(self, position: Offset, end: Offset) -> tuple[Offset, int]:
+    async def _replay_chunk(self, position: Offset, end: Offset) -> tuple[Offset, int]:
+        """Replay some batches, and let the loop serve others meanwhile; return the next offset and a record count."""
         data = self.replica.read_sound(position, LOAD_CHUNK_BYTES, limit_offset=end)
         topic, partition = self.replica.assignment.topic_partition
         records = read_records(data, topic=topic, partition=partition, from_offset=position)
-        for record in records:
+        for number, record in enumerate(records, 1):
+            if number % LOAD_RECORDS == 0:
+                await asyncio.sleep(0)
             where = f"{self} at offset {record.offset}"
             if (decoded := self._coordinator.codec.read(record.key, record.value, where=where)) is not None:
                 self._coordinator.replay(self.state, decoded)
@@ -140,6 +149,17 @@ class Shard(Generic[S]):
         except Exception:
             self._fail()  # A bug. The state is partly changed, and must not be used.
             raise
+
+    def _write_barrier(self) -> None:
+        """Append a record without effect, which only a leader can replicate: Raft's read-only requests by the log.
+
+        A leader that is cut off from the controllers does not know of its successor, whose state may be newer. Nothing
+        is written if no other replica may lead, nor below min ISR: then state could be shown, but never confirmed.
+        """
+        core = self.replica.require_leader()
+        if core.under_min_isr or not (core.maximal_isr | {*core.state.elr}) - {core.broker_id}:
+            return
+        self.replica.append_now(build_batch([NewRecord(None, BARRIER_KEY, self._clock.wall_us())]), acks=ACKS_ALL)
 
     def _fail(self) -> None:
         self.phase, self._failed_at_ms = "failed", self._clock.monotonic_ms()
