@@ -286,7 +286,7 @@ class NodeConfig:
 
     @property
     def internal(self) -> Address:
-        """The address advertised to other nodes: with TLS only where required, as nodes without `[tls]` dial it, too."""
+        """The address advertised to other nodes: with TLS only where required; nodes without `[tls]` may dial it."""
         address = self.advertised.internal or self.listeners.internal
         assert address is not None
         return address._replace(tls=self.tls.internal == "required")
