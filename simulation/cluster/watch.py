@@ -100,6 +100,7 @@ class Watch:
         for node, replica in self.replicas():
             if replica.assignment.topic == compaction.TOPIC:
                 self._ledgers.setdefault(replica.assignment.key, KeyedLedger())
+            self._the_chosen_leader_is_intact(node, replica)
             self._marks_grow(node, replica)
             self._begin_again(replica)
             if replica.core is not None:
@@ -135,9 +136,20 @@ class Watch:
         lost = {node.node_id for node in self._world.brokers if node.disk_lost_at >= 0 or node.rotten}
         for topic, number, state in image.partitions() if lost else ():
             if topic.topic == takeovers.TOPIC:
-                continue  # Any replica may lead.
+                continue  # Any replica may lead; see `_the_chosen_leader_is_intact`.
             if lost.issuperset((*state.isr, *state.elr)):
                 raise NothingPromisedError(f"{topic.topic}-{number}: only brokers {sorted(lost)} are in sync, {state}")
+
+    def _the_chosen_leader_is_intact(self, node: Node, replica: Replica) -> None:
+        """The run is void where an unclean election chose a replica that alone had a batch, which then rotted.
+
+        No replica has the batch intact, and followers cannot get beyond it.
+        """
+        if not (node.rotten and replica.core is not None and self._world.takeovers.has_had_one(replica)):
+            return
+        assert node.broker is not None
+        if lost := node.broker.replicas.repairs.lost(replica.assignment.key):
+            raise NothingPromisedError(f"{_name(replica)}: no replica has the batches at {lost} that {node.name} has lost")
 
     def _marks_grow(self, node: Node, replica: Replica) -> None:
         mark, cuts = replica.high_watermark, replica.log.cuts
