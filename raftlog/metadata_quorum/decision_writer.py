@@ -1,9 +1,10 @@
-"""The single writer of the metadata log: decide, commit, respond; one decision at a time.
+"""The single writer of the metadata log: decide, commit, respond; one commit at a time.
 
 - A controller decides only after its own `BeginEpoch` is applied. By then every earlier entry is applied, and later
   commands of its predecessors have no effect.
 - After a commit with an unknown outcome, the controller begins a new epoch before it decides again. The lost command
   is then either applied or void.
+- Urgent requests come first, one decision in each commit. Ordinary requests that wait meanwhile share a commit.
 - Decisions are pure, and run in a worker thread: fencing a broker changes each of its partitions. Raft's heartbeats
   must continue during that time, or each such decision would cost the controller its leadership.
 """
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from raftlog.errors import (
     ErrorCode,
@@ -26,7 +29,7 @@ from raftlog.errors import (
     UnknownOutcomeError,
 )
 from raftlog.metadata_quorum.controller.decision import Decision
-from raftlog.metadata_quorum.controller.elections import unclean_elections
+from raftlog.metadata_quorum.controller.grouping import Decide, decide_together
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.priority_lock import PriorityLock
 from raftlog.metadata_quorum.quorum_interface import Quorum
@@ -41,7 +44,22 @@ MAX_COMMAND_BYTES = 400 << 10
 """Below the engine's limit; a larger decision is split into several commands."""
 MAX_WAITING = 1_024
 """Ordinary requests that wait for a decision; urgent ones are not limited."""
+MAX_TOGETHER = 64
+"""Ordinary decisions in one commit."""
 _RETRY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Decisions that were made together; without records, nothing was committed."""
+
+    outcomes: tuple[Any, ...]
+    epoch: int
+    offset: Offset
+    committed: bool
+
+
+_Waiting: TypeAlias = tuple[Decide, asyncio.Future[tuple[_Made, Any]]]
 
 
 class DecisionWriter:
@@ -71,7 +89,10 @@ class DecisionWriter:
         self._on_epoch = on_epoch
         self._tasks = tasks
         self._quorum: Quorum | None = None
-        self._lock = PriorityLock(max_waiting=MAX_WAITING)
+        self._lock = PriorityLock()
+        self._waiting: deque[_Waiting] = deque()
+        """Ordinary decisions."""
+        self._serving: asyncio.Task[None] | None = None
         self._epoch: int | None = None
         self._sequence = 0
         self._next_read: asyncio.Task[None] | None = None
@@ -102,33 +123,79 @@ class DecisionWriter:
         Args:
             confirm: a response without records, or an error, must also come from the active controller. A commit
                 proves that; concurrent requests share one. Without it such a response may be based on a stale image.
-            urgent: decide before ordinary requests; for requests that keep brokers in the cluster.
+            urgent: decide before ordinary requests, which share commits; for requests that keep brokers in the cluster.
 
         Raises:
             OverloadedError: too many requests wait already; nothing was done.
             StaleRouteError: another controller decides; nothing was done.
             UnknownOutcomeError: it may take effect later.
         """
-        refusal: RaftlogError | None = None
-        async with self._lock.acquire(urgent=urgent):
-            epoch = self._require_active()
-            image = self._image()
-            try:
-                decision = await self._run_in_thread(decide, image)
-            except RaftlogError as error:
-                refusal = error
-            else:
-                if decision.records:
-                    unclean = unclean_elections(image, decision.records)
-                    offset = await self._commit(epoch, decision.records)
-                    for message in unclean:
-                        _log.error("%s", message)
-                    return decision.response, offset
-        if confirm:
-            await self._require_same_epoch(epoch)
-        if refusal is not None:
-            raise refusal
-        return decision.response, image.offset
+        if urgent:
+            async with self._lock.acquire(urgent=True):
+                made = await self._decide([decide])
+            outcome = made.outcomes[0]
+        else:
+            made, outcome = await self._join(decide)
+        if confirm and not made.committed:
+            await self._require_same_epoch(made.epoch)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome, made.offset
+
+    def _join(self, decide: Decide) -> asyncio.Future[tuple[_Made, Any]]:
+        """Queue an ordinary decision; the result is what was made, and this decision's outcome."""
+        if len(self._waiting) >= MAX_WAITING:
+            raise OverloadedError(
+                f"{len(self._waiting)} requests wait for the controller already; nothing was done: send the request "
+                "again later"
+            )
+        answer: asyncio.Future[tuple[_Made, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((decide, answer))
+        if self._serving is None or self._serving.done():
+            self._serving = self._tasks.spawn(self._serve(), name="decisions", awaited=True)
+        return answer
+
+    async def _serve(self) -> None:
+        """Decide what waits, group by group."""
+        try:
+            while self._waiting:
+                async with self._lock.acquire(urgent=False):
+                    await self._serve_group()
+        finally:  # Unless it was cancelled, none waits.
+            for _, answer in self._waiting:
+                answer.cancel()
+            self._waiting.clear()
+
+    async def _serve_group(self) -> None:
+        count = min(len(self._waiting), MAX_TOGETHER)
+        group = [one for one in (self._waiting.popleft() for _ in range(count)) if not one[1].done()]
+        if not group:
+            return  # Their callers were cancelled.
+        try:
+            made = await self._decide([decide for decide, _ in group])
+        except BaseException as error:
+            for _, answer in group:
+                if isinstance(error, Exception) and not answer.done():
+                    answer.set_exception(error)
+                answer.cancel()
+            if not isinstance(error, Exception):
+                raise
+            return
+        self._waiting.extendleft(reversed(group[len(made.outcomes) :]))
+        for (_, answer), outcome in zip(group, made.outcomes, strict=False):
+            if not answer.done():
+                answer.set_result((made, outcome))
+
+    async def _decide(self, decisions: Sequence[Decide]) -> _Made:
+        """Decide, and commit all of it at once; the caller holds the lock."""
+        epoch, image = self._require_active(), self._image()
+        group = await self._run_in_thread(partial(decide_together, image), decisions)
+        if not group.records:
+            return _Made(group.outcomes, epoch, image.offset, committed=False)
+        offset = await self._commit(epoch, group.records)
+        for message in group.unclean:
+            _log.error("%s", message)
+        return _Made(group.outcomes, epoch, offset, committed=True)
 
     async def _require_same_epoch(self, epoch: int) -> None:
         """Prove by a commit that `epoch` still lasts, after a decision was made in it.

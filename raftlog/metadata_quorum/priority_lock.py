@@ -7,29 +7,18 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from raftlog.errors import OverloadedError
-
 
 class PriorityLock:
-    """A lock with two queues, each first in, first out. The urgent queue is served first.
+    """A lock with two queues, each first in, first out. The urgent queue is served first."""
 
-    Args:
-        max_waiting: the most ordinary callers that may wait.
-    """
-
-    def __init__(self, *, max_waiting: int) -> None:
-        self._max_waiting = max_waiting
+    def __init__(self) -> None:
         self._locked = False
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._ordinary: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
     async def acquire(self, *, urgent: bool) -> AsyncIterator[None]:
-        """Hold the lock.
-
-        Raises:
-            OverloadedError: `max_waiting` ordinary callers wait already.
-        """
+        """Hold the lock."""
         await self._wait(urgent)
         try:
             yield
@@ -41,10 +30,6 @@ class PriorityLock:
             self._locked = True
             return
         queue = self._urgent if urgent else self._ordinary
-        if not urgent and len(queue) >= self._max_waiting:
-            raise OverloadedError(
-                f"{len(queue)} requests wait for the controller already; nothing was done: send the request again later"
-            )
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(waiter)
         try:

@@ -149,7 +149,9 @@ class Watch:
             return
         assert node.broker is not None
         if lost := node.broker.replicas.repairs.lost(replica.assignment.key):
-            raise NothingPromisedError(f"{_name(replica)}: no replica has the batches at {lost} that {node.name} has lost")
+            raise NothingPromisedError(
+                f"{_name(replica)}: no replica has the batches at {lost} that {node.name} has lost"
+            )
 
     def _marks_grow(self, node: Node, replica: Replica) -> None:
         mark, cuts = replica.high_watermark, replica.log.cuts

@@ -44,13 +44,14 @@ async def test_a_command_that_nobody_took_costs_no_epoch(bench: Bench):
     assert list(bench.controller.image.names) == ["taken"]
 
 
-async def test_a_caller_that_gives_up_leaves_a_doubt_that_a_new_epoch_ends(bench: Bench):
+async def test_an_urgent_caller_that_gives_up_leaves_a_doubt_that_a_new_epoch_ends(bench: Bench):
+    await bench.join(1)
     epoch = bench.controller.image.controller_epoch
     bench.quorum.hold = asyncio.Event()
-    given_up = create(bench, "given-up")
+    fencing = asyncio.create_task(bench.controller._fence(1, bench.controller.image.brokers[1].broker_epoch, "test"))
     await bench.until(lambda: bench.quorum.held == 1)
-    given_up.cancel()
-    await asyncio.gather(given_up, return_exceptions=True)
+    fencing.cancel()
+    await asyncio.gather(fencing, return_exceptions=True)
     assert not bench.controller.is_active
     with pytest.raises(RetriableError) as refused:
         bench.controller._writer._require_active()
@@ -61,6 +62,25 @@ async def test_a_caller_that_gives_up_leaves_a_doubt_that_a_new_epoch_ends(bench
     await create(bench, "next")
     assert bench.controller.image.controller_epoch > epoch
     assert list(bench.controller.image.names) == ["next"]
+
+
+async def test_an_ordinary_caller_that_gives_up_disturbs_no_other(bench: Bench):
+    """Before its decision is made it is not made; later it is committed all the same."""
+    epoch = bench.controller.image.controller_epoch
+    bench.quorum.hold = asyncio.Event()
+    committing = create(bench, "committing")
+    await bench.until(lambda: bench.quorum.held == 1)
+    waiting, other = create(bench, "waiting"), create(bench, "other")
+    await asyncio.sleep(0)
+    for given_up in (committing, waiting):
+        given_up.cancel()
+    await asyncio.gather(committing, waiting, return_exceptions=True)
+
+    bench.quorum.hold.set()
+    await other
+
+    assert bench.controller.image.controller_epoch == epoch
+    assert list(bench.controller.image.names) == ["committing", "other"]
 
 
 async def test_a_controller_that_closes_while_it_fences_a_broker_ends():

@@ -1,4 +1,4 @@
-"""The order in which a `PriorityLock` admits callers: urgent ones first, each queue in order, ordinary ones bounded."""
+"""The order in which a `PriorityLock` admits callers: urgent ones first, each queue in order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from raftlog.errors import OverloadedError
 from raftlog.metadata_quorum.priority_lock import PriorityLock
 
 
@@ -17,7 +16,7 @@ async def take(lock: PriorityLock, order: list[str], name: str, *, urgent: bool 
 
 
 async def test_urgent_callers_come_first_and_each_queue_keeps_its_order():
-    lock, order = PriorityLock(max_waiting=10), list[str]()
+    lock, order = PriorityLock(), list[str]()
     async with asyncio.TaskGroup() as group, lock.acquire(urgent=False):
         for name in ("a", "b"):
             group.create_task(take(lock, order, name))
@@ -29,22 +28,9 @@ async def test_urgent_callers_come_first_and_each_queue_keeps_its_order():
     await take(lock, order, "free again")
 
 
-async def test_too_many_ordinary_callers_are_refused_and_urgent_ones_are_not():
-    lock, order = PriorityLock(max_waiting=2), list[str]()
-    async with asyncio.TaskGroup() as group, lock.acquire(urgent=False):
-        for name in ("a", "b"):
-            group.create_task(take(lock, order, name))
-        await asyncio.sleep(0)
-        with pytest.raises(OverloadedError, match="2 requests wait"):
-            await take(lock, order, "c")
-        group.create_task(take(lock, order, "beat", urgent=True))
-        await asyncio.sleep(0)
-    assert order == ["beat", "a", "b"]
-
-
 @pytest.mark.parametrize("given", [False, True])
 async def test_a_caller_that_is_cancelled_keeps_nobody_waiting(given: bool):
-    lock, order = PriorityLock(max_waiting=10), list[str]()
+    lock, order = PriorityLock(), list[str]()
     async with lock.acquire(urgent=False):
         left = asyncio.create_task(take(lock, order, "left"))
         stays = asyncio.create_task(take(lock, order, "stays"))

@@ -11,7 +11,7 @@ from raftlog.coordinator.group.state import Group
 from raftlog.coordinator.runtime.shard import Shard
 from raftlog.coordinator.transaction.core import TransactionCoordinator
 from raftlog.metadata_quorum.active_controller import Controller
-from raftlog.metadata_quorum.controller import brokers, damage, elections, isr, producer_ids
+from raftlog.metadata_quorum.controller import brokers, damage, elections, grouping, isr, producer_ids
 from raftlog.metadata_quorum.decision_writer import DecisionWriter
 from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.publisher import Publisher
@@ -57,6 +57,12 @@ def an_elected_controller_decides_before_its_epoch_begins(patch: Any) -> None:
         "self._epoch = None",
         "self._epoch = self._image().controller_epoch if leader == self._node_id else None",
     )
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_grouped_decisions.py")
+def decisions_of_one_commit_do_not_see_each_other(patch: Any) -> None:
+    patch(grouping, "replay", lambda image, offset, records: image)
 
 
 @mutant
