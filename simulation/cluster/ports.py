@@ -39,6 +39,7 @@ class World(Protocol):
     disks: Disks
     history: History
     nodes: dict[str, Node]
+    spared: dict[str, frozenset[int]]
     bootstrap: list[str]
 
     @property

@@ -38,6 +38,8 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
         if not staying:
             continue
         spared = dice.choice(staying)
+        folder = places[0][1].parent.name
+        world.spared[folder] = world.spared.get(folder, frozenset()) | {spared.node_id}
         for node, path, position, length in places:
             if node is not spared and dice.random() < 0.7:
                 world.disks.flip(node.host, path, position + dice.randrange(length), 1 << dice.randrange(8))

@@ -100,7 +100,7 @@ class Watch:
         for node, replica in self.replicas():
             if replica.assignment.topic == compaction.TOPIC:
                 self._ledgers.setdefault(replica.assignment.key, KeyedLedger())
-            self._the_chosen_leader_is_intact(node, replica)
+            self._lost_batches_had_a_copy(image, node, replica)
             self._marks_grow(node, replica)
             self._begin_again(replica)
             if replica.core is not None:
@@ -136,22 +136,25 @@ class Watch:
         lost = {node.node_id for node in self._world.brokers if node.disk_lost_at >= 0 or node.rotten}
         for topic, number, state in image.partitions() if lost else ():
             if topic.topic == takeovers.TOPIC:
-                continue  # Any replica may lead; see `_the_chosen_leader_is_intact`.
+                continue  # Any replica may lead; see `_lost_batches_had_a_copy`.
             if lost.issuperset((*state.isr, *state.elr)):
                 raise NothingPromisedError(f"{topic.topic}-{number}: only brokers {sorted(lost)} are in sync, {state}")
 
-    def _the_chosen_leader_is_intact(self, node: Node, replica: Replica) -> None:
-        """The run is void where an unclean election chose a replica that alone had a batch, which then rotted.
+    def _lost_batches_had_a_copy(self, image: MetadataImage, node: Node, replica: Replica) -> None:
+        """The run is void where a batch is lost by design.
 
-        No replica has the batch intact, and followers cannot get beyond it.
+        - An unclean election chose a replica that alone had a batch, which then rotted.
+        - A reassignment that was under way when disks rotted has removed the replica with the intact copy.
         """
-        if not (node.rotten and replica.core is not None and self._world.takeovers.has_had_one(replica)):
+        if not (node.rotten or node.spotted):
             return
         assert node.broker is not None
-        if lost := node.broker.replicas.repairs.lost(replica.assignment.key):
-            raise NothingPromisedError(
-                f"{_name(replica)}: no replica has the batches at {lost} that {node.name} has lost"
-            )
+        key = replica.assignment.key
+        state, spared = image.partition(*key), self._world.spared.get(replica.log.folder.name, frozenset())
+        chosen = replica.core is not None and self._world.takeovers.has_had_one(replica)
+        removed = state is not None and not spared <= {*state.replicas}
+        if (chosen or removed) and (lost := node.broker.replicas.repairs.lost(key)):
+            raise NothingPromisedError(f"{_name(replica)}: no replica has the batches at {lost} that {node.name} lost")
 
     def _marks_grow(self, node: Node, replica: Replica) -> None:
         mark, cuts = replica.high_watermark, replica.log.cuts

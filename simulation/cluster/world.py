@@ -62,6 +62,8 @@ class World:
         self.disks = Disks(folder, self.dice, self._on_fuse)
         self.history = History()
         self.kills = 0
+        self.spared: dict[str, frozenset[int]] = {}
+        """By folder of a partition whose batches rotted on all disks: the brokers that have intact copies."""
         self._newest_image = MetadataImage()
         self._tell = tell
         self._hash = hashlib.sha256()
