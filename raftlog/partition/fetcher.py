@@ -224,15 +224,36 @@ class LeaderFetcher:
             self._reachable = True
             _log.info("fetching from broker %d at %s again", self.leader.broker_id, self.leader.internal)
         parts = split_parts(body, [result.length for result in response.partitions], error=RaftlogError)
+        taken = list[tuple[Replica, LeaderEpoch, ReplicaFetchResult]]()
         for result, part in zip(response.partitions, parts, strict=True):
             replica = self._replicas.get(result.key)
             epoch = self._positions.sent_epoch(result.key)
             if replica is None or replica.core is not None or replica.state.leader_epoch != epoch:
                 continue  # The role changed while the response was on its way.
-            self._take_one(replica, result, part)
+            if self._take_one(replica, result, part):
+                taken.append((replica, epoch, result))
         await self._sync_all()
+        for replica, epoch, result in taken:
+            if replica.core is None and replica.state.leader_epoch == epoch and replica.log.failure is None:
+                self._take_marks(replica, result)
 
-    def _take_one(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> None:
+    def _take_marks(self, replica: Replica, result: ReplicaFetchResult) -> None:
+        """Take over the leader's marks. Only after the sync: a high watermark covers what this replica persisted."""
+        try:
+            replica.update_marks(
+                result.high_watermark,
+                log_start_offset=result.log_start_offset,
+                replicated_offset=result.replicated_offset,
+            )
+        except RaftlogError as error:
+            self._give_up(replica, error)
+            self._delay(replica.assignment.key, self._config.replica_fetch_backoff_ms)
+            return
+        if self._log_start_differs(replica):
+            self._fetch_more(replica.assignment.key)
+
+    def _take_one(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> bool:
+        """Append; return whether the leader's marks apply."""
         key = replica.assignment.key
         try:
             succeeded = self._apply(replica, result, batches)
@@ -243,10 +264,11 @@ class LeaderFetcher:
             self._throttle.spend(len(batches), _now_ms())
         if not succeeded:
             self._delay(key, self._config.replica_fetch_backoff_ms)
-        elif batches or result.error is not None or result.diverging is not None or self._log_start_differs(replica):
+        elif batches or result.error is not None or result.diverging is not None:
             self._fetch_more(key)
         if batches and replica.config.flush == "batch":
             self._unsynced[key] = None
+        return succeeded and result.error is None and result.diverging is None
 
     def _log_start_differs(self, replica: Replica) -> bool:
         """Return whether the leader has an outdated log start offset; DeleteRecords waits for the new one."""
@@ -260,11 +282,6 @@ class LeaderFetcher:
             return True
         if batches:
             self._append(replica, batches)
-        replica.update_marks(
-            result.high_watermark,
-            log_start_offset=result.log_start_offset,
-            replicated_offset=result.replicated_offset,
-        )
         return True
 
     def _append(self, replica: Replica, batches: memoryview) -> None:

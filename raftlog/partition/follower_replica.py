@@ -97,10 +97,13 @@ class FollowerReplica(ReadableReplica):
     def update_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
         """Take over the leader's high watermark and log start offset; records that the leader deleted are deleted here.
 
+        The high watermark counts as far as this replica has persisted the log. It may lead next, also by an unclean
+        election, and must then have what it calls committed.
+
         Raises:
             StorageError: the disk refused.
         """
-        known = min(high_watermark, self.log.log_end_offset)
+        known = min(high_watermark, self.persisted_end_offset)
         if known > self._follower_high_watermark:
             self._follower_high_watermark = known
             self.visible_notifier.fire()

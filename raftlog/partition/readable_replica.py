@@ -85,6 +85,11 @@ class ReadableReplica:
         return self.core.high_watermark if self.core else self._follower_high_watermark
 
     @property
+    def persisted_end_offset(self) -> Offset:
+        """Every record below it is persisted here, as the topic's `flush` requires: synced, or in the page cache."""
+        return self.log.durable_end_offset if self.config.flush == "batch" else self.log.log_end_offset
+
+    @property
     def last_stable_offset(self) -> Offset:
         """The offset at which read_committed consumers stop."""
         stable = self.producers.transactions.last_stable_offset(self.high_watermark)

@@ -93,11 +93,6 @@ class Replica(FollowerReplica):
             log, environment.tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure
         )
 
-    @property
-    def persisted_end_offset(self) -> Offset:
-        """Every record below it is persisted here, as the topic's `flush` requires: synced, or in the page cache."""
-        return self.log.durable_end_offset if self.config.flush == "batch" else self.log.log_end_offset
-
     def has_applied(self, assignment: PartitionAssignment) -> bool:
         """Return whether `apply` would change nothing. Identity suffices: images share unchanged states."""
         applied = self._applied

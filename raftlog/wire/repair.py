@@ -29,7 +29,7 @@ class RepairRequest:
     offset: Offset
     """Base offset of the first requested batch."""
     leader_epoch: LeaderEpoch
-    """Leader epoch of the first batch."""
+    """Leader epoch of the first batch; NO_LEADER_EPOCH: any, the sender knows the batch after the damage."""
     max_bytes: int = 1 << 20
     """Soft limit: the first batch is sent even if it is longer."""
 

@@ -20,6 +20,7 @@ from raftlog.partition import (
     replica_manager,
 )
 from raftlog.partition.core import ages, leader
+from raftlog.partition.core import repair as repair_core
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage import (
@@ -238,6 +239,18 @@ def followers_keep_what_the_leader_deleted(patch: Any) -> None:
             self, mark, log_start_offset=0, replicated_offset=replicated_offset
         ),
     )
+
+
+@mutant
+@told_by("tests/partition/test_follower_marks.py")
+def followers_call_committed_what_they_have_not_synced(patch: Any) -> None:
+    patch.edit(Replica.update_marks, "self.persisted_end_offset", "self.log.log_end_offset")
+
+
+@mutant
+@told_by("tests/storage/test_repair_in_place.py")
+def repair_takes_batches_of_any_epoch_where_it_is_unknown(patch: Any) -> None:
+    patch.edit(repair_core.accept, "damaged.leader_epoch != NO_LEADER_EPOCH", "True")
 
 
 @mutant

@@ -137,11 +137,13 @@ def test_a_table_of_epochs_from_before_a_loss_of_power_is_not_believed_against_t
     assert mend(ClosedLog(folder, 5, compacts=False), source) == 1
     assert segment(folder).read_bytes() == whole
 
-    damage(segment(folder), whole, 3 * length + 8)  # Where the epochs part, nobody can say; 0 would be wrong.
-    assert ClosedLog(folder, 3, compacts=False).find().leader_epoch == NO_LEADER_EPOCH
-    write_json(folder / "leader-epochs.json", {"version": 1, "epochs": [[0, 0], [4, 3]]})
-    assert mend(ClosedLog(folder, 3, compacts=False), source) == 1
-    assert segment(folder).read_bytes() == whole
+    # Where the epochs part, the log alone cannot tell; 0, which the table says, would be wrong.
+    for table in ([[0, 0]], [[0, 0], [4, 4]], []):
+        write_json(folder / "leader-epochs.json", {"version": 1, "epochs": table})
+        damage(segment(folder), whole, 3 * length + 8)
+        assert ClosedLog(folder, 3, compacts=False).find().leader_epoch == NO_LEADER_EPOCH
+        assert mend(ClosedLog(folder, 3, compacts=False), source) == 1
+        assert segment(folder).read_bytes() == whole
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, 3, 5, 11])
@@ -268,6 +270,25 @@ def test_what_follows_the_first_batch_is_taken_as_far_as_there_is_room_for_it_an
     assert accept(unknown, first + flipped(second, 70)) == Accepted(first, 6)
 
 
+def test_where_the_epoch_is_unknown_only_batches_that_lead_up_to_the_next_intact_one_are_accepted():
+    first, second, after = batch(5, "a", epoch=2), batch(6, "b", epoch=3), batch(7, "c", epoch=4)
+    unknown = place(first, header=None, leader_epoch=NO_LEADER_EPOCH, following=parse_header(after), end_offset=7)
+    assert accept(unknown, first + second + after) == Accepted(first + second, 7)
+    assert accept(unknown, first + second + flipped(after, 70)) == Accepted(first + second, 7)  # Its header is equal.
+    for diverging in (
+        first + second,
+        first + second + batch(7, "c", epoch=5),
+        first + second + batch(7, "other", epoch=4),
+        first + after,
+        batch(4, "a", epoch=2) + batch(5, "a", epoch=2) + second + after,
+        flipped(first, 70) + second + after,
+        after,
+        b"",
+    ):
+        assert accept(unknown, diverging) is None
+    assert accept(replace(unknown, following=None), first + second + after) is None
+
+
 def test_in_a_compacted_log_one_batch_fills_exactly_what_its_neighbours_leave():
     first, second = batch(5, "a", epoch=2), batch(6, "b", epoch=2)
     exact_fit = place(first, header=None, exact_fit=True, end_position=len(first), end_offset=6)
@@ -282,13 +303,14 @@ def test_in_a_compacted_log_one_batch_fills_exactly_what_its_neighbours_leave():
     [
         ((), 4, 0, Holding.WHOLE),
         ((), 4, 1, Holding.OTHER),
+        ((), 4, NO_LEADER_EPOCH, Holding.WHOLE),
         ((), COUNT, 0, Holding.ABSENT),
         ((4.2,), 4, 0, Holding.DAMAGED),
         ((4.0,), 4, 0, Holding.DAMAGED),
         ((2.0, 3.2), 4, 0, Holding.WHOLE),
         ((2.0,), COUNT, 0, Holding.DAMAGED),
     ],
-    ids=["whole", "other epoch", "absent", "payload", "header", "damaged before it", "end unknown"],
+    ids=["whole", "other epoch", "any epoch", "absent", "payload", "header", "damaged before it", "end unknown"],
 )
 def test_a_source_says_what_it_has_whatever_else_is_damaged(
     places: tuple[float, ...], offset: int, epoch: int, expected: Holding, tmp_path: Path

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from raftlog.errors import CorruptBatchError
-from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionState
+from raftlog.model import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionState
 from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
 from raftlog.wire.repair import Holding
 
@@ -19,7 +19,7 @@ class DamagedBatch:
     position: int
     offset: Offset
     leader_epoch: LeaderEpoch
-    """Of the batch, from its header or the epoch table."""
+    """Of the batch, from its header, its neighbours or the epoch table; NO_LEADER_EPOCH if unknown."""
     header: BatchHeader | None
     """Its own header, if that is intact: then only the batch with this header may replace it."""
     end_position: int | None
@@ -28,6 +28,9 @@ class DamagedBatch:
     """First offset after the damage, if known."""
     unsound_bytes: int
     """Length of the damage: batches after the first may be written only within it."""
+    following: BatchHeader | None = None
+    """The next intact batch. Where the epoch is unknown, only batches that lead up to this one may be written. Two logs
+    with the same batch at one offset in one epoch are equal below it (Raft's log matching)."""
     exact_fit: bool
     """The log may be compacted, so other replicas may have other batches: only a single batch that exactly fills
     the gap may be written."""
@@ -47,25 +50,29 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
     The sender is not trusted: each batch's checksums are verified, and offsets and epochs must continue.
     """
     length, offset, epoch = 0, damaged.offset, damaged.leader_epoch
+    is_proven = damaged.leader_epoch != NO_LEADER_EPOCH
     try:
         for header, batch in iter_batches(data):
+            if not is_proven and length and header == damaged.following and header.base_offset == offset:
+                is_proven = True
+                break
             if length == 0 and not _is_wanted(damaged, header):
                 break
             if header.base_offset != offset or header.leader_epoch < epoch or not _fits(damaged, length, header):
                 break
             verify_payload_crc(header, batch)
             length, offset, epoch = length + header.batch_length, header.next_offset, header.leader_epoch
-            if damaged.header is not None or damaged.exact_fit or offset == damaged.end_offset:
+            if is_proven and (damaged.header is not None or damaged.exact_fit or offset == damaged.end_offset):
                 break
     except CorruptBatchError:
         pass  # The batches before it are intact.
-    return Accepted(bytes(data[:length]), offset) if length else None
+    return Accepted(bytes(data[:length]), offset) if length and is_proven else None
 
 
 def _is_wanted(damaged: DamagedBatch, header: BatchHeader) -> bool:
     if damaged.header is not None:
         return header == damaged.header
-    return header.base_offset == damaged.offset and header.leader_epoch == damaged.leader_epoch
+    return header.base_offset == damaged.offset and damaged.leader_epoch in (NO_LEADER_EPOCH, header.leader_epoch)
 
 
 def _fits(damaged: DamagedBatch, length: int, header: BatchHeader) -> bool:

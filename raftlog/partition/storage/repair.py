@@ -71,8 +71,8 @@ class Extent:
     """Where the next file begins, if there is one."""
     epoch_at: Callable[[Offset], LeaderEpoch]
     exact_fit: bool
-    epoch_after: LeaderEpoch = NO_LEADER_EPOCH
-    """Of the first batch of the next file, if that is sound."""
+    after: BatchHeader | None = None
+    """Header of the first batch of the next file, if that is sound."""
 
 
 def find_damaged(read: Read, size: int, walk: Walk, extent: Extent) -> DamagedBatch | None:
@@ -121,25 +121,25 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
     if header is not None:
         return damaged
     following = _following(read, size, walk)
-    damaged = replace(damaged, leader_epoch=_epoch_of(walk, extent, following and following[1]))
-    if following is None or not extent.exact_fit:
+    after = extent.after if following is None else following[1]
+    epoch = _epoch_of(walk, extent, after)
+    damaged = replace(damaged, leader_epoch=epoch, following=after)
+    if following is None or not (extent.exact_fit or epoch == NO_LEADER_EPOCH):
         return damaged
     return replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
 
 
-def _epoch_of(walk: Walk, extent: Extent, following: BatchHeader | None) -> LeaderEpoch:
+def _epoch_of(walk: Walk, extent: Extent, after: BatchHeader | None) -> LeaderEpoch:
     """Return the epoch of the batch at the walk's position; NO_LEADER_EPOCH if unknown.
 
-    Epochs never decrease, so it is certain if the batches before and after have the same. A power loss may have
-    restored an earlier epoch table, so the table counts only if it has the epoch of the next batch.
+    Epochs never decrease, so it is certain if the batches before and after have the same. If they differ, the epoch
+    table is not asked: after a power loss it may be an earlier one, or built again from the sound batches, which lack
+    this one. It is asked where nothing comes after.
     """
-    after = extent.epoch_after if following is None else following.leader_epoch
-    after_offset = extent.end_offset if following is None else following.base_offset
-    if after == max(0, walk.epoch):
-        return after
+    if after is not None:
+        return after.leader_epoch if after.leader_epoch == max(0, walk.epoch) else NO_LEADER_EPOCH
     said = extent.epoch_at(walk.offset)
-    knows = after == NO_LEADER_EPOCH or (after_offset is not None and extent.epoch_at(after_offset) == after)
-    return said if knows and said >= walk.epoch else NO_LEADER_EPOCH
+    return said if said >= walk.epoch else NO_LEADER_EPOCH
 
 
 def _unsound_bytes(read: Read, size: int, walk: Walk) -> int:
@@ -217,7 +217,9 @@ class OpenLog:
 
     def _extent(self, segment: Segment) -> Extent:
         end, position = segment.next_offset, segment.size
-        return Extent(segment.path, end, position, end, self._log.epochs.epoch_at, self._exact_fit)
+        later = [other for other in self._log.segments if other.base_offset == end and other is not segment]
+        after = _first_header(later[0].path) if later else None
+        return Extent(segment.path, end, position, end, self._log.epochs.epoch_at, self._exact_fit, after)
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
         """See `RepairTarget`."""
@@ -282,7 +284,7 @@ class ClosedLog:
         following = self._bases[1] if len(self._bases) > 1 else None
         until = self._until if following is None else min(self._until, following)
         path = segment_path(self._folder, self._bases[0])
-        after = NO_LEADER_EPOCH if following is None else _epoch_of_first(segment_path(self._folder, following))
+        after = None if following is None else _first_header(segment_path(self._folder, following))
         return Extent(path, until, None, following, self._epochs.epoch_at, self._exact_fit, after)
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
@@ -323,10 +325,9 @@ class ClosedLog:
                 self._bases, self._walk = self._bases[1:], Walk(0, self._bases[1] if len(self._bases) > 1 else 0)
 
 
-def _epoch_of_first(path: Path) -> LeaderEpoch:
+def _first_header(path: Path) -> BatchHeader | None:
     with _reading(path) as (read, size):
-        header = _header(read, Walk(0, int(path.stem)), size)
-    return NO_LEADER_EPOCH if header is None else header.leader_epoch
+        return _header(read, Walk(0, int(path.stem)), size)
 
 
 def _holds_something(folder: Path, base: Offset) -> bool:

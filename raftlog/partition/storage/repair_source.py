@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
-from raftlog.model import LeaderEpoch, Offset
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from raftlog.partition.storage.batch_scan import Read, find_header
 from raftlog.partition.storage.files import is_unreadable, list_names
 from raftlog.partition.storage.index import read_index
@@ -29,6 +29,9 @@ _UNREADABLE_BYTES = 4 << 10
 
 def find_batches(folders: Sequence[Path], offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
     """Return batches from the one at `offset` of `epoch` on, from the first folder that has it intact.
+
+    Args:
+        epoch: NO_LEADER_EPOCH: of any epoch.
 
     Raises:
         OSError: a folder cannot be read.
@@ -78,7 +81,7 @@ def _find_from(
     if position is None:
         return (Holding.ABSENT, b"") if is_last and _ends_before(read, size, start, offset) else (Holding.DAMAGED, b"")
     header = parse_header(read(HEADER_BYTES, position))
-    if (header.base_offset, header.leader_epoch) != (offset, epoch):
+    if header.base_offset != offset or epoch not in (NO_LEADER_EPOCH, header.leader_epoch):
         sound = _whole(read, position, header, size) is not None
         return (Holding.OTHER if sound else Holding.DAMAGED), b""
     data = bytearray()
