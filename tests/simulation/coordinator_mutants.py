@@ -87,7 +87,7 @@ def a_transactions_time_counts_from_its_last_change(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/raft/test_snapshots.py")
+@told_by("tests/metadata_quorum/raft/test_snapshots.py")
 def a_snapshots_checksum_is_not_checked(patch: Any) -> None:
     def unchecked(content: bytes) -> bytes:
         return content[len(snapshots._MAGIC) + snapshots._HEAD.size :]
@@ -109,7 +109,7 @@ def a_cut_log_keeps_its_high_watermark(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/raft/test_forfeited_votes.py")
+@told_by("tests/metadata_quorum/raft/test_forfeited_votes.py")
 def a_forfeited_vote_may_be_given(patch: Any) -> None:
     """The voter notes the term, and that it has not voted in it."""
     patch(engine.RaftEngine, "forfeit_vote", lambda self, term: self.adopt_term(term))

@@ -16,15 +16,15 @@ from raftlog.partition.storage.scrub import SegmentScrub
 from raftlog.partition.storage.segment import Segment
 from raftlog.partition.storage.verified_reads import FileRange
 
-INDEX = "tests/storage/test_index_and_pool.py"
-COMPACTION = "tests/storage/test_compaction.py"
+INDEX = "tests/partition/storage/test_index_and_pool.py"
+COMPACTION = "tests/partition/storage/test_compaction.py"
 CLEANING = "tests/partition/test_log_cleaner.py"
-SNAPSHOTS = "tests/storage/test_producer_snapshots.py"
+SNAPSHOTS = "tests/partition/storage/test_producer_snapshots.py"
 SCRUBBER = "tests/partition/test_scrubber.py"
-SEGMENTS = "tests/storage/test_scrubbed_segments.py"
+SEGMENTS = "tests/partition/storage/test_scrubbed_segments.py"
 FATE = "tests/partition/test_repair_verdict.py"
-IN_PLACE = "tests/storage/test_repair_in_place.py"
-CHANGED_BITS = "tests/raft/test_changed_bits.py"
+IN_PLACE = "tests/partition/storage/test_repair_in_place.py"
+CHANGED_BITS = "tests/metadata_quorum/raft/test_changed_bits.py"
 
 # Files beside the log.
 
@@ -48,13 +48,13 @@ def an_index_is_believed_where_it_lands(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_transaction_index.py")
+@told_by("tests/partition/storage/test_transaction_index.py")
 def an_index_of_aborted_transactions_is_of_any_time(patch: Any) -> None:
     patch.edit(transaction_index.decode_aborted, " or (base, covered) != (base_offset, size)", "")
 
 
 @mutant
-@told_by("tests/storage/test_transaction_index.py")
+@told_by("tests/partition/storage/test_transaction_index.py")
 def aborted_transactions_outlive_a_cut(patch: Any) -> None:
     patch.edit(Segment.truncate_to, " if entry.last_offset < self.next_offset", "")
 
@@ -79,7 +79,7 @@ def one_snapshot_of_producers_is_kept(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_log_dirs.py")
+@told_by("tests/partition/storage/test_log_dirs.py")
 def a_folder_that_knows_fewer_incarnations_has_no_say(patch: Any) -> None:
     """A disk of a node that was restored to an earlier state goes unnoticed."""
     patch.edit(LogDirs.previous_incarnations.fget, "all(name in others", "any(name in others")
@@ -89,13 +89,13 @@ def a_folder_that_knows_fewer_incarnations_has_no_say(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_verified_reads.py")
+@told_by("tests/partition/storage/test_verified_reads.py")
 def a_range_of_a_log_that_was_cut_is_sent(patch: Any) -> None:
     patch.edit(FileRange._require_there, "self._segment.cuts != self._cuts", "False")
 
 
 @mutant
-@told_by("tests/storage/test_partition_log.py")
+@told_by("tests/partition/storage/test_partition_log.py")
 def retention_by_size_leaves_less_than_asked_for(patch: Any) -> None:
     patch.edit(retention.expired_segments, "total - segment.size >= config", "total > config")
 
@@ -207,7 +207,7 @@ def a_silent_heir_is_not_waited_for(patch: Any) -> None:
     patch.edit(repair.repair_verdict, "patience_over and ", "")
 
 
-# The quorum's files; `tests/raft/mutants_support.py` has more, which the quorum's schedules find.
+# The quorum's files; `tests/metadata_quorum/raft/mutants_support.py` has more, which the quorum's schedules find.
 
 
 @mutant

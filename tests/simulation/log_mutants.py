@@ -93,7 +93,7 @@ def records_of_any_time_are_appended(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_retention.py")
+@told_by("tests/partition/storage/test_retention.py")
 def retention_believes_every_time(patch: Any) -> None:
     patch(ages, "believed_us", lambda timestamp_us, segment, now_us, config: timestamp_us)
 
@@ -163,7 +163,7 @@ def what_a_sync_failed_to_write_counts_after_a_restart(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_bad_files.py::test_every_byte_of_the_log_itself")
+@told_by("tests/partition/storage/test_bad_files.py::test_every_byte_of_the_log_itself")
 def a_torn_tail_is_kept(patch: Any) -> None:
     """Headers are accepted without a check of their payloads."""
     scan = recovery.Segment.scan
@@ -248,7 +248,7 @@ def followers_call_committed_what_they_have_not_synced(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_repair_in_place.py")
+@told_by("tests/partition/storage/test_repair_in_place.py")
 def repair_takes_batches_of_any_epoch_where_it_is_unknown(patch: Any) -> None:
     patch.edit(repair_core.accept, "damaged.leader_epoch != NO_LEADER_EPOCH", "True")
 

@@ -26,7 +26,7 @@ def damaged_batches_are_not_repaired(patch: Any) -> None:
     patch(repair, "repair_verdict", lambda *_, **__: repair.RepairVerdict.RESIGN)
 
 
-@told_by("tests/storage/test_repair_in_place.py")
+@told_by("tests/partition/storage/test_repair_in_place.py")
 @mutant
 def a_repaired_batch_is_not_checked(patch: Any) -> None:
     """Another replica's bytes are written without a check; they are damaged too, and the replica resigns."""
@@ -34,14 +34,14 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
     patch(core_repair, "verify_payload_crc", lambda *_: None)
 
 
-@told_by("tests/storage/test_repair_in_place.py")
+@told_by("tests/partition/storage/test_repair_in_place.py")
 @mutant
 def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
     """The recovery point is not moved beyond the batch before it is written."""
     patch(ClosedLog, "_cover", lambda self, end: None)
 
 
-@told_by("tests/storage/test_batch_scan.py")
+@told_by("tests/partition/storage/test_batch_scan.py")
 @mutant
 def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
     """Headers are searched by matches without overlap: a byte like the magic hides the header after it."""
@@ -64,7 +64,7 @@ def the_scrubber_checks_headers_only(patch: Any) -> None:
     patch(scrub, "scan_batches", lambda *place, verify, name: batch_scan.scan_batches(*place, verify=False, name=name))
 
 
-@told_by("tests/raft/test_quorum_scrub.py")
+@told_by("tests/metadata_quorum/raft/test_quorum_scrub.py")
 @mutant
 def a_rotten_journal_stays(patch: Any) -> None:
     """A controller that finds its journal damaged while it runs does not rewrite it, and cannot start again."""

@@ -25,11 +25,11 @@ BATCH = "tests/record/test_record_batch.py"
 CONTROL = "tests/record/test_control_batch.py"
 CONNECTIONS = "tests/broker/test_connection_limits.py"
 LIMITS = "tests/broker/test_broker_limits.py"
-LISTENER = "tests/foundation/test_listener_rules.py"
-TURNSTILE = "tests/foundation/test_turnstile.py"
+LISTENER = "tests/serving/test_listener_rules.py"
+TURNSTILE = "tests/serving/test_turnstile.py"
 LEAN = "tests/broker/test_lean_path.py"
-LEAN_CLIENT = "tests/foundation/test_lean_client.py"
-SESSION = "tests/foundation/test_http_session.py"
+LEAN_CLIENT = "tests/transport/test_lean_client.py"
+SESSION = "tests/transport/test_http_session.py"
 
 # The client's cores.
 

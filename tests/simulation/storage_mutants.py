@@ -17,7 +17,7 @@ from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import Segment
 
-LOG = "tests/storage/test_partition_log.py"
+LOG = "tests/partition/storage/test_partition_log.py"
 
 
 @mutant
@@ -132,7 +132,7 @@ def what_is_appended_during_a_sync_counts_as_synced(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/storage/test_index_and_pool.py::test_a_file_with_unsynced_bytes_stays_open")
+@told_by("tests/partition/storage/test_index_and_pool.py::test_a_file_with_unsynced_bytes_stays_open")
 def files_with_unsynced_bytes_are_closed(patch: Any) -> None:
     close_some = FilePool._close_some
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from raftlog.checksum import crc32c
 from raftlog.errors import StorageError
+from raftlog.sectors import sector_parts
 
 MAGIC, FIRST_MAGIC = b"RLRAFT02", b"RLRAFT01"
 MAX_RECORD_BYTES = 64 << 20
@@ -29,7 +29,6 @@ REMEDY = (
     "start it again: it rejoins, and catches up before it votes. Do not restore an older copy of its files"
 )
 """What to do about a voter's damaged files; ends error messages."""
-_SECTOR_BYTES = 512
 _NEVER_ZERO_BYTES = 8
 """The least zeros that show a lost write: a small number has up to seven."""
 _SIZES = struct.Struct("<II")
@@ -105,8 +104,7 @@ def _ends_early(tail: bytes, first_format: bool) -> bool:
 
 
 def _lacks_a_sector(tail: bytes, at: int) -> bool:
-    cuts = [0, *range(-at % _SECTOR_BYTES or _SECTOR_BYTES, len(tail), _SECTOR_BYTES), len(tail)]
-    parts = [tail[start:stop] for start, stop in pairwise(cuts)]
+    parts = list(sector_parts(tail, at))
     return not any(parts[-1]) or any(len(part) >= _NEVER_ZERO_BYTES and not any(part) for part in parts)
 
 

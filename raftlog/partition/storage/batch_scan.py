@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
 from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
+from raftlog.sectors import SECTOR_BYTES, sector_parts
 
 Read = Callable[[int, int], bytes]
 """Read function: (length, position) -> bytes, fewer at the file's end."""
 WINDOW_BYTES = 1 << 20
-_SECTOR_BYTES = 512
-"""The smallest unit that a disk writes atomically."""
 _NEVER_ZERO_BYTES = 8
 """A header's first bytes: the base offset, which is 0 only where the log begins."""
 _MAGIC_AT = 20
@@ -118,11 +116,9 @@ def write_was_lost(read: Read, position: int, end: int) -> bool:
         length = parse_header(read(HEADER_BYTES, position)).batch_length
     except CorruptBatchError:
         length = HEADER_BYTES
-    sectors_end = position + length + -(position + length) % _SECTOR_BYTES
+    sectors_end = position + length + -(position + length) % SECTOR_BYTES
     batch = read(min(end, sectors_end) - position, position)
-    first = -position % _SECTOR_BYTES
-    cuts = [0, *range(first or _SECTOR_BYTES, len(batch), _SECTOR_BYTES), len(batch)]
     return any(
-        not any(batch[start:stop]) and stop - start >= (HEADER_BYTES if start else _NEVER_ZERO_BYTES)
-        for start, stop in pairwise(cuts)
+        not any(part) and len(part) >= (HEADER_BYTES if number else _NEVER_ZERO_BYTES)
+        for number, part in enumerate(sector_parts(batch, position))
     )

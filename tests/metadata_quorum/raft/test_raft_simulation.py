@@ -14,7 +14,7 @@ import pytest
 
 from simulation.raft import simulate
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(600)
 """The seeds are the bound; a machine with other work takes longer for them."""
 
