@@ -107,11 +107,9 @@ class Connection:
         self._avoided_until: dict[Address, float] = {}
         self.outage = Outage(is_logged=waits)
         self._tasks = Tasks("client")
-        self._closed = False
         self._turn = random.randrange(1 << 16)  # noqa: S311  (spreads clients over brokers, hides nothing)
 
     async def close(self) -> None:
-        self._closed = True
         await close_all(self._tasks.close, self.session.close)
 
     def cached_topic(self, topic: str) -> TopicInfo | None:
@@ -288,7 +286,7 @@ class Connection:
         watches: list[asyncio.Task[None]] = []
 
         def watch() -> None:
-            if partitions and not self._closed:
+            if partitions and not self._tasks.closed:
                 watches.append(self._tasks.spawn(self._watch(address, partitions, limit), name=f"watch {address}"))
 
         timer = asyncio.get_running_loop().call_later(patience_s, watch)

@@ -18,7 +18,7 @@ from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteE
 from raftlog.metadata_quorum.quorum_interface import QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, EngineSettings, RaftEngine
 from raftlog.metadata_quorum.raft.scrub import find_corruption
-from raftlog.metadata_quorum.raft.transport import QuorumTls, RaftTransport
+from raftlog.metadata_quorum.raft.transport import QuorumTls, RaftTransport, transport_key
 from raftlog.model import Address, ControllerId
 from raftlog.runtime import Tasks
 
@@ -78,8 +78,7 @@ class PySyncObjQuorum:
             name=self._name,
             names=list(self._names),
             listen=settings.listen,
-            key=settings.key,
-            cluster_id=settings.cluster_id,
+            key=transport_key(settings.key, settings.cluster_id),
             dial=settings.dial,
             wake=self._wake,
             tls=settings.tls,

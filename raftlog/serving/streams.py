@@ -12,6 +12,7 @@ from aiohttp import web
 
 from raftlog.errors import OverloadedError, RaftlogError
 from raftlog.serving.connections import AiohttpConnection, direct_writer
+from raftlog.serving.limits import WRITE_S
 from raftlog.transport.socket_writer import pieces_of
 from raftlog.wire.codec import Buffer
 
@@ -25,10 +26,12 @@ class StreamLimits:
 
     Args:
         total: the most streams; one address has at most half of them.
+        write_s: how long a peer may accept no byte; then its connection is closed.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, write_s: float = WRITE_S) -> None:
         self._total = total
+        self.write_s = write_s
         self._from: Counter[str] = Counter()
         self._tails: weakref.WeakSet[StreamedResponse] = weakref.WeakSet()
 
@@ -78,7 +81,6 @@ class StreamedResponse(web.StreamResponse):
     Args:
         first: pieces made before the response begins, while an error could still set the status.
         rest: yields the other pieces.
-        write_s: how long the peer may accept no byte; then the connection is closed.
         endless: `rest` does not end by itself.
     """
 
@@ -89,7 +91,6 @@ class StreamedResponse(web.StreamResponse):
         rest: AsyncGenerator[Buffer, None],
         *,
         headers: Mapping[str, str],
-        write_s: float,
         limits: StreamLimits,
         status: int = 200,
         endless: bool = False,
@@ -98,7 +99,7 @@ class StreamedResponse(web.StreamResponse):
         self._request = request
         self._first = first
         self._rest = rest
-        self._write_s = write_s
+        self._write_s = limits.write_s
         self._begun = False
         """Whether aiohttp has sent the headers, as it does with the first bytes."""
         # aiohttp does not send a response whose peer has disconnected; the finalizer stops counting it.

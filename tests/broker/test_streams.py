@@ -29,7 +29,6 @@ class Site:
 
     port: int
     limits: StreamLimits = field(default_factory=lambda: StreamLimits(4))
-    write_s: float = 10.0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     more: asyncio.Event = field(default_factory=asyncio.Event)
     fails: bool = False
@@ -55,7 +54,6 @@ class Site:
             self.first,
             self.pieces(),
             headers=self.headers,
-            write_s=self.write_s,
             limits=self.limits,
             endless=True,
         )
@@ -123,7 +121,7 @@ async def test_what_fails_amid_an_answer_is_no_end(site: tuple[Site, AiohttpList
 
 async def test_a_peer_that_takes_nothing_is_closed(site: tuple[Site, AiohttpListener]):
     here, _ = site
-    here.write_s, here.piece = 0.2, b"x" * (32 << 20)
+    here.limits.write_s, here.piece = 0.2, b"x" * (32 << 20)
     async with asyncio.timeout(20), ask(here, buffer=4096):
         await here.ended.wait()
     assert here.limits.size == 0

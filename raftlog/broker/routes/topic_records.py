@@ -28,7 +28,6 @@ from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
 from raftlog.security.guard import sender_of
-from raftlog.serving.limits import WRITE_S
 from raftlog.serving.streams import StreamedResponse, StreamLimits
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, encode_json
@@ -126,9 +125,7 @@ class TopicRecordsRoutes:
         endless: bool = False,
     ) -> StreamedResponse:
         limits = self.limits
-        return StreamedResponse(
-            request, first, rest, headers=headers, write_s=WRITE_S, limits=limits, status=status, endless=endless
-        )
+        return StreamedResponse(request, first, rest, headers=headers, limits=limits, status=status, endless=endless)
 
     async def _part(
         self, request: web.Request, read: Callable[[], TopicStream], answer: _Answer, topic_id: str

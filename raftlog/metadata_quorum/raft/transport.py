@@ -72,12 +72,18 @@ class _Peer:
         return True
 
 
+def transport_key(quorum_key: bytes, cluster_id: str) -> bytes:
+    """Return the key of a cluster's connections: voters of another cluster with the same quorum key are refused."""
+    return hmac.digest(quorum_key, b"raftlog quorum " + cluster_id.encode(), "sha256")
+
+
 class RaftTransport(Transport):  # type: ignore[misc]
     """PySyncObj's transport interface over authenticated connections.
 
     Args:
         names: PySyncObj's node ids: the quorum addresses, as text.
         dial: replaces addresses when dialling.
+        key: of this cluster's connections; see `transport_key`.
         wake: called after each event, so that the engine ticks at once.
         tls: None: connections are plain.
     """
@@ -89,7 +95,6 @@ class RaftTransport(Transport):  # type: ignore[misc]
         names: list[str],
         listen: Address,
         key: bytes,
-        cluster_id: str,
         dial: Mapping[str, str],
         wake: Callable[[], None],
         tls: QuorumTls | None = None,
@@ -98,7 +103,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
         self._name = name
         self._nodes = {other: Node(other) for other in names if other != name}
         self._listen = listen
-        self._key = hmac.digest(key, b"raftlog quorum " + cluster_id.encode(), "sha256")
+        self._key = key
         self._dial = dial
         self._wake = wake
         self._tls = tls

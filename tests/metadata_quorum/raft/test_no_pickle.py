@@ -20,7 +20,7 @@ import pytest
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.client import Admin
 from raftlog.metadata_quorum.raft.codec import encode
-from raftlog.metadata_quorum.raft.transport import RaftTransport
+from raftlog.metadata_quorum.raft.transport import RaftTransport, transport_key
 from raftlog.model import Address
 
 pytestmark = pytest.mark.cluster
@@ -112,8 +112,7 @@ async def impostor(cluster: LocalCluster, name: str) -> Any:
         name=str(quorum_address(cluster, name)),
         names=[str(quorum_address(cluster, other)) for other in cluster.controllers],
         listen=quorum_address(cluster, name),
-        key=(cluster.data / "quorum.key").read_bytes().strip(),
-        cluster_id=cluster.cluster_id,
+        key=transport_key((cluster.data / "quorum.key").read_bytes().strip(), cluster.cluster_id),
         dial={},
         wake=lambda: None,
     )

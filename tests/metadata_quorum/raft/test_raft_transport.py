@@ -17,7 +17,6 @@ def transport(name: str = "127.0.0.1:1", *others: str, dial: dict[str, str] | No
         names=[name, *others],
         listen=Address("127.0.0.1", 0),
         key=b"key",
-        cluster_id="c",
         dial=dial or {},
         wake=lambda: None,
     )
