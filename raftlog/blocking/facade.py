@@ -46,6 +46,7 @@ class Facade(Generic[C]):
         self._shutting = threading.Event()
         """Set once `close` runs in the loop: only then may a cancellation end it early."""
         self._loop = (loop_factory() or asyncio.new_event_loop)()
+        self._loop.set_default_executor(_ThreadPerCall())
         self._thread = threading.Thread(
             target=_serve, args=(self._loop,), name=f"raftlog {type(self).__name__}", daemon=True
         )
@@ -153,7 +154,6 @@ class Facade(Generic[C]):
             if self._state != "open":
                 return None
             self._state = "closing"
-            self._loop.call_soon_threadsafe(self._loop.set_default_executor, _ExitExecutor())
             return asyncio.run_coroutine_threadsafe(self._shut((SystemExit, None, None)), self._loop)
 
     def _wait_for_exit(self, closing: Future[None]) -> None:
@@ -199,26 +199,45 @@ class Facade(Generic[C]):
             )
 
 
-class _ExitExecutor(ThreadPoolExecutor):
-    """Runs work at interpreter exit, when thread pools accept no more: host name lookups, above all.
+class _ThreadPerCall(ThreadPoolExecutor):
+    """Runs each call in a thread of its own, also once the interpreter exits and thread pools accept no more calls.
 
+    The loop uses it for the lookup of host names, and for the application's callbacks. Pools refuse calls before
+    `atexit` functions run, so an executor that is replaced there is replaced too late.
     Importing the base class also loads its module, which Arrow and aiohttp need and which cannot be imported at exit.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running: set[threading.Thread] = set()
 
     def submit(self, work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
         done: Future[T] = Future()
 
         def run() -> None:
+            done.set_running_or_notify_cancel()
             try:
                 done.set_result(work(*arguments, **options))
             except BaseException as error:  # noqa: BLE001  (set on the future)
                 done.set_exception(error)
+            finally:
+                self._running.discard(threading.current_thread())
 
+        thread = threading.Thread(target=run, daemon=True)
+        self._running.add(thread)
         try:
-            threading.Thread(target=run, daemon=True).start()
+            thread.start()
         except RuntimeError:  # From Python 3.12 on, no thread starts at exit.
+            self._running.discard(thread)
             run()
         return done
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait until the calls under way have ended."""
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            for thread in list(self._running):
+                thread.join()
 
 
 _open: weakref.WeakSet[Facade[Any]] = weakref.WeakSet()

@@ -30,6 +30,20 @@ while not consumer.assignment:
     consumer.fetch(max_wait_ms=100)
 """
 
+USED_WHILE_THE_PROGRAM_ENDS = """
+import concurrent.futures.thread as pools, sys, threading, time
+from raftlog import blocking
+url, topic = sys.argv[1:]
+producer = blocking.Producer(url)
+
+def use():
+    while not pools._shutdown:
+        time.sleep(0.001)
+    producer.send(topic, b"0")
+
+threading.Thread(target=use).start()
+"""
+
 FORKED = """
 import os, sys
 from raftlog import blocking
@@ -86,6 +100,12 @@ def test_a_program_that_ends_still_looks_up_the_names_of_hosts(url: str, topic_n
     done = run(UNCLOSED, url.replace("127.0.0.1", "localhost"), topic_name)
     assert done.stderr == ""
     assert end_of(url, topic_name) == 1_000
+
+
+def test_a_thread_that_outlives_the_main_thread_still_looks_up_the_names_of_hosts(url: str, topic_name: str):
+    done = run(USED_WHILE_THE_PROGRAM_ENDS, url.replace("127.0.0.1", "localhost"), topic_name)
+    assert done.stderr == ""
+    assert end_of(url, topic_name) == 1
 
 
 def test_a_program_that_ends_still_calls_back(url: str, topic_name: str):
