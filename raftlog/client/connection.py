@@ -248,7 +248,7 @@ class Connection:
             attempt += 1
             wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
             if not may_repeat or left_ms() <= wait_ms:
-                raise self._explained(_after(failure, earlier)) from failure.__cause__
+                raise self._explained(_after(failure, earlier), reads=method == "GET") from failure.__cause__
             earlier = failure.message
             await asyncio.sleep(wait_ms / 1000)
 
@@ -348,9 +348,14 @@ class Connection:
             return answering[self._turn % len(answering)]
         return min(known, key=self._avoided_until.__getitem__)  # The one that failed first.
 
-    def _explained(self, failure: RetriableError) -> RetriableError:
-        """Return the error with the bootstrap URLs, if no broker has ever answered this client."""
-        if self._brokers or not isinstance(failure, UnreachableError):
+    def _explained(self, failure: RetriableError, *, reads: bool) -> RetriableError:
+        """Return the error with the bootstrap URLs, if no broker has ever answered this client.
+
+        Args:
+            reads: the request changes nothing, so that an attempt that timed out has no outcome to know.
+        """
+        silent = (UnreachableError, UnknownOutcomeError) if reads else UnreachableError
+        if self._brokers or not isinstance(failure, silent):
             return failure
         where = ", ".join(address.url for address in self._bootstrap)
         return UnreachableError(

@@ -22,7 +22,7 @@ from raftlog import Admin, Producer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.client.span_reader import SpanReader
 from raftlog.client.spans import Selection
-from raftlog.errors import ConfigError, NotFoundError, OffsetOutOfRangeError, RetriableError
+from raftlog.errors import ConfigError, NotFoundError, OffsetOutOfRangeError, RetriableError, UnreachableError
 
 pytestmark = pytest.mark.cluster
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -229,6 +229,13 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 def test_nobody_answers(free_ports):
     with pytest.raises(RetriableError, match="no broker answered within 300 ms"):
         raftlog.read_arrow("topic", bootstrap=f"http://127.0.0.1:{free_ports(1)[0]}", timeout_ms=300)
+
+
+def test_a_server_that_accepts_and_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UnreachableError, match=f"no broker answered within 300 ms at {url}"):
+            raftlog.read_arrow("topic", bootstrap=url, timeout_ms=300)
 
 
 @pytest.mark.parametrize(
