@@ -66,7 +66,9 @@ def run_node(config: NodeConfig) -> None:
 
 
 async def serve(config: NodeConfig) -> None:
-    """Run until SIGTERM or SIGINT.
+    """Run until SIGTERM or SIGINT. SIGHUP makes the node look at its certificates; without any, it has no effect.
+
+    A node that was started in a terminal shuts down at SIGHUP: the terminal was closed.
 
     Raises:
         ConfigError: a port is in use, the data folder belongs to another node, or the controllers refuse this one.
@@ -85,6 +87,8 @@ async def serve(config: NodeConfig) -> None:
 
 async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -> None:
     watch, tls = LoopWatch(), NodeTls(config.tls)
+    in_terminal = sys.stderr is not None and sys.stderr.isatty()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, stop.set if in_terminal else tls.reload)
     controller = _make_controller(config, data_dir, tls) if config.is_controller else None
     broker = _make_broker(config, data_dir, watch, tls) if config.is_broker else None
     # Excludes the objects so far from garbage collection: scanning them takes 100 ms in each full collection.

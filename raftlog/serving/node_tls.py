@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from asyncio import sslproto
+from contextlib import suppress
 from functools import partial
 from typing import Literal
 
@@ -36,6 +36,7 @@ class NodeTls:
         if config.ca_file or config.cert_file:
             self.client = TlsContext(self._files, client_context)
             self._contexts.append(self.client)
+        self._look = asyncio.Event()
         self._tasks = Tasks("TLS files")
 
     def listener(self, name: Name) -> ListenerTls | None:
@@ -43,15 +44,16 @@ class NodeTls:
         return self._listeners[name]
 
     def start(self) -> None:
-        """Watch the files, and load them at SIGHUP."""
+        """Watch the files."""
         if self._contexts:
             self._tasks.spawn(self._watch(), name="watch")
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_hangup)
+
+    def reload(self) -> None:
+        """Look at the files now, as operators ask for by SIGHUP."""
+        self._look.set()
 
     async def close(self) -> None:
         """Stop watching."""
-        if self._contexts:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
         await self._tasks.close()
 
     def _listener(self, name: str) -> ListenerTls | None:
@@ -65,12 +67,8 @@ class NodeTls:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            await self._reload()
-
-    def _on_hangup(self) -> None:
-        self._tasks.spawn(self._reload(), name="reload")
-
-    async def _reload(self) -> None:
-        for context in self._contexts:
-            await asyncio.to_thread(context.reload)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), LOOK_EVERY_S)
+            self._look.clear()
+            for context in self._contexts:
+                await asyncio.to_thread(context.reload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -37,14 +38,14 @@ voters = [{{ node_id = 1, quorum = "127.0.0.1:{ports[2]}", internal = "127.0.0.1
     return path
 
 
-def start(config: Path) -> subprocess.Popen[bytes]:
+def start(config: Path, stderr: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "raftlog", "server", "start", "--config", str(config)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, stderr=stderr)
 
 
 @contextmanager
-def running(config: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with start(config) as process:
+def running(config: Path, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[bytes]]:
+    with start(config, stderr) as process:
         try:
             yield process
         finally:
@@ -87,6 +88,27 @@ async def test_one_node_alone_serves_and_comes_back(tmp_path: Path, free_ports: 
             assert await asyncio.to_thread(process.wait, 20) == 0
 
     assert [record["value"] for record in read.json["records"]][:2] == ["kept", "more"]
+
+
+async def test_a_hangup_ends_a_node_only_if_its_terminal_closed(tmp_path: Path, free_ports: Callable[[int], list[int]]):
+    """`systemctl reload` sends SIGHUP, also to a node without certificates."""
+    ports = free_ports(3)
+    config = configure(tmp_path, ports)
+    async with http_to(f"http://127.0.0.1:{ports[0]}") as http:
+        with running(config) as process:
+            await until_ready(http)
+            for _ in range(100):
+                process.send_signal(signal.SIGHUP)
+            assert (await http("GET", "/livez")).status == 200
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 20) == 0
+        outer, inner = os.openpty()
+        with running(config, inner) as process:
+            await until_ready(http)
+            process.send_signal(signal.SIGHUP)
+            assert await asyncio.to_thread(process.wait, 20) == 0
+        os.close(inner)
+        os.close(outer)
 
 
 async def test_nodes_that_refuse_to_start_say_why(tmp_path: Path, free_ports: Callable[[int], list[int]]):
