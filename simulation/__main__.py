@@ -124,6 +124,9 @@ def report_on(outcomes: Iterator[Outcome]) -> dict[str, Any]:
 
 def main() -> int:
     """Run the seeds of the environment; exit 1 if one of them breaks a promise."""
+    if arguments := sys.argv[1:]:
+        sys.stdout.write(__doc__ or "")
+        sys.exit(0 if set(arguments) <= {"-h", "--help"} else f"received {arguments}: it takes variables only")
     one, world = os.environ.get("SEED", ""), os.environ.get("WORLD") or "quorum"
     if world not in DEFAULT_SEEDS:
         sys.exit(f"WORLD: expected quorum or cluster, received {world!r}")

@@ -66,8 +66,11 @@ class Cluster:
         self._parallel = asyncio.Semaphore(_PARALLEL_REQUESTS)
         self._rack_replicas = RackReplicas(self._clock)
 
-    async def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
+    async def topics(self, names: Collection[str], *, may_lack: bool = False) -> dict[str, TopicInfo]:
         """Describe topics by name.
+
+        Args:
+            may_lack: return only the topics that exist.
 
         Raises:
             NotFoundError: a topic does not exist.
@@ -75,7 +78,7 @@ class Cluster:
 
         async def attempt() -> dict[str, TopicInfo]:
             known = await self._metadata(names)
-            if missing := sorted(set(names) - set(known)):
+            if not may_lack and (missing := sorted(set(names) - set(known))):
                 raise NotFoundError(
                     f"no such topic: {', '.join(missing)} (at {self._bootstrap_text()}); create it, or correct "
                     "its name in the options, or in the column topic"

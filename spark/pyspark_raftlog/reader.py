@@ -172,17 +172,20 @@ async def _pruned(
     ]
 
 
-async def describe_topics(cluster: Cluster, options: SourceOptions) -> dict[str, TopicInfo]:
+async def describe_topics(cluster: Cluster, options: SourceOptions, *, may_lack: bool = False) -> dict[str, TopicInfo]:
     """Return the topics that match the subscription now.
+
+    Args:
+        may_lack: named topics may be missing.
 
     Raises:
         NotFoundError: a named topic does not exist.
     """
     match options.subscription:
         case Subscribe(topics):
-            return await cluster.topics(topics)
+            return await cluster.topics(topics, may_lack=may_lack)
         case Assign(partitions):
-            return await cluster.topics({partition.topic for partition in partitions})
+            return await cluster.topics({partition.topic for partition in partitions}, may_lack=may_lack)
         case SubscribePattern(pattern):
             every = await cluster.all_topics()
             matching = {
@@ -196,19 +199,20 @@ async def describe_topics(cluster: Cluster, options: SourceOptions) -> dict[str,
 
 
 def partitions_of(topics: dict[str, TopicInfo], options: SourceOptions) -> list[TopicPartition]:
-    """List the partitions to read, sorted.
+    """List the partitions of these topics to read, sorted.
 
     Raises:
-        NotFoundError: an assigned partition does not exist.
+        NotFoundError: one of the topics lacks an assigned partition.
     """
     every = sorted(TopicPartition(name, info.partition) for name, topic in topics.items() for info in topic.partitions)
     if not isinstance(options.subscription, Assign):
         return every
-    if missing := sorted(set(options.subscription.partitions) - set(every)):
+    assigned = [partition for partition in options.subscription.partitions if partition.topic in topics]
+    if missing := sorted(set(assigned) - set(every)):
         counts = {key.topic: len(topics[key.topic].partitions) for key in missing}
         raise NotFoundError(f"assign names partitions that do not exist: {', '.join(map(str, missing))}; "
                             f"partitions by topic: {counts}")  # fmt: skip
-    return list(options.subscription.partitions)
+    return assigned
 
 
 async def resolve_starting(

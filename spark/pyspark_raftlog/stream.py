@@ -176,8 +176,8 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         fail = self._options.fail_on_data_loss
         return {key: require_readable(key, starts[key], ends[key], fail_on_data_loss=fail) for key in ends}
 
-    async def _ends(self, cluster: Cluster) -> dict[TopicPartition, LogEnds]:
-        topics = await describe_topics(cluster, self._options)
+    async def _ends(self, cluster: Cluster, *, may_lack: bool = False) -> dict[TopicPartition, LogEnds]:
+        topics = await describe_topics(cluster, self._options, may_lack=may_lack)
         self._topic_ids = {name: topic.topic_id for name, topic in topics.items()}
         ends = await cluster.log_ends(partitions_of(topics, self._options), self._options.isolation)
         self._latest = {key: log.end for key, log in ends.items()}
@@ -191,14 +191,16 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         Args:
             ids: the topic ids of the positions. A broker with old metadata may return older ids for a moment.
         """
-        ends, waited_ms = await self._ends(cluster), 0
+        # A topic that was deleted since the stream began is a loss, as its records are.
+        may_lack = not self._options.fail_on_data_loss
+        ends, waited_ms = await self._ends(cluster, may_lack=may_lack), 0
         patience_ms = min(SETTLE_MS, self._options.timeout_ms)
         while problems := _problems(positions, ends, recreated_topics(ids, self._topic_ids)):
             if waited_ms >= patience_ms:
                 break
             await asyncio.sleep(0.1)
             waited_ms += 100
-            ends = await self._ends(cluster)
+            ends = await self._ends(cluster, may_lack=may_lack)
         for partition, problem in problems.items():
             if self._options.fail_on_data_loss:
                 raise data_loss(partition, problem)

@@ -18,7 +18,7 @@ from pyspark_raftlog.offsets import BEGIN, TOPIC_IDS, OffsetRange
 from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.schema import source_schema
 from pyspark_raftlog.stream import RaftlogStreamReader
-from raftlog.errors import OffsetOutOfRangeError
+from raftlog.errors import NotFoundError, OffsetOutOfRangeError
 from raftlog.model import INTERNAL_TOPICS
 
 ALL = ReadAllAvailable()
@@ -40,7 +40,7 @@ def topic(log: FakeLog) -> FakeLog:
 
 
 def reader(log: FakeLog, **given: str) -> RaftlogStreamReader:
-    subscription = {} if "subscribePattern" in given else {"subscribe": "t"}
+    subscription = {} if {"subscribePattern", "assign"} & given.keys() else {"subscribe": "t"}
     options = {"bootstrap": log.url, "startingOffsets": "earliest", "timeoutMs": "5000"} | subscription | given
     return RaftlogStreamReader(parse_options(options).for_stream(), source_schema(include_headers=False))
 
@@ -300,6 +300,32 @@ def test_a_topic_that_was_recreated_is_a_loss_between_runs_and_while_running(top
         (1, 0, 12),
     ]
     assert tolerant.latestOffset(end, ALL) == end
+
+
+@pytest.mark.parametrize("subscription", [{"subscribe": "t,other"}, {"assign": '{"t": [0, 1], "other": [0]}'}])
+def test_a_stream_goes_on_without_a_topic_that_was_deleted_if_losses_are_allowed(topic, subscription):
+    topic.create("other")
+    topic.append("other", [b"kept"] * 3)
+    given = {**subscription, "timeoutMs": "200"}
+    begin = reader(topic, **given).initialOffset()
+    position = reader(topic, **given).latestOffset(begin, ALL)
+    assert offsets(position) == at(30, 10) | {"other": {"0": 3}}
+    del topic.topics["t"], topic.topic_ids["t"]
+    topic.append("other", [b"new"] * 2)
+
+    with pytest.raises(NotFoundError, match="no such topic: t "):
+        reader(topic, **given).latestOffset(position, ALL)
+
+    tolerant = reader(topic, **given, failOnDataLoss="false")
+    end = tolerant.latestOffset(position, ALL)
+    assert offsets(end) == {"other": {"0": 5}}
+    assert [item.topic for task in tolerant.partitions(position, end) for item in task.ranges] == ["other"]
+    for planned in tolerant.partitions(begin, position):  # A batch that the restarted query does again.
+        rows = sum(batch.num_rows for batch in tolerant.read(planned))
+        assert rows == sum(item.end - item.start for item in planned.ranges if item.topic == "other")
+    assert offsets(tolerant.latestOffset(end, ALL)) == {"other": {"0": 5}}
+    with pytest.raises(NotFoundError, match="no such topic: t "):
+        reader(topic, **given, failOnDataLoss="false").initialOffset()  # Nothing was read of it: a wrong name.
 
 
 def test_a_batch_that_is_planned_again_is_of_the_topic_it_was_planned_for(topic):
