@@ -25,6 +25,7 @@ HOURS ?=
 MINUTES ?=
 KILLS ?=
 LOAD ?=
+SECURE ?=
 # Mounts of the chaos suite in a namespace of their own: the kernel undoes them when the last process has ended, however it did.
 UNSHARE := $(shell unshare --mount true 2>/dev/null && echo unshare --mount --propagation slave)
 
@@ -80,8 +81,8 @@ format: $(PYTHON_STAMP) ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", SEED=s, KILLS=n; LOAD=records a second beside; DURATION=seconds for `swarm` and `controllers`; HOURS=8 goes on).
-	@DURATION=$(DURATION) HOURS=$(HOURS) SEED=$(SEED) KILLS=$(KILLS) LOAD=$(LOAD) $(UNSHARE) $(BIN)/python -m chaos $(SCENARIO)
+chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", SEED=s, KILLS=n; LOAD=records a second beside; SECURE=1 with TLS and access rules; DURATION=seconds for `swarm` and `controllers`; HOURS=8 goes on).
+	@DURATION=$(DURATION) HOURS=$(HOURS) SEED=$(SEED) KILLS=$(KILLS) LOAD=$(LOAD) SECURE=$(SECURE) $(UNSHARE) $(BIN)/python -m chaos $(SCENARIO)
 
 soak: install ## Steady load with restarts for HOURS=8: memory, descriptors, threads, tasks, disk and p99 by the hour; fails on growth (LOAD=records a second).
 	@HOURS=$(HOURS) LOAD=$(LOAD) $(BIN)/python -m chaos.soak

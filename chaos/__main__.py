@@ -1,8 +1,9 @@
 """`make chaos [SCENARIO=name]`: runs scenarios one after another; the last line is one JSON object.
 
 SEED seeds every random choice. DURATION is the length of `controllers`, `groups` and `swarm` in seconds. KILLS is the
-number of kills in `failover`. LOAD is the number of bulk records a second beside the checked keys. With HOURS, `swarm`
-repeats for that long, each time with the next seed. See docs/explanation/chaos.md.
+number of kills in `failover`. LOAD is the number of bulk records a second beside the checked keys. With SECURE=1
+every node requires TLS, certificates and access rules. With HOURS, `swarm` repeats for that long, each time with the
+next seed. See docs/explanation/chaos.md.
 """
 
 from __future__ import annotations

@@ -17,16 +17,19 @@ from chaos.capabilities import Capabilities
 from chaos.connections import direct_connections
 from chaos.disks import DATA, DISK_BYTES, Disks
 from chaos.links import Links
+from chaos.sessions import use_security
 from chaos.shim import Shim
 from chaos.topology import CLIENT, Topology
 from raftlog.cli.cluster_plan import merged
 from raftlog.cli.local_cluster import ClusterError, LocalCluster
 from raftlog.cli.processes import send_together
+from raftlog.cli.security import secure as make_secure
 from raftlog.model import Address
 from raftlog.wire.metadata import TopicInfo
 
 POLL_S = 0.05
 LISTENING_WITHIN_S = 60.0
+USER = "chaos"
 SERVER = (sys.executable, "-m", "raftlog", "server", "start")
 
 
@@ -40,6 +43,8 @@ class ChaosCluster:
         command: what to run instead of `raftlog server start`.
         extra: more settings of nodes; see `LocalCluster`.
         disk_bytes: the size of each node's disk, if it has one of its own.
+        secure: nodes require TLS, certificates and access rules. While the cluster runs, the environment makes this
+            process and its children clients of a super user.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class ChaosCluster:
         command: Sequence[str] = SERVER,
         extra: Mapping[str, Mapping[str, Any]] | None = None,
         disk_bytes: int = DISK_BYTES,
+        secure: bool = False,
     ) -> None:
         names = LocalCluster(folder, port=0, brokers=brokers).names
         self.topology = Topology.of(names)
@@ -75,6 +81,13 @@ class ChaosCluster:
         """The client's own dial map: its links can be cut too."""
         for name in names:
             self.nodes.configure(name, dial=self.topology.dial_map(name, self.listeners))
+        self._security: raftlog.Security | None = None
+        if secure:
+            files = make_secure(self.nodes, USER).folder
+            users = files / "users"
+            self._security = raftlog.Security(
+                ca_file=str(files / "ca.pem"), cert_file=str(users / f"{USER}.pem"), key_file=str(users / f"{USER}.key")
+            )
 
     async def __aenter__(self) -> Self:
         try:
@@ -88,6 +101,7 @@ class ChaosCluster:
         await asyncio.to_thread(self._stop)
 
     def _start(self) -> None:
+        use_security(self._security)
         if self.disks:
             self.disks.open()
         self.links.start()
@@ -101,6 +115,7 @@ class ChaosCluster:
                 stack.callback(self.disks.close)
             stack.callback(self.links.stop)
             stack.callback(self.nodes.stop)
+            use_security(None)
 
     def data_dir(self, name: str) -> Path:
         """Return a node's data folder."""

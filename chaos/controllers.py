@@ -58,7 +58,7 @@ class _Run:
 
     async def on(self, cluster: ChaosCluster) -> None:
         """Run the clients and the faults; check that all nodes agree in the end."""
-        brokers = {name: address for name in cluster.nodes.brokers if (address := cluster.nodes.node(name).public)}
+        brokers = {name: address for name in cluster.nodes.brokers if (address := cluster.nodes.node(name).health)}
         clients = [
             MetadataClient(f"client-{number}", brokers=brokers, dial=cluster.dial, history=self.history, seed=self.seed)
             for number in range(CLIENTS)
@@ -137,7 +137,7 @@ async def run_controllers(folder: Path, options: Options) -> Outcome:
     shutil.rmtree(folder, ignore_errors=True)
     run, broken = _Run(options.seed, options.duration_s or DEFAULT_DURATION_S), ""
     try:
-        async with ChaosCluster(folder / "cluster", command=options.command) as cluster:
+        async with ChaosCluster(folder / "cluster", command=options.command, secure=options.secure) as cluster:
             await run.on(cluster)
     except (BrokenPromiseError, ClusterError) as error:
         broken = str(error)

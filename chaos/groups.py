@@ -202,7 +202,7 @@ async def run_groups(folder: Path, options: Options) -> Outcome:
     try:
         settings = settings_for_load(BROKERS) if options.load else {}
         async with (
-            ChaosCluster(folder / "cluster", command=options.command, **settings) as cluster,
+            ChaosCluster(folder / "cluster", command=options.command, secure=options.secure, **settings) as cluster,
             bulk_load(cluster, folder / "bulk", options.load, brokers=BROKERS, configs={}) as bulk,
         ):
             async with raftlog.Admin(cluster.bootstrap) as admin:

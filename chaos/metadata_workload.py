@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from chaos.history import Outcome
 from chaos.metadata_history import Action, Listing, MetadataHistory, TopicOperation, TopicSeen
+from chaos.sessions import open_session
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -25,7 +26,6 @@ from raftlog.errors import (
     UnknownOutcomeError,
 )
 from raftlog.model import Address
-from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.admin import AlterTopicBody
 from raftlog.wire.metadata import ClientMetadata, ConfigValue, CreateTopicRequest, TopicInfo, TopicsResponse
@@ -78,7 +78,7 @@ class MetadataClient:
         self.name = name
         self.random = random.Random(f"{seed} {name}")
         self._brokers, self._history = brokers, history
-        self._session = HttpSession(dial=dial)
+        self._session = open_session(dial)
 
     async def close(self) -> None:
         await self._session.close()

@@ -19,6 +19,7 @@ class Options:
         hours: after the scenarios, `swarm` repeats for so long, each time with the next seed.
         load: bulk records a second, written and read beside the checked keys (`bulk_load`); 0: none.
         kills: how many times `failover` kills; None means its own default.
+        secure: nodes require TLS, certificates and access rules; the suite's clients are a super user's.
         capabilities: what this machine can do to nodes.
         command: what runs a node.
     """
@@ -28,17 +29,19 @@ class Options:
     hours: float = 0.0
     kills: int | None = None
     load: int = 0
+    secure: bool = False
     capabilities: Capabilities = field(default_factory=Capabilities)
     command: Sequence[str] = SERVER
 
     @classmethod
     def of(cls, environment: Mapping[str, str], capabilities: Capabilities) -> Options:
-        """Read SEED, DURATION (seconds), HOURS, KILLS and LOAD (records a second); an empty one counts as absent."""
+        """Read SEED, DURATION (s), HOURS, KILLS, LOAD (records a second) and SECURE; an empty one counts as absent."""
         return cls(
             seed=int(environment.get("SEED") or 1),
             duration_s=float(environment.get("DURATION") or 0) or None,
             hours=float(environment.get("HOURS") or 0),
             load=int(environment.get("LOAD") or 0),
+            secure=environment.get("SECURE", "") not in ("", "0"),
             kills=int(environment.get("KILLS") or 0) or None,
             capabilities=capabilities,
         )

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Self, TypeVar
 
 from chaos.cluster import ChaosCluster
+from chaos.sessions import open_session
 from raftlog.errors import RaftlogError
 from raftlog.model import Address, Offset
-from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.admin import DigestResponse
 from raftlog.wire.metadata import ControllerInfo
@@ -51,10 +51,10 @@ class Referee:
     def __init__(self, cluster: ChaosCluster) -> None:
         nodes = cluster.nodes
         self.sightings = Sightings()
-        self._controllers = {name: nodes.node(name).internal for name in nodes.controllers}
+        self._controllers = {name: nodes.node(name).health for name in nodes.controllers}
         self._nodes = {name: nodes.node(name).health for name in nodes.names}
         self._names = {nodes.node(name).node_id: name for name in nodes.controllers}
-        self._session = HttpSession(dial=cluster.dial)
+        self._session = open_session(cluster.dial)
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

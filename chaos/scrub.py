@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaos.cluster import ChaosCluster
+from chaos.sessions import open_session
 from raftlog.errors import OffsetOutOfRangeError, RaftlogError
 from raftlog.model import Address
 from raftlog.record.batch import iter_batches
@@ -20,11 +21,11 @@ async def read_every_replica(cluster: ChaosCluster, topic: str) -> list[str]:
     """Read every replica through its broker; return the errors. A broker repairs the damage that it finds."""
     problems = []
     info = await cluster.describe(topic)
-    async with HttpSession() as session:
+    async with open_session() as session:
         for state in info.partitions:
             end = 0  # The leader, which is first, reports it; followers learn it a little later.
             for broker in sorted(state.replicas, key=lambda replica: replica != state.leader):
-                address = cluster.nodes.node(f"broker-{broker}").public
+                address = cluster.nodes.node(f"broker-{broker}").health
                 assert isinstance(address, Address)
                 try:
                     end = max(end, await _read_to(end, session, address, topic, state.partition))

@@ -27,13 +27,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chaos.bulk_load import NODE_SETTINGS, BulkLoad, BulkLoadError, judge_bulk
+from chaos.sessions import open_session
 from chaos.site import BrokenPromiseError
 from chaos.soak_samples import Sample, growths, judged_lives, look, p99, table
 from chaos.soak_work import SoakWork
 from raftlog.cli.local_cluster import ClusterError, LocalCluster
 from raftlog.errors import RaftlogError
 from raftlog.model import Address
-from raftlog.transport import HttpSession
 from raftlog.wire import paths
 
 FOLDER = Path("build") / "soak"
@@ -117,7 +117,7 @@ class Soak:
         address = self.cluster.node(name).health
         assert isinstance(address, Address)
         with suppress(RaftlogError):
-            async with HttpSession() as session:
+            async with open_session() as session:
                 answer = await session.request("GET", address, paths.METRICS, timeout_ms=ASK_TIMEOUT_MS)
                 return bytes(answer.body).decode()
         return ""

@@ -12,6 +12,7 @@ import orjson
 
 from chaos.failover import p99
 from chaos.run import Run
+from chaos.sessions import open_session
 from chaos.site import BrokenPromiseError
 from raftlog.errors import RaftlogError
 from raftlog.transport import HttpSession
@@ -99,7 +100,7 @@ async def _none_fenced(run: Run) -> AsyncIterator[None]:
     seen: list[str] = []
 
     async def look(session: HttpSession) -> None:
-        address = run.cluster.nodes.node(run.brokers[0]).public
+        address = run.cluster.nodes.node(run.brokers[0]).health
         assert address is not None
         while True:
             with suppress(RaftlogError):
@@ -109,7 +110,7 @@ async def _none_fenced(run: Run) -> AsyncIterator[None]:
                 seen.extend(f"broker {broker.broker_id} was fenced" for broker in answer.brokers if broker.fenced)
             await asyncio.sleep(POLL_S)
 
-    async with HttpSession(dial=run.cluster.dial) as session:
+    async with open_session(run.cluster.dial) as session:
         looking = asyncio.create_task(look(session))
         try:
             yield

@@ -8,9 +8,9 @@ from typing import Self
 
 from chaos.cluster import ChaosCluster
 from chaos.history import History, Leadership
+from chaos.sessions import open_session
 from raftlog.errors import RaftlogError
 from raftlog.model import Address
-from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.metadata import ControllerInfo, TopicInfo
 
@@ -29,9 +29,9 @@ class Watch:
         self._active = (-1, -1)
         self._topic, self._history = topic, history
         self._brokers = {name: nodes.node(name).health for name in nodes.brokers}
-        self._controllers = {name: nodes.node(name).internal for name in nodes.controllers}
+        self._controllers = {name: nodes.node(name).health for name in nodes.controllers}
         self._told: dict[tuple[str, int], tuple[int, int, tuple[int, ...]]] = {}
-        self._session = HttpSession(dial=cluster.dial)
+        self._session = open_session(cluster.dial)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:

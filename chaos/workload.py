@@ -20,6 +20,8 @@ import orjson
 import raftlog
 from chaos.history import Acks, History, Outcome, Send
 from chaos.readers import Readers
+from chaos.sessions import open_session
+from raftlog.client.connection import address_of
 from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.transport import HttpSession
@@ -238,8 +240,8 @@ class Workload:
 
     async def _send_plainly(self, process: str, kind: ClientKind) -> None:
         dice = random.Random(f"{self.seed} {process}")
-        addresses = [Address.parse(url.removeprefix("http://")) for url in self.bootstrap]
-        async with HttpSession(dial=self.dial) as session:
+        addresses = [address_of(url) for url in self.bootstrap]
+        async with open_session(self.dial) as session:
             while not self._stopping:
                 await self._post(process, kind, session, dice.choice(addresses))
                 await asyncio.sleep(dice.uniform(0, 2 * self.pace_s))

@@ -59,13 +59,26 @@ async def connect(
     own_socket = socket.socket(
         socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )
+    owned = False
+
+    def made() -> P:
+        nonlocal owned
+        owned = True
+        return protocol()
+
     try:
         own_socket.setblocking(False)
         _disable(own_socket)
         await loop.sock_connect(own_socket, (host, port))
-        return (await loop.create_connection(protocol, sock=own_socket, ssl=tls, server_hostname=name))[1]
+        return (await loop.create_connection(made, sock=own_socket, ssl=tls, server_hostname=name))[1]
     except BaseException:
-        own_socket.close()
+        if owned:
+            # The transport may end later, as with TLS after a cancellation. It closes the descriptor: closed here, the
+            # next connection would get the same one while the loop still has this transport under it.
+            with suppress(OSError):
+                own_socket.shutdown(socket.SHUT_RDWR)
+        else:
+            own_socket.close()
         raise
 
 

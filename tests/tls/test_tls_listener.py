@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -28,7 +28,7 @@ from raftlog.serving.listener import AiohttpListener
 from raftlog.serving.tls_listener import ListenerTls, TlsServer
 from raftlog.serving.turnstile import UNPACED, Turnstile
 from raftlog.tls import ClientAuth, TlsContext, TlsFiles, client_context, server_context
-from raftlog.transport import HttpSession
+from raftlog.transport import HttpSession, pacing
 
 LARGE = 3_000_000
 LIMITS = RequestLimits(max_body_bytes=1 << 20, max_json_bytes=1 << 20)
@@ -286,6 +286,45 @@ async def test_a_pair_that_does_not_match_leaves_the_previous_one_in_force(
 
     authority.issue("node")
     assert context.reload()
+
+
+@LISTENERS
+async def test_a_dial_that_is_cancelled_closes_no_descriptor_under_its_transport(
+    authority: Authority, listener: Callable[..., AbstractAsyncContextManager[Address]]
+):
+    """The next connection has the same descriptor: it would be refused, or stop reading later."""
+    client = client_context(TlsFiles(ca_file=authority.ca_file))
+    loop = asyncio.get_running_loop()
+
+    class Made(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.append(transport)
+            if steps == 0:
+                dialling.cancel()  # The handshake has ended, and the dial has not returned yet.
+
+    made: list[asyncio.BaseTransport] = []
+    async with listener(context_of(authority.issue("node"))) as address:
+        for steps in range(100):
+            made.clear()
+            dialling = asyncio.ensure_future(
+                pacing.connect(Made, address.host, address.port, client, server_name=address.host)
+            )
+            if steps == 0:
+                await asyncio.wait([dialling])
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            dialling.cancel()
+            await asyncio.wait([dialling])
+            with ExitStack() as stack:
+                for _ in range(5):
+                    other = stack.enter_context(socket.socket())
+                    other.setblocking(False)
+                    await loop.sock_connect(other, (address.host, address.port))
+            if not dialling.cancelled():
+                made[0].close()
+                break
+        else:
+            pytest.fail("the dial never ended by itself")
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
