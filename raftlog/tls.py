@@ -165,6 +165,8 @@ def _refuse_password() -> str:
 
 def explain(error: Exception) -> str | None:
     """Return the reason of a failed TLS connection in one sentence, with the remedy; None: it is another failure."""
+    if any(_ended_in_handshake(each) for each in (error, getattr(error, "os_error", None))):
+        return "the connection ended during the TLS handshake"
     cause: BaseException | None = error
     # aiohttp's own error classes inherit from those of `ssl`, without their attributes.
     while cause is not None and type(cause).__module__ != "ssl":
@@ -179,6 +181,11 @@ def explain(error: Exception) -> str | None:
             return f"the server refuses this client's certificate, or needs one (cert_file, key_file): {reason}"
         return f"TLS failed: {reason}"
     return None
+
+
+def _ended_in_handshake(error: object) -> bool:
+    """Return whether this is asyncio's error for it: one without a number and without text."""
+    return isinstance(error, ConnectionError) and not error.args
 
 
 def _of_certificate(error: ssl.SSLCertVerificationError) -> str:

@@ -121,12 +121,13 @@ class TlsServer:
 
     async def _greet(self, accepted: socket.socket, host: str) -> None:
         """Complete the handshake, and pass the connection to its protocol."""
-        is_passed = False
+        is_passed, is_ours = False, True
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 first = await self._first_byte(accepted)
                 if first == HANDSHAKE or not self._tls.is_required:
                     context = self._tls.context.current if first == HANDSHAKE else None
+                    is_ours = False
                     await self._loop.connect_accepted_socket(
                         self._make, accepted, ssl=context, ssl_handshake_timeout=HANDSHAKE_S if context else None
                     )
@@ -138,8 +139,12 @@ class TlsServer:
         except (OSError, ssl.SSLError) as error:
             self._tell(f"{host}: {explain(error) or error}")
         finally:
-            if not is_passed:
+            if is_ours:
                 accepted.close()
+            elif not is_passed:
+                # The transport closes the descriptor, later: until then no other connection may get the same one.
+                with suppress(OSError):
+                    accepted.shutdown(socket.SHUT_RDWR)
 
     async def _refuse_plain(self, accepted: socket.socket) -> None:
         """Answer a plain request, and read its rest: a connection closed with unread bytes is reset."""
