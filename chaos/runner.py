@@ -67,7 +67,7 @@ async def run_scenario(name: str, folder: Path, options: Options | None = None) 
         brokers=scenario.brokers,
         capabilities=options.capabilities if scenario.disks else None,
         command=options.command,
-        secure=options.secure,
+        secure=options.secure or scenario.secure,
         **(settings_for_load(scenario.brokers) if options.load else {}),
     )
     try:

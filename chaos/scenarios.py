@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chaos import replica_stories, rotting, stories, strangers
+from chaos import replica_stories, rotation, rotting, stories, strangers
 from chaos.capabilities import Capability
 from chaos.run import Run
 from chaos.workload import KINDS, ClientKind
@@ -20,6 +20,7 @@ class Scenario:
         disks: whether each node gets a disk of its own and the shim, where the machine can.
         needs: a capability without which the story is skipped.
         configs: the topic's settings.
+        secure: whether nodes require TLS, certificates and access rules, also without SECURE=1.
     """
 
     story: Callable[[Run], Awaitable[None]]
@@ -29,6 +30,7 @@ class Scenario:
     needs: Capability | None = None
     kinds: Sequence[ClientKind] = KINDS
     configs: Mapping[str, str | int | bool] = field(default_factory=dict)
+    secure: bool = False
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -45,6 +47,7 @@ SCENARIOS: dict[str, Scenario] = {
     "lost-disk": Scenario(story=replica_stories.lost_disk),
     "rot": Scenario(story=rotting.rot),
     "strangers": Scenario(story=strangers.strangers),
+    "rotation": Scenario(story=rotation.rotate_credentials, secure=True),
     "stale-replica": Scenario(story=replica_stories.stale_replica),
     "paused-leader": Scenario(story=stories.paused_leader),
     "lost-answers": Scenario(story=stories.lost_answers),

@@ -34,6 +34,7 @@ _NEVER_ZERO_BYTES = 8
 _SIZES = struct.Struct("<II")
 _CHECK = struct.Struct("<I")
 _END = b"\xff"
+_HEAD_BYTES = _SIZES.size + _CHECK.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +88,39 @@ def _require_torn(path: Path, data: bytes, at: int, first_format: bool) -> None:
 
 
 def _is_torn(tail: bytes, at: int, first_format: bool) -> bool:
-    """Return whether the bytes after the last valid record, at byte `at`, are an incomplete write."""
-    return _ends_early(tail, first_format) or _lacks_a_sector(tail, at)
+    """Return whether the record after the last valid one, at byte `at`, is an incomplete write.
+
+    Sectors beyond that record do not count: a later write may lack them, and this record was complete before it.
+    """
+    if first_format:
+        return _ends_early(tail) or _lacks_a_sector(tail, at, len(tail))
+    if len(tail) < _HEAD_BYTES:
+        return True
+    if not _head_is_valid(tail, 0):
+        return _lacks_a_sector(tail, at, _HEAD_BYTES)
+    end = _HEAD_BYTES + int(_SIZES.unpack_from(tail)[0]) + len(_END)
+    return end > len(tail) or _lacks_a_sector(tail, at, end)
 
 
-def _ends_early(tail: bytes, first_format: bool) -> bool:
-    head_bytes = _SIZES.size + (0 if first_format else _CHECK.size)
-    if len(tail) < head_bytes:
+def _ends_early(tail: bytes) -> bool:
+    """Return whether a record of the first format ends after the end of the file."""
+    if len(tail) < _SIZES.size:
         return True
     length, crc = map(int, _SIZES.unpack_from(tail))
-    if not first_format:
-        return _head_is_valid(tail, 0) and len(tail) < head_bytes + length + len(_END)
-    body = tail[head_bytes:]
+    body = tail[_SIZES.size :]
     # If the checksum matches, the body is complete, and the length was changed.
     return len(body) < length <= MAX_RECORD_BYTES and crc32c(body) != crc
 
 
-def _lacks_a_sector(tail: bytes, at: int) -> bool:
-    parts = list(sector_parts(tail, at))
-    return not any(parts[-1]) or any(len(part) >= _NEVER_ZERO_BYTES and not any(part) for part in parts)
+def _lacks_a_sector(tail: bytes, at: int, end: int) -> bool:
+    """Return whether one of the sectors with the first `end` bytes of `tail`, at byte `at` of the file, is zeros."""
+    start = 0
+    for part in sector_parts(tail, at):
+        is_last = start + len(part) == len(tail)
+        if start < end and not any(part) and (is_last or len(part) >= _NEVER_ZERO_BYTES):
+            return True
+        start += len(part)
+    return False
 
 
 def _head_is_valid(data: bytes, at: int) -> bool:
@@ -115,7 +130,7 @@ def _head_is_valid(data: bytes, at: int) -> bool:
 
 def _record_at(data: bytes, at: int, first_format: bool) -> tuple[bytes, int] | None:
     """Return the body of the valid record at a byte, and the position after it."""
-    start = at + _SIZES.size + (0 if first_format else _CHECK.size)
+    start = at + (_SIZES.size if first_format else _HEAD_BYTES)
     if start >= len(data) or data[start] not in KINDS:
         return None
     length, crc = _SIZES.unpack_from(data, at)

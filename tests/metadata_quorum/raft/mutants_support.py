@@ -252,6 +252,12 @@ def rot_of_the_last_record_is_a_torn_tail(patch: Patch) -> None:
 
 
 @mutant
+def sectors_of_a_later_write_count_for_a_damaged_record(patch: Patch) -> None:
+    lacks = frames._lacks_a_sector
+    patch.setattr(frames, "_lacks_a_sector", lambda tail, at, end: lacks(tail, at, len(tail)))
+
+
+@mutant
 def rot_of_a_length_makes_a_torn_tail(patch: Patch) -> None:
     """As before heads had a checksum."""
     patch.setattr(frames, "_head_is_valid", lambda data, at: True)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
+from raftlog.metadata_quorum.raft.frames import record
 from raftlog.metadata_quorum.raft.journal import RaftJournal
 
 
@@ -153,6 +154,37 @@ def test_a_last_record_of_which_a_sector_never_reached_the_disk_is_cut(tmp_path:
     assert [entry[1] for entry in again[:]] == [1, 2, 3, 4, 5]
     assert (tmp_path / "j").stat().st_size == whole
     again.close()
+
+
+def test_a_synced_record_is_not_cut_because_a_later_write_lacks_a_sector(tmp_path: Path):
+    """A vote was synced, and one of its bits changed. After it comes a write that a power failure tore."""
+    path, tried = tmp_path / "j", 0
+    for filler in range(340, 420):
+        path.unlink(missing_ok=True)
+        journal = RaftJournal(path)
+        journal.add(b"x" * filler, 1, 1)
+        journal.sync()
+        journal.setCurrentTerm(9, "voter-2")
+        synced = path.stat().st_size
+        journal.add(b"y" * 20, 2, 9)
+        journal.close()
+        torn = bytearray(path.read_bytes())
+        if synced >= 512 or len(torn) < 513:
+            continue
+        torn[512:] = bytes(len(torn) - 512)
+        path.write_bytes(torn)
+        again = reopened(path)
+        assert (again.getCurrentTerm(), len(again)) == (9, 1)
+        again.close()
+        vote = synced - len(record(b"M" + bytes(8) + b"voter-2"))
+        for at in range(vote, synced):
+            damaged = bytearray(torn)
+            damaged[at] ^= 1
+            path.write_bytes(damaged)
+            with pytest.raises(StorageError, match="no bytes are missing there"):
+                reopened(path)
+        tried += 1
+    assert tried > 5
 
 
 def test_zeros_where_a_record_was_to_be_are_cut(tmp_path: Path):
