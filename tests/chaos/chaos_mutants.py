@@ -39,6 +39,9 @@ FOUND_BY = {
     "repeats_are_appended": "lost-answers",
     "producers_are_forgotten_at_a_restart": "lost-answers",
     "followers_learn_nothing_of_producers": "lost-answers",
+    "certificates_are_read_once": "rotation",
+    "a_former_password_counts": "rotation",
+    "deny_rules_do_not_count": "rotation",
 }
 
 

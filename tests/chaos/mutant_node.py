@@ -6,8 +6,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 from cluster_mutants import MUTANTS, Patches
+from security_mutants import SECURITY_MUTANTS
 
 from raftlog.cli.main import cli
 
-MUTANTS[os.environ["MUTANT"]](Patches())
+(MUTANTS | SECURITY_MUTANTS)[os.environ["MUTANT"]](Patches())
 cli(prog_name="raftlog")
