@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from asyncio import sslproto
 from functools import partial
 from typing import Literal
@@ -42,17 +41,24 @@ class NodeTls:
         """Return the TLS of a listener; None: it has none."""
         return self._listeners[name]
 
+    @property
+    def has_files(self) -> bool:
+        """Return whether there are files to load again."""
+        return bool(self._contexts)
+
     def start(self) -> None:
-        """Watch the files, and load them at SIGHUP."""
+        """Watch the files."""
         if self._contexts:
             self._tasks.spawn(self._watch(), name="watch")
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_hangup)
 
     async def close(self) -> None:
         """Stop watching."""
-        if self._contexts:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
         await self._tasks.close()
+
+    async def reload(self) -> None:
+        """Load files that have changed."""
+        for context in self._contexts:
+            await asyncio.to_thread(context.reload)
 
     def _listener(self, name: str) -> ListenerTls | None:
         mode = getattr(self._config, name)
@@ -66,11 +72,4 @@ class NodeTls:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            await self._reload()
-
-    def _on_hangup(self) -> None:
-        self._tasks.spawn(self._reload(), name="reload")
-
-    async def _reload(self) -> None:
-        for context in self._contexts:
-            await asyncio.to_thread(context.reload)
+            await self.reload()
