@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from issuer_support import AUDIENCE, Issuer
+from issuer_support import AUDIENCE, CLIENT, SECRET, Issuer
 from secured_support import basic, caller, code_of, secured
 
 from raftlog import Admin, AuthenticationError, Consumer, NotFoundError, Producer, Security
@@ -146,3 +149,53 @@ async def test_hostile_tokens_end_nothing(cluster: LocalCluster, issuer: Issuer,
         assert {status for status, _ in answers} == {401}
         assert (await ask("GET", "/v1/topics", basic("admin")))[0] == 200
         assert (await ask("GET", "/readyz"))[0] == 200
+
+
+async def test_clients_renew_their_tokens_while_they_produce_and_consume(
+    cluster: LocalCluster, issuer: Issuer, topic: str
+):
+    """Tokens that expire after two seconds: no request fails, and the provider is not called for each."""
+    calls: list[float] = []
+
+    def provide() -> str:
+        calls.append(time.monotonic())
+        return issuer.token(sub="admin", exp=time.time() + 2)
+
+    security = Security(token_provider=provide)
+    begin, count = time.monotonic(), 0
+    async with (
+        Producer(cluster.bootstrap, security=security) as producer,
+        Consumer(cluster.bootstrap, topic, auto_offset_reset="latest", security=security) as consumer,
+    ):
+        await consumer.fetch(max_records=1, max_wait_ms=10)
+        while time.monotonic() - begin < 6:
+            await producer.send(topic, f"renewed-{count}".encode())
+            count += 1
+            read = await consumer.fetch(max_records=100, max_wait_ms=20_000)
+            assert read
+    assert 3 <= len(calls) <= 20
+
+
+async def test_a_token_of_raftlog_login_works_on_the_command_line(
+    cluster: LocalCluster, issuer: Issuer, topic: str, tmp_path: Path
+):
+    file = tmp_path / "token.json"
+    environment = os.environ | {"RAFTLOG_TOKEN_FILE": str(file), "RAFTLOG_CLIENT_SECRET": SECRET}
+    environment["RAFTLOG_BOOTSTRAP"] = cluster.bootstrap
+
+    async def raftlog(*arguments: str, status: int = 0) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "raftlog", *arguments),
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output = (await process.communicate())[0].decode()
+        assert process.returncode == status, output
+        return output
+
+    assert "token_file" in await raftlog("topics", "list", status=1)
+    await raftlog("login", "--issuer", issuer.url, "--client-id", CLIENT)
+    assert topic in await raftlog("topics", "list")
+    file.write_text(json.dumps({"access_token": issuer.token(exp=time.time() - 60)}))
+    assert "it expired" in await raftlog("topics", "list", status=1)
