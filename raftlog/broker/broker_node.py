@@ -49,6 +49,7 @@ from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.security.authenticators import TokenVerifier
 from raftlog.security.guard import Guard, require_entries
 from raftlog.security.node_security import node_security
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
@@ -104,6 +105,7 @@ class BrokerNode:
         *,
         watch: LoopWatch | None = None,
         tls: NodeTls | None = None,
+        tokens: TokenVerifier | None = None,
     ) -> None:
         self._tls = tls or NodeTls(config.tls)
         self._config = config
@@ -115,6 +117,7 @@ class BrokerNode:
             clock,
             users=lambda: self.listener.require_image().users,
             rules=lambda: self.listener.image.acls,
+            tokens=tokens,
         )
         credentials = self._security.credentials
         self._session = HttpSession(dial=config.dial, tls=self._tls.client, credentials=credentials)

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from raftlog.broker.open_files import raise_limit
 from raftlog.config import NodeConfig
 from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
-from raftlog.runtime import loop_factory
+from raftlog.runtime import SystemClock, loop_factory
+from raftlog.security.authenticators import TokenVerifier
+from raftlog.security.node_security import token_issuer
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.node_tls import NodeTls
+from raftlog.serving.reloads import Reloads
 
 if TYPE_CHECKING:
     from raftlog.broker.broker_node import BrokerNode
@@ -86,15 +89,20 @@ async def serve(config: NodeConfig) -> None:
 
 
 async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -> None:
-    watch, tls = LoopWatch(), NodeTls(config.tls)
-    in_terminal = sys.stderr is not None and sys.stderr.isatty()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, stop.set if in_terminal else tls.reload)
-    controller = _make_controller(config, data_dir, tls) if config.is_controller else None
-    broker = _make_broker(config, data_dir, watch, tls) if config.is_broker else None
+    reloads = Reloads(on_closed_terminal=stop.set)
+    reloads.start()
+    watch, tls, tokens = LoopWatch(), NodeTls(config.tls), token_issuer(config, SystemClock())
+    reloads.add(tls.reload)
+    if tokens is not None:
+        reloads.add(tokens.reload)
+    controller = _make_controller(config, data_dir, tls, tokens) if config.is_controller else None
+    broker = _make_broker(config, data_dir, watch, tls, tokens) if config.is_broker else None
     # Excludes the objects so far from garbage collection: scanning them takes 100 ms in each full collection.
     gc.collect()
     watch.start()
     tls.start()
+    if tokens is not None:
+        await tokens.start()
     if broker is not None:
         await broker.start(internal=controller.routes.application() if controller else None)
     if controller is not None:
@@ -110,22 +118,29 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
             await broker.close()
         if controller is not None:
             await controller.close()
+        await reloads.close()
         await tls.close()
+        if tokens is not None:
+            await tokens.close()
         watch.close()
     if refused.done():
         raise refused.result()
 
 
-def _make_controller(config: NodeConfig, data_dir: NodeFolders, tls: NodeTls) -> ControllerNode:
+def _make_controller(
+    config: NodeConfig, data_dir: NodeFolders, tls: NodeTls, tokens: TokenVerifier | None
+) -> ControllerNode:
     from raftlog.metadata_quorum.controller_node import ControllerNode  # noqa: PLC0415  (a broker needs no Raft)
 
-    return ControllerNode(config, data_dir.path, tls=tls)
+    return ControllerNode(config, data_dir.path, tls=tls, tokens=tokens)
 
 
-def _make_broker(config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch, tls: NodeTls) -> BrokerNode:
+def _make_broker(
+    config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch, tls: NodeTls, tokens: TokenVerifier | None
+) -> BrokerNode:
     from raftlog.broker.broker_node import BrokerNode  # noqa: PLC0415  (a controller needs no pyarrow)
 
-    return BrokerNode(config, data_dir, watch=watch, tls=tls)
+    return BrokerNode(config, data_dir, watch=watch, tls=tls, tokens=tokens)
 
 
 def loop_future() -> asyncio.Future[Exception]:

@@ -34,7 +34,9 @@ async def require_cluster(bootstrap: Sequence[str], *, within_ms: int = ANSWER_W
     """
     addresses = parse_bootstrap(bootstrap)
     security = Security.from_environment()
-    async with HttpSession(tls=security.tls_context(), authorization=security.authorization) as session:
+    async with HttpSession(
+        tls=security.tls_context(), authorization=security.authorization, tokens=security.token_source()
+    ) as session:
         looks = [asyncio.create_task(_look(session, address, within_ms)) for address in addresses]
         try:
             for look in asyncio.as_completed(looks):

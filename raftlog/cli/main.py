@@ -21,6 +21,7 @@ _COMMANDS = {
     "groups": "List, describe, reset and delete consumer groups.",
     "import": "Send the rows of files to a topic.",
     "log": "Look into the files of partitions.",
+    "login": "Get a token from an issuer.",
     "perf": "Measure throughput and latency.",
     "produce": "Write each line of standard input to a topic.",
     "quorum": "Look at the metadata quorum.",

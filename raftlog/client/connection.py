@@ -96,7 +96,7 @@ class Connection:
             raise ConfigError(f"security: expected a Security, received {type(security).__name__}")
         security = security or Security.from_environment()
         self.session = transport.HttpSession(
-            dial=dial, tls=security.tls_context(), authorization=security.authorization
+            dial=dial, tls=security.tls_context(), authorization=security.authorization, tokens=security.token_source()
         )
         self.timeout_ms = timeout_ms
         self._brokers: dict[int, Address] = {}

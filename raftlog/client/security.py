@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
 
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsContext, TlsFiles, client_context
+from raftlog.transport.token_source import TokenSource, require_token
+
+_MAX_FILE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +24,10 @@ class Security:
     """TLS files and credentials of a client. Its text shows no secret.
 
     TLS is used with brokers whose URL begins with `https://`. A password or a token is sent to those only, and to
-    brokers on the same machine. Files are read when the client is made, and again after they have changed.
+    brokers on the same machine. Certificates are read when the client is made, and again after they have changed.
+
+    A token is in `token`, in `token_file`, or from `token_provider`. The last two are read, or called, again before the
+    token expires, and when a broker refuses it. While a call fails, a token that is still valid is used.
 
     Args:
         ca_file: PEM file of the CAs whose certificates are trusted; "": those of the system.
@@ -25,6 +36,8 @@ class Security:
         username: the user's name.
         password: the user's password.
         token: a bearer token, in place of a user.
+        token_file: a file with a token, or with the JSON document that `raftlog login` writes.
+        token_provider: a function, plain or async, that returns a token. A plain one runs in a thread: it may block.
 
     Raises:
         ConfigError: an option needs another one, or a value is not text.
@@ -42,18 +55,25 @@ class Security:
     """The user's password."""
     token: str = field(default="", repr=False)
     """A bearer token, in place of a user."""
+    token_file: str = ""
+    """A file with a token."""
+    token_provider: Callable[[], str | Awaitable[str]] | None = field(default=None, repr=False)
+    """A function that returns a token."""
 
     def __post_init__(self) -> None:
-        for option in fields(self):
-            value = getattr(self, option.name)
+        for option in _TEXTS:
+            value = getattr(self, option)
             if not isinstance(value, str):
-                raise ConfigError(f"{option.name}: expected a str, received {type(value).__name__}")
+                raise ConfigError(f"{option}: expected a str, received {type(value).__name__}")
         if bool(self.cert_file) != bool(self.key_file):
             raise ConfigError("cert_file, key_file: expected both or none")
         if bool(self.username) != bool(self.password):
             raise ConfigError("username, password: expected both or none")
-        if self.token and self.username:
-            raise ConfigError("token, username: expected one of them")
+        if self.token_provider is not None and not callable(self.token_provider):
+            raise ConfigError(f"token_provider: expected a function, received {type(self.token_provider).__name__}")
+        given = [name for name in ("token", "token_file", "token_provider", "username") if getattr(self, name)]
+        if len(given) > 1:
+            raise ConfigError(f"{', '.join(given)}: expected one of them")
         if ":" in self.username:
             raise ConfigError(f"username: expected a name without a colon, received {self.username!r:.80}")
         if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
@@ -70,7 +90,8 @@ class Security:
             ConfigError: a variable needs another one.
         """
         found = os.environ if environment is None else environment
-        return cls(**{option.name: found.get(f"RAFTLOG_{option.name.upper()}", "") for option in fields(cls)})
+        texts: dict[str, Any] = {option: found.get(f"RAFTLOG_{option.upper()}", "") for option in _TEXTS}
+        return cls(**texts)
 
     def tls_context(self) -> TlsContext | None:
         """Return the TLS with which brokers are dialled; None: the system's CAs are trusted.
@@ -85,9 +106,38 @@ class Security:
 
     @property
     def authorization(self) -> str:
-        """Return the value of the field `Authorization`; "": there are no credentials."""
+        """Return the value of the field `Authorization`; "": there are no credentials, or they change."""
         if self.token:
             return f"Bearer {self.token}"
         if self.username:
             return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
         return ""
+
+    def token_source(self) -> TokenSource | None:
+        """Return the tokens of `token_file` or `token_provider`, for one session; None: neither is set."""
+        if self.token_provider is not None:
+            return TokenSource(self.token_provider)
+        return TokenSource(partial(read_token, self.token_file), "token_file") if self.token_file else None
+
+
+_TEXTS = tuple(option.name for option in fields(Security) if option.name != "token_provider")
+
+
+def read_token(path: str) -> str:
+    """Return the token in a file: its text, or `access_token` of a JSON object.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no token.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(_MAX_FILE_BYTES).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise ConfigError(f"token_file: cannot read {path}: {error.strerror}; raftlog login writes one") from error
+    if text.startswith("{"):
+        try:
+            document = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise ConfigError(f"token_file: {path} is not valid JSON; write it again with raftlog login") from None
+        text = document.get("access_token", "")
+    return require_token(text, f"token_file: {path}")

@@ -14,6 +14,7 @@ from raftlog.config.node import (
 from raftlog.config.replication import ReplicationConfig
 from raftlog.config.security import AuthorizerMode, SecurityConfig
 from raftlog.config.tls import TlsConfig
+from raftlog.config.tokens import TokenAlgorithm, TokensConfig, is_safe_url
 from raftlog.config.topic import TopicConfig, validate_topic_configs
 
 __all__ = [
@@ -29,8 +30,11 @@ __all__ = [
     "ReplicationConfig",
     "SecurityConfig",
     "TlsConfig",
+    "TokenAlgorithm",
+    "TokensConfig",
     "TopicConfig",
     "VoterConfig",
+    "is_safe_url",
     "validate_broker_configs",
     "validate_topic_configs",
 ]

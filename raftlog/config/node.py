@@ -318,10 +318,13 @@ class NodeConfig:
 
 
 def _make_absolute(document: dict[str, object], folder: Path) -> None:
-    tls = document.get("tls")
+    tls, security = document.get("tls"), document.get("security")
+    tokens = security.get("tokens") if isinstance(security, dict) else None
     files = (
         (document.get("quorum"), "key_file"),
-        (document.get("security"), "cluster_key_file"),
+        (security, "cluster_key_file"),
+        (tokens, "jwks_file"),
+        (tokens, "ca_file"),
         (tls, "cert_file"),
         (tls, "key_file"),
         (tls, "ca_file"),

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from raftlog.config.tokens import TokensConfig
 from raftlog.errors import ConfigError
 
 AuthorizerMode: TypeAlias = Literal["off", "log-only", "acl"]
@@ -24,6 +25,8 @@ class SecurityConfig:
     """A file with at least 32 bytes that all nodes of the cluster share: it proves that a request is a node's."""
     allow_plain_passwords: bool = False
     """Whether passwords are accepted without TLS from other machines."""
+    tokens: TokensConfig | None = None
+    """Bearer tokens; None: they are refused."""
 
     def __post_init__(self) -> None:
         if "User:ANONYMOUS" in self.super_users:

@@ -16,6 +16,7 @@ from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.metadata_quorum.raft.transport import QuorumTls
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
+from raftlog.security.authenticators import TokenVerifier
 from raftlog.security.node_security import node_security
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
@@ -43,7 +44,13 @@ class ControllerNode:
     """
 
     def __init__(
-        self, config: NodeConfig, data_dir: Path, *, quorum: Quorum | None = None, tls: NodeTls | None = None
+        self,
+        config: NodeConfig,
+        data_dir: Path,
+        *,
+        quorum: Quorum | None = None,
+        tls: NodeTls | None = None,
+        tokens: TokenVerifier | None = None,
     ) -> None:
         self._tls = tls or NodeTls(config.tls)
         self._config = config
@@ -65,6 +72,7 @@ class ControllerNode:
             SystemClock(),
             users=lambda: self.controller.image.users,
             rules=lambda: self.controller.image.acls,
+            tokens=tokens,
         )
         self.routes = ControllerRoutes(
             self.controller,

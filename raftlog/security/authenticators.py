@@ -32,19 +32,37 @@ MAX_REMEMBERED = 10_000
 REFUSED_MS = 5_000
 """How long wrong credentials are refused without a check."""
 TOKEN_MS = 10_000
-"""How long a token's principal is remembered here; the verifier decides about revocation and expiry after it."""
+"""The longest that a token's principal is remembered: then its key may have been revoked. Never after its expiry."""
+MAX_REFUSED_TOKENS = 1_000
+"""Tokens that are remembered as refused. They never displace credentials that were accepted."""
 FOREVER = float("inf")
 _USER = re.compile(r"[\w.@-]{1,128}")
 Users = Mapping[str, UserCredential]
 
 
+class TokenBearer(Protocol):
+    """What a token proves."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def expires_s(self) -> float:
+        """Seconds since 1970 after which the token no longer counts."""
+        ...
+
+
 class TokenVerifier(Protocol):
     """Verifies bearer tokens."""
 
-    def verify(self, token: str) -> Principal | Awaitable[Principal]:
-        """Return the token's principal, or raise `AuthenticationError`.
+    def verify(self, token: str) -> TokenBearer | Awaitable[TokenBearer]:
+        """Return a token's principal and expiry.
 
-        Its name begins with `User:`, the names of its groups with `Group:`.
+        The principal's name begins with `User:`, the names of its groups with `Group:`.
+
+        Raises:
+            AuthenticationError: the token is refused.
+            RetriableError: it cannot be checked now.
         """
         ...
 
@@ -81,6 +99,7 @@ class Authenticators:
         proofs: checks the proofs of nodes; None: this node has no cluster key.
         tokens: verifies bearer tokens; None: they are refused.
         allow_plain_passwords: accept passwords without TLS from other machines.
+        allow_plain_tokens: accept tokens without TLS from other machines.
     """
 
     def __init__(
@@ -91,15 +110,17 @@ class Authenticators:
         proofs: NodeProofs | None = None,
         tokens: TokenVerifier | None = None,
         allow_plain_passwords: bool = False,
+        allow_plain_tokens: bool = False,
     ) -> None:
         self._users = users
         self._clock = clock
         self._proofs = proofs
         self._tokens = tokens
-        self._allow_plain_passwords = allow_plain_passwords
+        self._allow_plain = {"basic": allow_plain_passwords, "bearer": allow_plain_tokens}
         self._checks = PasswordChecks()
         self._key = secrets.token_bytes(32)
-        self._known: dict[bytes, Identified | _Refused] = {}
+        self._known = _Remembered(MAX_REMEMBERED)
+        self._refused_tokens = _Remembered(MAX_REFUSED_TOKENS)
         self._unknown_users = UserCredential(
             user="", iterations=MIN_SCRAM_ITERATIONS, salt=secrets.token_hex(16), stored_key="00" * 32, server_key=""
         )
@@ -120,12 +141,13 @@ class Authenticators:
             )
         scheme, _, text = authorization.partition(" ")
         scheme, text = scheme.lower(), text.strip()
-        if scheme == "basic" and not (peer.is_private or self._allow_plain_passwords):
+        if not (peer.is_private or self._allow_plain.get(scheme, True)):
+            sent = "password" if scheme == "basic" else "token"
             raise AuthenticationError(
-                "a password was sent without TLS, where others can read it: change it, and use https"
+                f"a {sent} was sent without TLS, where others can read it: change it, and use https"
             )
         key = hmac.digest(self._key, authorization.encode("utf-8", "surrogateescape"), "sha256")
-        known = self._known.get(key)
+        known = self._known.get(key) or self._refused_tokens.get(key)
         if known is not None and self.is_current(known):
             if isinstance(known, _Refused):
                 raise AuthenticationError(known.error.message, challenge=known.error.challenge)
@@ -150,14 +172,8 @@ class Authenticators:
         return now is known.credential or now == known.credential
 
     def _remember(self, key: bytes, found: Identified) -> Identified:
-        self._keep(key, found)
+        self._known.keep(key, found)
         return found
-
-    def _keep(self, key: bytes, found: Identified | _Refused) -> None:
-        self._known.pop(key, None)
-        if len(self._known) >= MAX_REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[key] = found
 
     def _user_and_password(self, text: str) -> tuple[str, str]:
         try:
@@ -186,14 +202,45 @@ class Authenticators:
         if fits and credential is not None:
             return self._remember(key, Identified(Principal(f"User:{user}"), user=user, credential=credential))
         error = AuthenticationError(f"the password of user {user}, or the user, is wrong")
-        self._keep(key, _Refused(error, self._clock.monotonic_ms() + REFUSED_MS, user, credential))
+        self._known.keep(key, _Refused(error, self._clock.monotonic_ms() + REFUSED_MS, user, credential))
         raise error
 
     async def _check_token(self, key: bytes, token: str) -> Identified:
         assert self._tokens is not None
-        found = self._tokens.verify(token)
-        principal = found if isinstance(found, Principal) else await found
-        # A token must make its bearer neither a node nor, by a group's name, another user.
-        if not principal.name.startswith("User:") or not all(name.startswith("Group:") for name in principal.groups):
-            raise AuthenticationError(f"the token's principal is {principal!r:.200}, expected a user and groups")
-        return self._remember(key, Identified(principal, self._clock.monotonic_ms() + TOKEN_MS))
+        try:
+            verified = self._tokens.verify(token)
+            bearer = await verified if isinstance(verified, Awaitable) else verified
+            principal = bearer.principal
+            # A token must make its bearer neither a node nor, by a group's name, another user.
+            if not principal.name.startswith("User:") or not all(map(_is_group, principal.groups)):
+                raise AuthenticationError(f"the token's principal is {principal!r:.200}, expected a user and groups")
+        except AuthenticationError as error:
+            until_ms = self._clock.monotonic_ms() + REFUSED_MS
+            self._refused_tokens.keep(key, _Refused(error, until_ms, user="", credential=None))
+            raise
+        left_ms = 1_000 * bearer.expires_s - self._clock.wall_us() / 1_000
+        return self._remember(key, Identified(principal, self._clock.monotonic_ms() + min(left_ms, TOKEN_MS)))
+
+
+def _is_group(name: str) -> bool:
+    return name.startswith("Group:")
+
+
+class _Remembered:
+    """What was found for credentials, by a keyed hash; the oldest is dropped first.
+
+    Args:
+        most: how many entries are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: dict[bytes, Identified | _Refused] = {}
+        self.get = self._found.get
+
+    def keep(self, key: bytes, found: Identified | _Refused) -> None:
+        """Remember what was found; it replaces what was found before."""
+        self._found.pop(key, None)
+        if len(self._found) >= self._most:
+            del self._found[next(iter(self._found))]
+        self._found[key] = found

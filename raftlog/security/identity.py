@@ -18,7 +18,8 @@ ON_BEHALF_OF = "Raftlog-On-Behalf-Of"
 _NODE_PATH = re.compile(r"/(broker|controller)/([0-9]{1,10})")
 _USER_PATH = re.compile(r"/user/([\w.@-]{1,128})")
 _USER = re.compile(r"[\w.@-]{1,128}")
-_MAX_GROUPS = 100
+MAX_GROUPS = 100
+"""The most groups of a principal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def sender_of_forwarded(text: str) -> Sender:
         InvalidRequestError: the header has another form.
     """
     parts = text.split(",")
-    if not 2 <= len(parts) <= 2 + _MAX_GROUPS:
+    if not 2 <= len(parts) <= 2 + MAX_GROUPS:
         raise InvalidRequestError(f"{ON_BEHALF_OF}: expected a host and a principal, received {text!r:.80}")
     host, name, *groups = map(unquote, parts)
     if not name.startswith("User:"):

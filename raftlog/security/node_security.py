@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raftlog.config import NodeConfig
 from raftlog.errors import AuthenticationError, ConfigError
@@ -15,6 +16,9 @@ from raftlog.security.authenticators import Authenticators, TokenVerifier
 from raftlog.security.guard import Guard
 from raftlog.security.node_proof import SCHEME, NodeProofs
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
+
+if TYPE_CHECKING:
+    from raftlog.security.token_verifier import TokenIssuer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +76,36 @@ def node_security(
     if settings.authorizer == "off":
         return NodeSecurity(access=access, public=None, internal=None, proofs=proofs, clock=clock)
     chain = Authenticators(
-        users, clock, proofs=proofs, tokens=tokens, allow_plain_passwords=settings.allow_plain_passwords
+        users,
+        clock,
+        proofs=proofs,
+        tokens=tokens,
+        allow_plain_passwords=settings.allow_plain_passwords,
+        allow_plain_tokens=settings.tokens is not None and settings.tokens.allow_plain,
     )
     public, internal = (
         Guard(RouteTable(routes), chain, access, cluster_id=config.cluster_id) for routes in (PUBLIC, INTERNAL)
     )
     return NodeSecurity(access=access, public=public, internal=internal, proofs=proofs, clock=clock)
+
+
+def token_issuer(config: NodeConfig, clock: Clock) -> TokenIssuer | None:
+    """Return the verifier of bearer tokens; None: they are refused.
+
+    Raises:
+        ConfigError: a library is missing, or a file cannot be used.
+    """
+    settings = config.security.tokens
+    if settings is None or config.security.authorizer == "off":
+        return None
+    try:
+        from raftlog.security.token_verifier import TokenIssuer  # noqa: PLC0415  (needs raftlog[security])
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"security.tokens: the module {error.name} is not installed; install it with: "
+            "pip install 'raftlog[security]'"
+        ) from None
+    return TokenIssuer(settings, clock)
 
 
 def _proofs(config: NodeConfig) -> NodeProofs:

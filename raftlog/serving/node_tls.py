@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import sslproto
-from contextlib import suppress
 from functools import partial
 from typing import Literal
 
@@ -36,7 +35,6 @@ class NodeTls:
         if config.ca_file or config.cert_file:
             self.client = TlsContext(self._files, client_context)
             self._contexts.append(self.client)
-        self._look = asyncio.Event()
         self._tasks = Tasks("TLS files")
 
     def listener(self, name: Name) -> ListenerTls | None:
@@ -48,13 +46,14 @@ class NodeTls:
         if self._contexts:
             self._tasks.spawn(self._watch(), name="watch")
 
-    def reload(self) -> None:
-        """Look at the files now, as operators ask for by SIGHUP."""
-        self._look.set()
-
     async def close(self) -> None:
         """Stop watching."""
         await self._tasks.close()
+
+    async def reload(self) -> None:
+        """Load files that have changed."""
+        for context in self._contexts:
+            await asyncio.to_thread(context.reload)
 
     def _listener(self, name: str) -> ListenerTls | None:
         mode = getattr(self._config, name)
@@ -67,8 +66,5 @@ class NodeTls:
 
     async def _watch(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), LOOK_EVERY_S)
-            self._look.clear()
-            for context in self._contexts:
-                await asyncio.to_thread(context.reload)
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self.reload()

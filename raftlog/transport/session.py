@@ -17,6 +17,7 @@ import aiohttp
 import orjson
 
 from raftlog.errors import (
+    AuthenticationError,
     ConfigError,
     ErrorCode,
     InvalidRequestError,
@@ -30,6 +31,7 @@ from raftlog.runtime import close_all
 from raftlog.tls import TlsContext, TlsFiles, client_context, explain
 from raftlog.transport import pacing
 from raftlog.transport.lean import LeanPool
+from raftlog.transport.token_source import TokenSource
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
 
@@ -61,6 +63,7 @@ class HttpSession:
         connect_timeout_ms: how long one connection attempt may take.
         tls: with which addresses with TLS are dialled; None: the system's CAs are trusted, and no certificate is shown.
         authorization: the field `Authorization` of each request, sent with TLS or within one machine only.
+        tokens: bearer tokens in its place, which change; None: there are none.
         credentials: returns the header fields that prove the sender of a request to an address; None: there are none.
     """
 
@@ -72,9 +75,11 @@ class HttpSession:
         connections_per_host: int = 64,
         tls: TlsContext | None = None,
         authorization: str = "",
+        tokens: TokenSource | None = None,
         credentials: Callable[[Address], Mapping[str, str]] | None = None,
     ) -> None:
         self._authorization = authorization
+        self._tokens = tokens
         self._tls_only: set[str] = set()
         """Authorities that have refused a plain connection."""
         self._credentials = credentials
@@ -95,12 +100,12 @@ class HttpSession:
         """Close every connection."""
         session, self._session = self._session, None
         lean, self._lean = self._lean, None
-        await close_all(*(pool.close for pool in (session, lean) if pool is not None))
+        await close_all(*(part.close for part in (self._tokens, session, lean) if part is not None))
 
     @property
     def authorization(self) -> str:
-        """The field `Authorization` of each request; "": none."""
-        return self._authorization
+        """The field `Authorization` of the newest request; "": none."""
+        return self._authorization if self._tokens is None else self._tokens.authorization
 
     def dialled(self, address: Address) -> Address:
         """Return the address to dial for `address`."""
@@ -122,7 +127,8 @@ class HttpSession:
     ) -> Answer:
         """Send one request and read the whole answer.
 
-        A plain request to a port that takes TLS only is sent again with TLS, as all later ones are.
+        A plain request to a port that takes TLS only is sent again with TLS, as all later ones are. A request whose
+        token was refused is sent again with a new one: nothing was done for it.
 
         Args:
             fields: more header fields.
@@ -140,6 +146,19 @@ class HttpSession:
             "accept": accept,
             "fields": fields,
         }
+        if self._tokens is None:
+            return await self._with_tls(method, address, path, authorization=self._authorization, **given)
+        authorization = await self._tokens.current(timeout_ms)
+        try:
+            return await self._with_tls(method, address, path, authorization=authorization, **given)
+        except AuthenticationError:
+            instead = await self._tokens.after_refusal(authorization, timeout_ms)
+            if instead is None:
+                raise
+        return await self._with_tls(method, address, path, authorization=instead, **given)
+
+    async def _with_tls(self, method: str, address: Address, path: str, **given: Any) -> Answer:
+        """Send a request; send it again with TLS if the port takes nothing else."""
         if address.authority in self._tls_only:
             address = address._replace(tls=True)
         try:
@@ -162,6 +181,7 @@ class HttpSession:
         content_type: str,
         accept: str,
         fields: Mapping[str, str] | None,
+        authorization: str,
     ) -> Answer:
         dialled = self.dialled(address)
         url = f"{dialled.url}{path}"
@@ -169,9 +189,9 @@ class HttpSession:
         if fields is not None:
             headers |= fields
         _require_name(dialled.host)
-        if self._authorization:
+        if authorization:
             require_confidential(address)
-            headers["Authorization"] = self._authorization
+            headers["Authorization"] = authorization
         if self._credentials is not None:
             headers |= self._credentials(address)
         parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body

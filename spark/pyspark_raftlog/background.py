@@ -52,7 +52,12 @@ class BackgroundLoop:
         key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms)
         if key not in self._clusters:
             security = Security.from_environment()
-            session = HttpSession(dial=options.dial, tls=security.tls_context(), authorization=security.authorization)
+            session = HttpSession(
+                dial=options.dial,
+                tls=security.tls_context(),
+                authorization=security.authorization,
+                tokens=security.token_source(),
+            )
             self._sessions.append(session)
             self._clusters[key] = Cluster(options.bootstrap, session, timeout_ms=options.timeout_ms)
         return self._clusters[key]

@@ -203,10 +203,17 @@ def tables() -> None:
     print(scan_polars("flights", isolation="read_uncommitted", timeout_ms=1_000).collect())
 
 
+async def fetched_token() -> str:
+    return "token"
+
+
 def security() -> None:
     trusted = Security(ca_file="ca.pem", username="alice", password="secret")
     assert_type(trusted.authorization, str)
     raftlog.Admin("https://broker:9400", security=trusted)
+    raftlog.Producer(BROKERS, security=Security(token_provider=lambda: "token"))
+    blocking.Producer(BROKERS, security=Security(token_provider=fetched_token))
+    raftlog.Producer(BROKERS, security=Security(token_file="token.json"))
     blocking.Consumer(BROKERS, "flights", security=Security.from_environment({"RAFTLOG_TOKEN": "t"}))
 
 

@@ -7,7 +7,7 @@ import base64
 import threading
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +19,7 @@ from raftlog.model import Address, UserCredential
 from raftlog.runtime import SystemClock
 from raftlog.security import authenticators as subject
 from raftlog.security.access import Access
-from raftlog.security.authenticators import Authenticators, Identified
+from raftlog.security.authenticators import Authenticators, Identified, TokenBearer
 from raftlog.security.guard import Guard
 from raftlog.security.identity import Peer, Sender, sender_of_forwarded
 from raftlog.security.node_proof import SCHEME, NodeProofs
@@ -197,14 +197,20 @@ async def test_a_nodes_proof_is_remembered_until_it_expires():
     assert not bench.chain.is_current(found)
 
 
+@dataclass(frozen=True)
+class Bearer:
+    principal: Principal
+    expires_s: float = 1e12
+
+
 class Tokens:
-    def verify(self, token: str) -> Principal | Awaitable[Principal]:
+    def verify(self, token: str) -> TokenBearer | Awaitable[TokenBearer]:
         if token == "slow":
-            return asyncio.sleep(0, Principal("User:slow"))
+            return asyncio.sleep(0, Bearer(Principal("User:slow")))
         if token == "node":
-            return Principal("Broker:1")
+            return Bearer(Principal("Broker:1"))
         if token == "group":
-            return Principal("User:slow", ("User:admin",))
+            return Bearer(Principal("User:slow", ("User:admin",)))
         raise AuthenticationError("expired", challenge='Bearer error="invalid_token"')
 
 

@@ -1,0 +1,163 @@
+"""The newest bearer token of a client: requested before the old one expires, and again when a server refuses it.
+
+One call of the provider runs at a time, and no request of a client with a valid token waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import inspect
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import orjson
+
+from raftlog.errors import ConfigError, RaftlogError, RetriableError
+from raftlog.runtime import Tasks
+
+_log = logging.getLogger(__name__)
+TokenProvider: TypeAlias = Callable[[], "str | Awaitable[str]"]
+"""Returns a bearer token that is valid now. A function that may block runs in a thread."""
+MAX_TOKEN = 8_100
+"""Characters of a token: servers take credentials of 8,192."""
+LEAST_AGE_S = 1.0
+"""A newer token is not requested again: the clocks differ, or the server refuses it for another reason."""
+RETRY_S = 5.0
+"""After a failed call while the old token is still valid, the next call comes so much later."""
+_EARLY = 0.2
+"""The part of a token's lifetime, at most `_EARLIEST_S`, that is left when the next token is requested."""
+_EARLIEST_S = 60.0
+
+
+def expiry_of(token: str) -> float:
+    """Return when a token expires, in seconds since 1970, as it says itself; infinity: it does not say."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return math.inf
+    try:
+        claims = orjson.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return math.inf
+    expiry = claims.get("exp") if isinstance(claims, dict) else None
+    return float(expiry) if isinstance(expiry, int | float) and not isinstance(expiry, bool) else math.inf
+
+
+def require_token(token: object, name: str) -> str:
+    """Return a bearer token that may be sent.
+
+    Args:
+        name: the option that it is from.
+
+    Raises:
+        ConfigError: it is empty, too long, or not printable ASCII; the message does not show it.
+    """
+    if not isinstance(token, str):
+        raise ConfigError(f"{name}: expected a token as str, received {type(token).__name__}")
+    if not token or not token.isascii() or not token.isprintable() or " " in token or len(token) > MAX_TOKEN:
+        raise ConfigError(
+            f"{name}: expected a token of 1 to {MAX_TOKEN} printable ASCII characters without spaces, received "
+            f"{len(token)} characters"
+        )
+    return token
+
+
+class TokenSource:
+    """The newest token of a provider. It belongs to one event loop."""
+
+    def __init__(self, provider: TokenProvider, name: str = "token_provider") -> None:
+        self._provider = provider
+        self._name = name
+        self._token = ""
+        self._usable_until_s = self._renew_at_s = -math.inf
+        """Seconds since 1970."""
+        self._received_s = -math.inf
+        """When the newest token came, or a call failed; monotonic."""
+        self._call: asyncio.Task[str] | None = None
+        self._tasks = Tasks("tokens")
+
+    @property
+    def authorization(self) -> str:
+        """The field `Authorization` with the newest token; "": there is none yet."""
+        return f"Bearer {self._token}" if self._token else ""
+
+    async def current(self, timeout_ms: int) -> str:
+        """Return the field `Authorization` with a token that is valid now; wait for one if need be.
+
+        Raises:
+            RetriableError: the provider failed, or did not return before the timeout.
+            ConfigError: what it returned is not a token.
+        """
+        now_s = time.time()
+        if now_s < self._renew_at_s:
+            return self.authorization
+        if now_s < self._usable_until_s:
+            if self._call is None and time.monotonic() - self._received_s >= RETRY_S:
+                self._begin().add_done_callback(self._warn)
+            return self.authorization
+        return await self._next(timeout_ms)
+
+    async def after_refusal(self, refused: str, timeout_ms: int) -> str | None:
+        """Return the field with another token than one that was refused; None: there is none now.
+
+        Args:
+            refused: the field that was sent.
+
+        Raises:
+            RetriableError, ConfigError: see `current`.
+        """
+        if refused == self.authorization:
+            if self._call is None and time.monotonic() - self._received_s < LEAST_AGE_S:
+                return None
+            await self._next(timeout_ms)
+        return self.authorization if self.authorization != refused else None
+
+    async def close(self) -> None:
+        """Cancel a call of the provider."""
+        await self._tasks.close()
+
+    async def _next(self, timeout_ms: int) -> str:
+        call = self._begin()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await asyncio.shield(call)
+        except TimeoutError:
+            raise RetriableError(f"{self._name}: no token within {timeout_ms} ms") from None
+        return self.authorization
+
+    def _begin(self) -> asyncio.Task[str]:
+        if self._call is None:
+            self._call = self._tasks.spawn(self._provide(), name=self._name, awaited=True)
+        return self._call
+
+    async def _provide(self) -> str:
+        try:
+            token = require_token(await self._called(), self._name)
+        except RaftlogError:
+            raise
+        except Exception as error:
+            raise RetriableError(f"{self._name} failed: {type(error).__name__}: {error!s:.200}") from error
+        else:
+            now_s, expires_s = time.time(), expiry_of(token)
+            self._token = token
+            self._usable_until_s = max(expires_s, now_s + LEAST_AGE_S)
+            early_s = min(_EARLIEST_S, _EARLY * (expires_s - now_s))
+            self._renew_at_s = max(expires_s - early_s, now_s + LEAST_AGE_S)
+            return token
+        finally:
+            self._received_s, self._call = time.monotonic(), None
+
+    async def _called(self) -> object:
+        call = self._provider
+        if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
+            returned: object = call()
+        else:
+            returned = await asyncio.to_thread(call)
+        return await returned if inspect.isawaitable(returned) else returned
+
+    def _warn(self, call: asyncio.Task[str]) -> None:
+        if not call.cancelled() and (error := call.exception()) is not None:
+            _log.warning("the next token is not available; the old one is still valid: %s", error)
