@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -44,6 +44,10 @@ class Sender:
 
     principal: Principal = ANONYMOUS
     host: str = ""
+    listener: str = field(default="", compare=False)
+    """`public` or `internal`; for the audit log."""
+    route: str = field(default="", compare=False)
+    """Method and path, with its variables by name; for the audit log."""
 
 
 UNKNOWN_SENDER = Sender()
