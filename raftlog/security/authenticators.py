@@ -82,6 +82,8 @@ class Identified:
     """The user whose password was sent; empty: none was."""
     credential: UserCredential | None = None
     """The user's stored credential at that time."""
+    expires_s: float = FOREVER
+    """When a token expires, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,8 @@ class Authenticators:
             raise
         self._note_login(principal, address, "token", key)
         left_ms = 1_000 * bearer.expires_s - self._clock.wall_us() / 1_000
-        return self._remember(key, Identified(principal, self._clock.monotonic_ms() + min(left_ms, TOKEN_MS)))
+        kept_ms = self._clock.monotonic_ms() + min(left_ms, TOKEN_MS)
+        return self._remember(key, Identified(principal, kept_ms, expires_s=bearer.expires_s))
 
 
 def _is_group(name: str) -> bool:

@@ -88,7 +88,7 @@ class Guard:
         Raises:
             AuthenticationError, AuthorizationError: the sender may not send it.
         """
-        sender = Sender(found.principal, peer.address, self._listener, route.name)
+        sender = Sender(found.principal, peer.address, self._listener, route.name, found.expires_s)
         if on_behalf_of is not None and (self.access.mode == "acl" or is_node(found.principal)):
             if not is_node(found.principal):
                 raise AuthorizationError(f"{ON_BEHALF_OF}: only nodes of the cluster forward requests")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ class Sender:
     """`public` or `internal`; for the audit log."""
     route: str = field(default="", compare=False)
     """Method and path, with its variables by name; for the audit log."""
+    expires_s: float = field(default=math.inf, compare=False)
+    """When its token expires, in seconds since 1970. Requests without an end look at it."""
 
 
 UNKNOWN_SENDER = Sender()
