@@ -6,9 +6,12 @@ lines, which are counted, too. The node continues, and the next line that can be
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
 import os
 import re
+import stat
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -166,10 +169,26 @@ class AuditFile:
         if self._path is None:
             return
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _is_own(file):
+            os.close(file)
+            raise OSError(errno.EBUSY, "another process writes it; each node needs a file of its own")
         previous, self._file = self._file, file
         self._size = os.fstat(file).st_size
         if previous >= 0:
             os.close(previous)
+
+
+def _is_own(file: int) -> bool:
+    """Lock a file; return False if another process has: both would rename it. Not every file system has locks."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _encoded(line: Mapping[str, object]) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from raftlog.errors import AuthenticationError, AuthorizationError, InvalidRequestError, RaftlogError
+from raftlog.errors import AuthenticationError, AuthorizationError, InvalidRequestError, RaftlogError, RetriableError
 from raftlog.security.access import Access, refusal
 from raftlog.security.audited_changes import audited
 from raftlog.security.authenticators import Authenticators, Identified
@@ -145,8 +145,12 @@ class Guard:
             return self.excused(peer, error)
 
     def excused(self, peer: Peer, error: RaftlogError) -> Identified:
-        """Return the sender's principal without its credentials, in `log-only`; otherwise raise `error`."""
-        if not isinstance(error, InvalidRequestError) or not self.access.excuses(error):
+        """Return the sender's principal without its credentials, in `log-only`; otherwise raise `error`.
+
+        Credentials that cannot be checked now are excused, too; a sender with too many requests is not.
+        """
+        may_excuse = isinstance(error, InvalidRequestError) or type(error) is RetriableError
+        if not may_excuse or not self.access.excuses(error):
             raise error
         return Identified(peer.certificate) if peer.certificate is not None else ANONYMOUS_FOUND
 

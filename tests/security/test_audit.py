@@ -359,6 +359,16 @@ def test_a_path_that_cannot_be_written_is_reported_at_the_start(tmp_path: Path):
         AuditFile(str(tmp_path), max_bytes=1 << 20, files=2)
 
 
+def test_a_file_belongs_to_one_node(tmp_path: Path):
+    """Two nodes on a machine with the same absolute path: both would rename it."""
+    path = str(tmp_path / "audit.jsonl")
+    file = AuditFile(path, max_bytes=1 << 20, files=2)
+    with pytest.raises(ConfigError, match="another process writes it"):
+        AuditFile(path, max_bytes=1 << 20, files=2)
+    file.close()
+    AuditFile(path, max_bytes=1 << 20, files=2).close()
+
+
 def test_lines_may_go_to_the_log_alone(caplog: pytest.LogCaptureFixture):
     caplog.set_level("INFO", "raftlog.audit")
     file = AuditFile("", max_bytes=1 << 20, files=2, to_log=True)
