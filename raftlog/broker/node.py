@@ -68,7 +68,7 @@ def run_node(config: NodeConfig) -> None:
 
 
 async def serve(config: NodeConfig) -> None:
-    """Run until SIGTERM or SIGINT. SIGHUP makes the node look at its certificates and keys of tokens.
+    """Run until SIGTERM or SIGINT. SIGHUP makes the node look at its files: certificates, token keys, the audit log.
 
     A node that was started in a terminal shuts down at SIGHUP: the terminal was closed.
 
