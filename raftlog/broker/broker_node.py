@@ -49,9 +49,8 @@ from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import SystemClock, Tasks
-from raftlog.security.authenticators import TokenVerifier
 from raftlog.security.guard import Guard, require_entries
-from raftlog.security.node_security import node_security
+from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_security
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
 from raftlog.serving.admission import Admission, Handler
 from raftlog.serving.connections import ConnectionLimits
@@ -105,7 +104,7 @@ class BrokerNode:
         *,
         watch: LoopWatch | None = None,
         tls: NodeTls | None = None,
-        tokens: TokenVerifier | None = None,
+        shared: SharedSecurity = NOTHING_SHARED,
     ) -> None:
         self._tls = tls or NodeTls(config.tls)
         self._config = config
@@ -117,7 +116,7 @@ class BrokerNode:
             clock,
             users=lambda: self.listener.require_image().users,
             rules=lambda: self.listener.image.acls,
-            tokens=tokens,
+            shared=shared,
         )
         credentials = self._security.credentials
         self._session = HttpSession(dial=config.dial, tls=self._tls.client, credentials=credentials)

@@ -13,8 +13,7 @@ from raftlog.broker.open_files import raise_limit
 from raftlog.config import NodeConfig
 from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
 from raftlog.runtime import SystemClock, loop_factory
-from raftlog.security.authenticators import TokenVerifier
-from raftlog.security.node_security import token_issuer
+from raftlog.security.node_security import SharedSecurity
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.reloads import Reloads
@@ -69,7 +68,7 @@ def run_node(config: NodeConfig) -> None:
 
 
 async def serve(config: NodeConfig) -> None:
-    """Run until SIGTERM or SIGINT. SIGHUP makes the node look at its certificates; without any, it has no effect.
+    """Run until SIGTERM or SIGINT. SIGHUP makes the node look at its files: certificates, token keys, the audit log.
 
     A node that was started in a terminal shuts down at SIGHUP: the terminal was closed.
 
@@ -91,18 +90,16 @@ async def serve(config: NodeConfig) -> None:
 async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -> None:
     reloads = Reloads(on_closed_terminal=stop.set)
     reloads.start()
-    watch, tls, tokens = LoopWatch(), NodeTls(config.tls), token_issuer(config, SystemClock())
+    watch, tls, shared = LoopWatch(), NodeTls(config.tls), SharedSecurity.of(config, SystemClock())
+    controller = _make_controller(config, data_dir, tls, shared) if config.is_controller else None
+    broker = _make_broker(config, data_dir, watch, tls, shared) if config.is_broker else None
     reloads.add(tls.reload)
-    if tokens is not None:
-        reloads.add(tokens.reload)
-    controller = _make_controller(config, data_dir, tls, tokens) if config.is_controller else None
-    broker = _make_broker(config, data_dir, watch, tls, tokens) if config.is_broker else None
+    shared.add_to(reloads)
     # Excludes the objects so far from garbage collection: scanning them takes 100 ms in each full collection.
     gc.collect()
     watch.start()
     tls.start()
-    if tokens is not None:
-        await tokens.start()
+    await shared.start()
     if broker is not None:
         await broker.start(internal=controller.routes.application() if controller else None)
     if controller is not None:
@@ -120,27 +117,24 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
             await controller.close()
         await reloads.close()
         await tls.close()
-        if tokens is not None:
-            await tokens.close()
+        await shared.close()
         watch.close()
     if refused.done():
         raise refused.result()
 
 
-def _make_controller(
-    config: NodeConfig, data_dir: NodeFolders, tls: NodeTls, tokens: TokenVerifier | None
-) -> ControllerNode:
+def _make_controller(config: NodeConfig, data_dir: NodeFolders, tls: NodeTls, shared: SharedSecurity) -> ControllerNode:
     from raftlog.metadata_quorum.controller_node import ControllerNode  # noqa: PLC0415  (a broker needs no Raft)
 
-    return ControllerNode(config, data_dir.path, tls=tls, tokens=tokens)
+    return ControllerNode(config, data_dir.path, tls=tls, shared=shared)
 
 
 def _make_broker(
-    config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch, tls: NodeTls, tokens: TokenVerifier | None
+    config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch, tls: NodeTls, shared: SharedSecurity
 ) -> BrokerNode:
     from raftlog.broker.broker_node import BrokerNode  # noqa: PLC0415  (a controller needs no pyarrow)
 
-    return BrokerNode(config, data_dir, watch=watch, tls=tls, tokens=tokens)
+    return BrokerNode(config, data_dir, watch=watch, tls=tls, shared=shared)
 
 
 def loop_future() -> asyncio.Future[Exception]:

@@ -323,6 +323,7 @@ def _make_absolute(document: dict[str, object], folder: Path) -> None:
     files = (
         (document.get("quorum"), "key_file"),
         (security, "cluster_key_file"),
+        (security, "audit_file"),
         (tokens, "jwks_file"),
         (tokens, "ca_file"),
         (tls, "cert_file"),

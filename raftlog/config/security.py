@@ -12,6 +12,8 @@ from raftlog.errors import ConfigError
 AuthorizerMode: TypeAlias = Literal["off", "log-only", "acl"]
 _PRINCIPAL = re.compile(r"(User|Group):[^:\x00-\x1f\x7f*]+")
 
+_AUDIT_LIMITS = (("audit_max_bytes", 1 << 16, 1 << 40), ("audit_files", 1, 1_000), ("audit_interval_s", 1, 86_400))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
@@ -27,6 +29,16 @@ class SecurityConfig:
     """Whether passwords are accepted without TLS from other machines."""
     tokens: TokensConfig | None = None
     """Bearer tokens; None: they are refused."""
+    audit_file: str = ""
+    """The file of the audit log; "": there is none."""
+    audit_max_bytes: int = 100 << 20
+    """The file is renamed before it grows beyond this."""
+    audit_files: int = 10
+    """How many files are kept, the current one included."""
+    audit_to_log: bool = False
+    """Whether lines of the audit log also go to the node's log."""
+    audit_interval_s: int = 60
+    """How often reads, writes and repeated refusals are summed up."""
 
     def __post_init__(self) -> None:
         if "User:ANONYMOUS" in self.super_users:
@@ -34,6 +46,9 @@ class SecurityConfig:
         for name in self.super_users:
             if not _PRINCIPAL.fullmatch(name):
                 raise ConfigError(f"security.super_users: expected User:NAME or Group:NAME, received {name!r:.80}")
+        for name, least, most in _AUDIT_LIMITS:
+            if not least <= getattr(self, name) <= most:
+                raise ConfigError(f"security.{name}: expected {least} to {most}, received {getattr(self, name)}")
         if self.authorizer != "acl":
             return
         if not self.super_users:
@@ -46,3 +61,8 @@ class SecurityConfig:
                 'security.cluster_key_file: missing; with authorizer = "acl", nodes prove to each other with this key '
                 "that they belong to the cluster"
             )
+
+    @property
+    def has_audit(self) -> bool:
+        """Return whether this node writes an audit log: senders are known only while there is an authorizer."""
+        return self.authorizer != "off" and bool(self.audit_file or self.audit_to_log)

@@ -16,8 +16,7 @@ from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.metadata_quorum.raft.transport import QuorumTls
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
-from raftlog.security.authenticators import TokenVerifier
-from raftlog.security.node_security import node_security
+from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_security
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
@@ -50,7 +49,7 @@ class ControllerNode:
         *,
         quorum: Quorum | None = None,
         tls: NodeTls | None = None,
-        tokens: TokenVerifier | None = None,
+        shared: SharedSecurity = NOTHING_SHARED,
     ) -> None:
         self._tls = tls or NodeTls(config.tls)
         self._config = config
@@ -72,7 +71,7 @@ class ControllerNode:
             SystemClock(),
             users=lambda: self.controller.image.users,
             rules=lambda: self.controller.image.acls,
-            tokens=tokens,
+            shared=shared,
         )
         self.routes = ControllerRoutes(
             self.controller,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from raftlog.config import AuthorizerMode
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError
 from raftlog.model import CLUSTER_RESOURCE, Acl, AclOperation, AclResource
+from raftlog.security.audit import AuditTrail
 from raftlog.security.authorizer import Authorizer
 from raftlog.security.identity import Sender
 from raftlog.security.principal import ANONYMOUS, is_node
@@ -22,6 +23,7 @@ class Access:
     Args:
         mode: `acl` refuses, `log-only` logs what it would refuse, `off` allows everything.
         rules: returns the access rules of the newest image: the same object until they change.
+        audit: notes refusals, and counts reads and writes of topics; None: there is no audit log.
     """
 
     def __init__(
@@ -30,10 +32,12 @@ class Access:
         rules: Callable[[], Iterable[Acl]] = tuple,
         *,
         super_users: Iterable[str] = (),
+        audit: AuditTrail | None = None,
     ) -> None:
         self.mode = mode
         self.is_off = mode == "off"
         self._rules = rules
+        self.audit = audit
         self._super_users = tuple(super_users)
         self._compiled: Iterable[Acl] = ()
         self._authorizer = Authorizer(super_users=self._super_users)
@@ -43,7 +47,11 @@ class Access:
 
     def may(self, sender: Sender, operation: AclOperation, resource: AclResource, name: str) -> bool:
         """Return whether a sender may do something; with `log-only`, log a refusal and return True."""
-        if self.is_off or self._current().allowed(sender.principal, operation, resource, name, sender.host):
+        if self.is_off:
+            return True
+        if self._current().allowed(sender.principal, operation, resource, name, sender.host):
+            if self.audit is not None and resource == "topic" and operation in ("read", "write"):
+                self.audit.used(sender.principal.name, operation, name)
             return True
         return self._refuses(sender, operation, resource, name)
 
@@ -110,7 +118,7 @@ class Access:
             "internal listeners serve nodes of the cluster: security.cluster_key_file must be the same on all nodes; "
             f"the request is from {sender.principal.name}, which has no right to cluster_action"
         )
-        if self._is_enforced((sender.principal.name, "internal"), error.message):
+        if self._is_enforced(sender, ("cluster_action", "cluster", ""), error.message):
             raise error
 
     def require_broker(self, sender: Sender, broker_id: int) -> None:
@@ -123,7 +131,7 @@ class Access:
         if self.is_off or name == f"Broker:{broker_id}":
             return
         message = f"the request names broker {broker_id}, and is from {name}"
-        if self._is_enforced((name, "internal", str(broker_id)), message):
+        if self._is_enforced(sender, ("", "broker", str(broker_id)), message):
             raise AuthorizationError(message)
 
     def require_login(self, sender: Sender) -> None:
@@ -135,12 +143,16 @@ class Access:
         if self.is_off or sender.principal != ANONYMOUS:
             return
         error = AuthenticationError("the request needs credentials, and has none")
-        if self._is_enforced((sender.principal.name, "login"), error.message):
+        if self._is_enforced(sender, ("", "", ""), error.message):
             raise error
 
     def excuses(self, error: RaftlogError) -> bool:
         """Return whether a request with wrong credentials is served as one without: in `log-only`, which logs it."""
-        return not self._is_enforced(("credentials", error.message[:100]), error.message)
+        self.refused += 1
+        if self.mode == "acl":
+            return False
+        self._log(("credentials", error.message[:100]), error.message)
+        return True
 
     def _current(self) -> Authorizer:
         rules = self._rules()
@@ -149,20 +161,31 @@ class Access:
         return self._authorizer
 
     def _refuses(self, sender: Sender, operation: AclOperation, resource: AclResource, name: str) -> bool:
-        key = (sender.principal.name, operation, resource, name)
-        return not self._is_enforced(key, f"{sender.principal.name} may not {operation} {resource} {name!r:.300}")
+        message = f"{sender.principal.name} may not {operation} {resource} {name!r:.300}"
+        return not self._is_enforced(sender, (operation, resource, name), message)
 
-    def _is_enforced(self, key: tuple[str, ...], message: str) -> bool:
-        """Count a refusal; log it once if it is not enforced."""
+    def _is_enforced(self, sender: Sender, wanted: tuple[str, str, str], message: str) -> bool:
+        """Count a refusal; log it once if it is not enforced.
+
+        Args:
+            wanted: the operation, the kind of resource, and its name.
+        """
         self.refused += 1
-        if self.mode == "acl":
-            return True
+        is_enforced = self.mode == "acl"
+        if self.audit is not None:
+            operation, resource, name = wanted
+            self.audit.denied(sender, message, operation=operation, resource=resource, name=name, enforced=is_enforced)
+        if not is_enforced:
+            self._log((sender.principal.name, *wanted), message)
+        return is_enforced
+
+    def _log(self, key: tuple[str, ...], message: str) -> None:
+        """Log a refusal that is not enforced, once for each key."""
         if key not in self._logged:
             if len(self._logged) >= _MAX_LOGGED:
                 self._logged.clear()
             self._logged.add(key)
             _log.warning("served, and refused once security.authorizer is acl: %s", message)
-        return False
 
 
 def refusal(sender: Sender, operation: AclOperation, resource: AclResource, name: str) -> RaftlogError:

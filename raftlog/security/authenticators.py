@@ -19,6 +19,7 @@ from typing import Protocol
 from raftlog.errors import AuthenticationError, InvalidRequestError, RetriableError
 from raftlog.model import MIN_SCRAM_ITERATIONS, UserCredential
 from raftlog.runtime import Clock
+from raftlog.security.audit import AuditTrail
 from raftlog.security.identity import Peer
 from raftlog.security.node_proof import SCHEME as NODE_SCHEME
 from raftlog.security.node_proof import NodeProofs
@@ -36,6 +37,9 @@ TOKEN_MS = 10_000
 MAX_REFUSED_TOKENS = 1_000
 """Tokens that are remembered as refused. They never displace credentials that were accepted."""
 FOREVER = float("inf")
+_MAX_SCHEME = 16
+_METHODS = {"basic": "password", "bearer": "token", NODE_SCHEME.lower(): "node"}
+"""What the audit log calls the schemes."""
 _USER = re.compile(r"[\w.@-]{1,128}")
 Users = Mapping[str, UserCredential]
 
@@ -78,6 +82,8 @@ class Identified:
     """The user whose password was sent; empty: none was."""
     credential: UserCredential | None = None
     """The user's stored credential at that time."""
+    expires_s: float = FOREVER
+    """When a token expires, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ class Authenticators:
         tokens: verifies bearer tokens; None: they are refused.
         allow_plain_passwords: accept passwords without TLS from other machines.
         allow_plain_tokens: accept tokens without TLS from other machines.
+        audit: notes logins; None: there is no audit log.
     """
 
     def __init__(
@@ -111,8 +118,10 @@ class Authenticators:
         tokens: TokenVerifier | None = None,
         allow_plain_passwords: bool = False,
         allow_plain_tokens: bool = False,
+        audit: AuditTrail | None = None,
     ) -> None:
         self._users = users
+        self._audit = audit
         self._clock = clock
         self._proofs = proofs
         self._tokens = tokens
@@ -133,8 +142,18 @@ class Authenticators:
             AuthenticationError: the credentials are malformed, wrong, or not accepted on this connection. The
                 awaitable raises it, too.
         """
+        if self._audit is None:
+            return self._identify(peer, authorization)
+        try:
+            found = self._identify(peer, authorization)
+        except AuthenticationError as error:
+            self._note_failure(peer, authorization, error)
+            raise
+        return found if isinstance(found, Identified) else self._noted(found, peer, authorization)
+
+    def _identify(self, peer: Peer, authorization: str | None) -> Identified | Awaitable[Identified]:
         if authorization is None:
-            return _NOBODY if peer.certificate is None else Identified(peer.certificate)
+            return _NOBODY if peer.certificate is None else self._certified(peer, peer.certificate)
         if len(authorization) > MAX_CREDENTIALS:
             raise AuthenticationError(
                 f"Authorization: expected at most {MAX_CREDENTIALS} characters, received {len(authorization)}"
@@ -156,11 +175,14 @@ class Authenticators:
             return self._check_password(key, peer.address, *self._user_and_password(text))
         if scheme == NODE_SCHEME.lower() and self._proofs is not None:
             principal, valid_s = self._proofs.verify(text, self._clock.wall_us() / 1e6)
+            self._note_login(principal, peer.address, "node")
             return self._remember(key, Identified(principal, self._clock.monotonic_ms() + 1_000 * valid_s))
         if scheme == "bearer" and self._tokens is not None:
-            return self._check_token(key, text)
+            return self._check_token(key, peer.address, text)
         accepted = [name for name, has in (("Basic", True), ("Bearer", self._tokens is not None)) if has]
-        raise AuthenticationError(f"Authorization: expected {' or '.join(accepted)}, received {scheme!r:.40}")
+        # What is not a scheme may be a secret, which the audit log must not show.
+        received = repr(scheme) if scheme.isalpha() and len(scheme) <= _MAX_SCHEME else "another text"
+        raise AuthenticationError(f"Authorization: expected {' or '.join(accepted)}, received {received}")
 
     def is_current(self, known: Identified | _Refused) -> bool:
         """Return whether what was found still counts: it has not expired, and its user has not changed."""
@@ -174,6 +196,26 @@ class Authenticators:
     def _remember(self, key: bytes, found: Identified) -> Identified:
         self._known.keep(key, found)
         return found
+
+    def _certified(self, peer: Peer, principal: Principal) -> Identified:
+        self._note_login(principal, peer.address, "certificate")
+        return Identified(principal)
+
+    def _note_login(self, principal: Principal, address: str, method: str, key: bytes = b"") -> None:
+        if self._audit is not None:
+            self._audit.logged_in(principal.name, address, method, key)
+
+    def _note_failure(self, peer: Peer, authorization: str | None, error: AuthenticationError) -> None:
+        assert self._audit is not None
+        scheme = (authorization or "").partition(" ")[0].lower()
+        self._audit.login_failed(peer.address, _METHODS.get(scheme, "other"), error.message)
+
+    async def _noted(self, found: Awaitable[Identified], peer: Peer, authorization: str | None) -> Identified:
+        try:
+            return await found
+        except AuthenticationError as error:
+            self._note_failure(peer, authorization, error)
+            raise
 
     def _user_and_password(self, text: str) -> tuple[str, str]:
         try:
@@ -200,12 +242,14 @@ class Authenticators:
         check = partial(is_password_of, credential or self._unknown_users, password)
         fits = await self._checks.run(key, address, check)
         if fits and credential is not None:
-            return self._remember(key, Identified(Principal(f"User:{user}"), user=user, credential=credential))
+            principal = Principal(f"User:{user}")
+            self._note_login(principal, address, "password", key)
+            return self._remember(key, Identified(principal, user=user, credential=credential))
         error = AuthenticationError(f"the password of user {user}, or the user, is wrong")
         self._known.keep(key, _Refused(error, self._clock.monotonic_ms() + REFUSED_MS, user, credential))
         raise error
 
-    async def _check_token(self, key: bytes, token: str) -> Identified:
+    async def _check_token(self, key: bytes, address: str, token: str) -> Identified:
         assert self._tokens is not None
         try:
             verified = self._tokens.verify(token)
@@ -218,8 +262,10 @@ class Authenticators:
             until_ms = self._clock.monotonic_ms() + REFUSED_MS
             self._refused_tokens.keep(key, _Refused(error, until_ms, user="", credential=None))
             raise
+        self._note_login(principal, address, "token", key)
         left_ms = 1_000 * bearer.expires_s - self._clock.wall_us() / 1_000
-        return self._remember(key, Identified(principal, self._clock.monotonic_ms() + min(left_ms, TOKEN_MS)))
+        kept_ms = self._clock.monotonic_ms() + min(left_ms, TOKEN_MS)
+        return self._remember(key, Identified(principal, kept_ms, expires_s=bearer.expires_s))
 
 
 def _is_group(name: str) -> bool:

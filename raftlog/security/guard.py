@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from raftlog.errors import AuthenticationError, AuthorizationError, InvalidRequestError, RaftlogError
+from raftlog.errors import AuthenticationError, AuthorizationError, InvalidRequestError, RaftlogError, RetriableError
 from raftlog.security.access import Access, refusal
+from raftlog.security.audited_changes import audited
 from raftlog.security.authenticators import Authenticators, Identified
 from raftlog.security.identity import (
     ON_BEHALF_OF,
@@ -39,10 +41,20 @@ class Guard:
 
     Args:
         table: what each route needs.
+        listener: its name in the audit log.
     """
 
-    def __init__(self, table: RouteTable, authenticators: Authenticators, access: Access, *, cluster_id: str) -> None:
+    def __init__(
+        self,
+        table: RouteTable,
+        authenticators: Authenticators,
+        access: Access,
+        *,
+        cluster_id: str,
+        listener: str = "",
+    ) -> None:
         self.table = table
+        self._listener = listener
         self.access = access
         self._authenticators = authenticators
         self._cluster_id = cluster_id
@@ -76,11 +88,11 @@ class Guard:
         Raises:
             AuthenticationError, AuthorizationError: the sender may not send it.
         """
-        sender = Sender(found.principal, peer.address)
+        sender = Sender(found.principal, peer.address, self._listener, route.name, found.expires_s)
         if on_behalf_of is not None and (self.access.mode == "acl" or is_node(found.principal)):
             if not is_node(found.principal):
                 raise AuthorizationError(f"{ON_BEHALF_OF}: only nodes of the cluster forward requests")
-            sender = sender_of_forwarded(on_behalf_of)
+            sender = replace(sender_of_forwarded(on_behalf_of), listener=self._listener, route=route.name)
         if route.gate == "node":
             self.access.require_node(sender)
         elif sender.principal == ANONYMOUS and not self._may_be_admitted(route, sender):
@@ -118,7 +130,9 @@ class Guard:
         found = await self._found(request, peer)
         sender = request[SENDER] = self.admit(route, found, peer, request.headers.get(ON_BEHALF_OF))
         self.check(route, sender, request.match_info)
-        return await handler(request)
+        if self.access.audit is None or is_node(sender.principal):
+            return await handler(request)
+        return await audited(self.access.audit, sender, request, handler, is_change=route.is_change)
 
     async def _found(self, request: web.Request, peer: Peer) -> Identified:
         given = request.headers.getall("Authorization", [])
@@ -131,8 +145,12 @@ class Guard:
             return self.excused(peer, error)
 
     def excused(self, peer: Peer, error: RaftlogError) -> Identified:
-        """Return the sender's principal without its credentials, in `log-only`; otherwise raise `error`."""
-        if not isinstance(error, InvalidRequestError) or not self.access.excuses(error):
+        """Return the sender's principal without its credentials, in `log-only`; otherwise raise `error`.
+
+        Credentials that cannot be checked now are excused, too; a sender with too many requests is not.
+        """
+        may_excuse = isinstance(error, InvalidRequestError) or type(error) is RetriableError
+        if not may_excuse or not self.access.excuses(error):
             raise error
         return Identified(peer.certificate) if peer.certificate is not None else ANONYMOUS_FOUND
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -44,6 +45,12 @@ class Sender:
 
     principal: Principal = ANONYMOUS
     host: str = ""
+    listener: str = field(default="", compare=False)
+    """`public` or `internal`; for the audit log."""
+    route: str = field(default="", compare=False)
+    """Method and path, with its variables by name; for the audit log."""
+    expires_s: float = field(default=math.inf, compare=False)
+    """When its token expires, in seconds since 1970. Requests without an end look at it."""
 
 
 UNKNOWN_SENDER = Sender()

@@ -77,7 +77,10 @@ class KeyServer:
             InvalidRequestError: the answer holds no keys.
         """
         connector = aiohttp.TCPConnector(limit=1, force_close=True)
-        async with aiohttp.ClientSession(connector=connector, auto_decompress=False, trust_env=False) as session:
+        # No time limit of aiohttp's own, which may lose a cancellation: `_get` has one.
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False, trust_env=False
+        ) as session:
             url = self._settings.jwks_url or await self._discovered(session)
             content = await self._get(session, url)
         return await asyncio.to_thread(read_keys, content)

@@ -12,13 +12,63 @@ from raftlog.errors import AuthenticationError, ConfigError
 from raftlog.model import Acl, Address, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.access import Access
-from raftlog.security.authenticators import Authenticators, TokenVerifier
+from raftlog.security.authenticators import Authenticators
 from raftlog.security.guard import Guard
+from raftlog.security.node_audit import NodeAudit
 from raftlog.security.node_proof import SCHEME, NodeProofs
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
+from raftlog.serving.reloads import Reloads
 
 if TYPE_CHECKING:
     from raftlog.security.token_verifier import TokenIssuer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSecurity:
+    """What the controller and the broker of one process share."""
+
+    tokens: TokenIssuer | None = None
+    """Verifies bearer tokens; None: they are refused."""
+    audit: NodeAudit | None = None
+    """The audit log; None: there is none."""
+
+    @classmethod
+    def of(cls, config: NodeConfig, clock: Clock) -> SharedSecurity:
+        """Make it from a node's settings.
+
+        Raises:
+            ConfigError: a library is missing, or a file cannot be used.
+        """
+        audit = NodeAudit(config, clock) if config.security.has_audit else None
+        return cls(tokens=_token_issuer(config, clock), audit=audit)
+
+    async def start(self) -> None:
+        """Load the keys of tokens.
+
+        Raises:
+            ConfigError, InvalidRequestError: their file cannot be used.
+        """
+        if self.audit is not None:
+            self.audit.start()
+        if self.tokens is not None:
+            await self.tokens.start()
+
+    async def close(self) -> None:
+        """Write the rest of the audit log."""
+        if self.tokens is not None:
+            await self.tokens.close()
+        if self.audit is not None:
+            await self.audit.close()
+
+    def add_to(self, reloads: Reloads) -> None:
+        """Read and open files again at SIGHUP."""
+        if self.audit is not None:
+            reloads.add(self.audit.reopen)
+        if self.tokens is not None:
+            reloads.add(self.tokens.reload)
+
+
+NOTHING_SHARED = SharedSecurity()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +108,21 @@ def node_security(
     *,
     users: Callable[[], Mapping[str, UserCredential]] = dict,
     rules: Callable[[], Iterable[Acl]] = tuple,
-    tokens: TokenVerifier | None = None,
+    shared: SharedSecurity = NOTHING_SHARED,
 ) -> NodeSecurity:
     """Return the security of a node.
 
     Args:
         users: returns the users of the newest image; raises `RetriableError` while there is none.
         rules: returns the rules of the newest image; the same object until they change.
-        tokens: verifies bearer tokens; None: they are refused.
+        shared: tokens and the audit log.
 
     Raises:
         ConfigError: the cluster key cannot be read, or is too short.
     """
     settings = config.security
-    access = Access(settings.authorizer, rules, super_users=settings.super_users)
+    audit = None if shared.audit is None else shared.audit.trail
+    access = Access(settings.authorizer, rules, super_users=settings.super_users, audit=audit)
     proofs = _proofs(config) if settings.cluster_key_file else None
     if settings.authorizer == "off":
         return NodeSecurity(access=access, public=None, internal=None, proofs=proofs, clock=clock)
@@ -79,22 +130,19 @@ def node_security(
         users,
         clock,
         proofs=proofs,
-        tokens=tokens,
+        tokens=shared.tokens,
         allow_plain_passwords=settings.allow_plain_passwords,
         allow_plain_tokens=settings.tokens is not None and settings.tokens.allow_plain,
+        audit=audit,
     )
     public, internal = (
-        Guard(RouteTable(routes), chain, access, cluster_id=config.cluster_id) for routes in (PUBLIC, INTERNAL)
+        Guard(RouteTable(routes), chain, access, cluster_id=config.cluster_id, listener=name)
+        for name, routes in (("public", PUBLIC), ("internal", INTERNAL))
     )
     return NodeSecurity(access=access, public=public, internal=internal, proofs=proofs, clock=clock)
 
 
-def token_issuer(config: NodeConfig, clock: Clock) -> TokenIssuer | None:
-    """Return the verifier of bearer tokens; None: they are refused.
-
-    Raises:
-        ConfigError: a library is missing, or a file cannot be used.
-    """
+def _token_issuer(config: NodeConfig, clock: Clock) -> TokenIssuer | None:
     settings = config.security.tokens
     if settings is None or config.security.authorizer == "off":
         return None

@@ -13,6 +13,34 @@ from typing import Literal, TypeAlias
 from raftlog.model import CLUSTER_RESOURCE, AclOperation, AclResource
 from raftlog.wire import paths
 
+_READS = ("GET", "OPTIONS")
+_WORK = frozenset(
+    {
+        paths.PRODUCERS,
+        paths.PRODUCE,
+        paths.FETCH,
+        paths.TOPIC_RECORDS,
+        paths.BATCHES,
+        paths.GROUP_HEARTBEAT,
+        paths.GROUP_OFFSETS,
+        paths.GROUP_OFFSETS_FETCH,
+        paths.INIT_TRANSACTIONS,
+        paths.END_TRANSACTION,
+        paths.TRANSACTION_OFFSETS,
+        paths.END_TRANSACTION_SET,
+        paths.REPLICA_FETCH,
+        paths.REGISTER_BROKER,
+        paths.HEARTBEAT,
+        paths.ALTER_PARTITIONS,
+        paths.DAMAGED_REPLICAS,
+        paths.PRODUCER_ID_BLOCK,
+        paths.REPAIR,
+        paths.JOIN_TRANSACTION,
+        paths.WRITE_MARKERS,
+        paths.READ,
+    }
+)
+"""Paths of applications' and nodes' work. Of commits of offsets, the handler tells a reset apart."""
 Gate: TypeAlias = Literal["open", "login", "node"]
 """`open`: every sender; `login`: with credentials, or admitted by a rule; `node`: the cluster's nodes."""
 
@@ -54,11 +82,17 @@ class Route:
     """The rights that the listener checks."""
     any_of: tuple[Right, ...] = field(init=False)
     """A sender without credentials needs one of these for some resource, or it is refused before its body is read."""
+    name: str = field(init=False)
+    """Method and path."""
+    is_change: bool = field(init=False)
+    """Whether a request is an administrative change, which the audit log shows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "listener_rights", tuple(right for right in self.rights if not right.in_handler))
         in_handler = tuple(right for right in self.rights if right.in_handler)
         object.__setattr__(self, "any_of", in_handler)
+        object.__setattr__(self, "name", f"{self.method} {self.path}")
+        object.__setattr__(self, "is_change", self.method not in _READS and self.path not in _WORK)
 
 
 def _on(variable: str, operation: AclOperation, resource: AclResource = "topic") -> Right:

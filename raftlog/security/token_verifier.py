@@ -124,10 +124,10 @@ class TokenIssuer:
         """Load keys; keep the previous ones if that fails."""
         try:
             self._accept(await self._source.load())
-        except RaftlogError as error:
-            self._failure = error.message
+        except Exception as error:  # noqa: BLE001  (whatever an issuer sends, the refresh must go on)
+            self._failure = error.message if isinstance(error, RaftlogError) else f"{type(error).__name__}: {error}"
             if not self._failures:
-                _log.error("the keys of tokens cannot be loaded; the previous ones still count: %s", error.message)
+                _log.error("the keys of tokens cannot be loaded; the previous ones still count: %s", self._failure)
             self._failures += 1
         finally:
             self._fetching = None

@@ -20,13 +20,15 @@ from joserfc.errors import JoseError
 
 from raftlog.config import TokenAlgorithm, TokensConfig
 from raftlog.errors import AuthenticationError
-from raftlog.security.identity import MAX_GROUPS
+from raftlog.security.identity import MAX_GROUPS, ON_BEHALF_OF, Sender, forwarded
 from raftlog.security.principal import ANONYMOUS, Principal
 from raftlog.security.public_keys import MAX_KEY_ID, PublicKey
 
 CHALLENGE = 'Bearer realm="raftlog", error="invalid_token"'
 MAX_HEADER = 2_048
 """Characters of a token's header."""
+MAX_FORWARDED = 6_000
+"""Bytes of a principal in a request that a broker forwards for it; a header field has 8,190 at most."""
 _MAX_NAME = 128
 _FORM = re.compile(r"([\w-]+)\.([\w-]+)\.([\w-]+)", re.ASCII)
 _NAME = re.compile(rf"[^:]{{1,{_MAX_NAME}}}")
@@ -151,7 +153,13 @@ def _principal(claims: dict[str, Any], settings: TokensConfig) -> Principal:
         raise refused(f"{settings.groups_claim}: expected at most {MAX_GROUPS} names of groups, received {len(groups)}")
     # No rule can name the other groups, so that they neither allow nor deny anything.
     named = sorted({f"Group:{group}" for group in groups if _is_name(group) and group != "*"})
-    return Principal(f"User:{name}", tuple(named))
+    principal = Principal(f"User:{name}", tuple(named))
+    if (size := len(forwarded(Sender(principal))[ON_BEHALF_OF])) > MAX_FORWARDED:
+        raise refused(
+            f"{settings.groups_claim}: expected names of at most {MAX_FORWARDED} bytes in all, percent-encoded, "
+            f"received {size}"
+        )
+    return principal
 
 
 def _is_name(value: object) -> bool:

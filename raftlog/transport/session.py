@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -148,13 +149,16 @@ class HttpSession:
         }
         if self._tokens is None:
             return await self._with_tls(method, address, path, authorization=self._authorization, **given)
+        left_ms = _countdown(timeout_ms)
         authorization = await self._tokens.current(timeout_ms)
+        given["timeout_ms"] = left_ms()
         try:
             return await self._with_tls(method, address, path, authorization=authorization, **given)
         except AuthenticationError:
-            instead = await self._tokens.after_refusal(authorization, timeout_ms)
+            instead = await self._tokens.after_refusal(authorization, left_ms())
             if instead is None:
                 raise
+        given["timeout_ms"] = left_ms()
         return await self._with_tls(method, address, path, authorization=instead, **given)
 
     async def _with_tls(self, method: str, address: Address, path: str, **given: Any) -> Answer:
@@ -271,6 +275,12 @@ class HttpSession:
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, ttl_dns_cache=60)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, trust_env=False)
         return self._session
+
+
+def _countdown(timeout_ms: int) -> Callable[[], int]:
+    """Return a function that returns the milliseconds left, at least 1."""
+    deadline = time.monotonic() + timeout_ms / 1_000
+    return lambda: max(1, int(1_000 * (deadline - time.monotonic())))
 
 
 def _why(error: Exception) -> str:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftlog.broker.lean_routes import split_credentials
-from raftlog.errors import AuthenticationError, InvalidRequestError, OverloadedError
+from raftlog.errors import AuthenticationError, InvalidRequestError, OverloadedError, RetriableError
 from raftlog.model import Address, UserCredential
 from raftlog.runtime import SystemClock
 from raftlog.security import authenticators as subject
@@ -292,5 +292,6 @@ class TestLogOnly:
         guard = Guard(RouteTable(PUBLIC), Chain().chain, Access("log-only"), cluster_id="c")
         assert guard.excused(HERE, AuthenticationError("wrong")).principal == ANONYMOUS
         assert "wrong" in caplog.text
+        assert guard.excused(HERE, RetriableError("the issuer is down")).principal == ANONYMOUS
         with pytest.raises(OverloadedError):
             guard.excused(HERE, OverloadedError("later"))

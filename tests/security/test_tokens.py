@@ -87,6 +87,7 @@ def test_a_token_of_another_audience_among_several_is_accepted():
         ({"sub": "x" * 129}, "sub"),
         ({"groups": ["a", "b", "c"] * 34}, "groups"),
         ({"groups": [1]}, "groups"),
+        ({"groups": [f"{'ü' * 100}{number}" for number in range(12)]}, "groups"),
         ({"groups": {"eng": 1}}, "groups"),
     ],
 )

@@ -8,9 +8,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from issuer_support import AUDIENCE, CLIENT, SECRET, Issuer
 from secured_support import basic, caller, code_of, secured
@@ -199,3 +201,15 @@ async def test_a_token_of_raftlog_login_works_on_the_command_line(
     assert topic in await raftlog("topics", "list")
     file.write_text(json.dumps({"access_token": issuer.token(exp=time.time() - 60)}))
     assert "it expired" in await raftlog("topics", "list", status=1)
+
+
+async def test_a_followed_topic_ends_when_its_readers_token_expires(cluster: LocalCluster, issuer: Issuer, topic: str):
+    until = time.time() + 3
+    token = bearer(issuer.token(sub="anyone", groups=["readers"], exp=until))
+    url = f"{cluster.public_url('broker-1')}/v1/topics/{topic}/records?follow=true&format=ndjson"
+    async with aiohttp.ClientSession() as session, asyncio.timeout(30), session.get(url, headers=token) as response:
+        assert response.status == 200
+        with suppress(aiohttp.ClientError):
+            async for _ in response.content.iter_any():
+                pass
+    assert until <= time.time() < until + 10

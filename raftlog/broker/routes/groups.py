@@ -15,6 +15,7 @@ from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
 from raftlog.errors import ErrorCode, InvalidRequestError, StaleRouteError
 from raftlog.model import BrokerRegistration
 from raftlog.security.access import refusal
+from raftlog.security.audited_changes import note_change
 from raftlog.security.guard import sender_of
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo
@@ -115,6 +116,8 @@ class GroupRoutes:
         command = await read_json(request, OffsetCommitRequest)
         if (answer := await self._elsewhere(request)) is not None:
             return answer
+        if not command.member_id:  # An operator resets offsets, or an application keeps its own.
+            note_change(request, command)
         group_id, timeout_ms = request.match_info["group"], self._timeout_ms(request)
         refused = self._refused_topics(request, command.offsets)
         if not refused:
@@ -144,6 +147,7 @@ class GroupRoutes:
         command = await read_json(request, OffsetDeleteRequest)
         if (answer := await self._elsewhere(request)) is not None:
             return answer
+        note_change(request, command)
         if refused := self._refused_topics(request, command.partitions):
             raise next(iter(refused.values())).to_error()
         group_id = request.match_info["group"]

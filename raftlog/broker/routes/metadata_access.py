@@ -11,6 +11,7 @@ from raftlog.broker.http import caller_timeout_ms
 from raftlog.broker.metadata_listener import READ_TIMEOUT_MS
 from raftlog.errors import InvalidRequestError, OverloadedError
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.security.audited_changes import note_change
 from raftlog.wire.admin import AdminResponse
 
 CONSISTENCY = "consistency"
@@ -43,6 +44,7 @@ async def administer(context: BrokerContext, path: str, command: object, request
         RetriableError: QUORUM_NOT_AVAILABLE, nothing was done.
         UnknownOutcomeError: the change may take effect later.
     """
+    note_change(request, command)
     timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.offsets import describe_offsets
-from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
+from raftlog.errors import (
+    AuthenticationError,
+    ErrorCode,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+)
 from raftlog.model import Isolation, Offset, TopicId
 from raftlog.partition.consumer_fetch import Served, serve_fetch
 from raftlog.security.identity import UNKNOWN_SENDER, Sender
@@ -109,9 +116,12 @@ class TopicSource:
         """Fetch several partitions that one broker leads, by long poll; each result has its own error.
 
         Raises:
-            RaftlogError: the leader cannot be reached, or there is none; or the sender may no longer read the topic.
+            RaftlogError: the leader cannot be reached, or there is none; or the sender may no longer read the topic, or
+                follow it because its token has expired.
         """
         self._require_right()
+        if max_wait_ms and self._context.clock.wall_us() >= 1e6 * self._sender.expires_s:
+            raise AuthenticationError("the token with which the topic is followed has expired; read on with a new one")
         found = await self._fetch(positions, max_wait_ms, check_crcs)
         self._require_right()  # Rules may have changed during the long poll.
         return found

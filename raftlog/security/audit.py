@@ -1,0 +1,212 @@
+"""What an audit log says: denials, administrative changes, logins, and sums of reads and writes. No input or output.
+
+- Changes are always written. Equal denials and logins of one interval are written once, and then as a number.
+- One sender gets `MAX_LINES` different lines in an interval, all together `MAX_KEPT`. The rest is a number. So a flood
+  fills neither disk nor memory, and hides no change.
+- Lines hold names, never records, passwords or tokens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from raftlog.security.identity import Sender
+
+MAX_LINES = 50
+"""Different lines of one principal and address in one interval."""
+MAX_KEPT = 5_000
+"""Different lines of all senders in one interval, changes apart."""
+MAX_SENDERS = 5_000
+"""Senders whose further lines are counted one by one; those of all others are counted together."""
+MAX_USES = 5_000
+"""Sums of reads and writes. When there are more, all are written before the end of the interval."""
+MAX_CREDENTIALS = 10_000
+"""Credentials whose login was written. The oldest is forgotten first."""
+_MAX_ITEMS = 100
+_MAX_TEXT = 300
+_SECRET = ("credential", "password")
+"""Fields of commands that are left out."""
+Outcome: TypeAlias = Literal["allowed", "denied", "would_deny", "failed", "unknown"]
+Line: TypeAlias = dict[str, object]
+_Source: TypeAlias = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The lines of one sender in one interval."""
+
+    repeats: dict[tuple[object, ...], tuple[Line, int]] = field(default_factory=dict)
+    """Lines that were written, and how often they were repeated."""
+    more: Counter[str] = field(default_factory=Counter)
+    """Lines that were not written, by event."""
+
+
+class AuditTrail:
+    """Decides what is written. Call it from one thread only.
+
+    Args:
+        node: this node, such as `broker-1`.
+        write: takes one line, and never blocks.
+        wall_us: returns microseconds since 1970.
+    """
+
+    def __init__(self, node: str, write: Callable[[Line], None], wall_us: Callable[[], int]) -> None:
+        self._node = node
+        self._write = write
+        self._wall_us = wall_us
+        self._kept: dict[_Source, _Kept] = {}
+        self._others = _Kept()
+        self._lines = 0
+        """The lines in `_kept`."""
+        self._uses: Counter[tuple[str, str, str]] = Counter()
+        self._credentials: dict[tuple[object, ...], None] = {}
+        self._begun = self._time()
+
+    def denied(
+        self, sender: Sender, reason: str, *, operation: str = "", resource: str = "", name: str = "", enforced: bool
+    ) -> None:
+        """Note a request, or one entry of it, that the rules refuse.
+
+        Args:
+            enforced: it was refused; otherwise it was served, and logged.
+        """
+        outcome: Outcome = "denied" if enforced else "would_deny"
+        line = self._of_sender("denial", sender) | _resource(operation, resource, name)
+        self._sum_up(line | {"outcome": outcome, "reason": reason[:_MAX_TEXT]})
+
+    def changed(
+        self,
+        sender: Sender,
+        *,
+        outcome: Outcome,
+        name: Mapping[str, str],
+        detail: Mapping[str, object],
+        reason: str = "",
+        request_id: str = "",
+        often: bool = False,
+    ) -> None:
+        """Note an administrative change.
+
+        Args:
+            often: an application may send it all the time, so equal ones of one interval are summed up.
+            name: the variables of the path: what was changed.
+            detail: from `detail_of` its command.
+        """
+        line = self._of_sender("change", sender) | {"resource": {key: value[:_MAX_TEXT] for key, value in name.items()}}
+        line |= {"detail": dict(detail)} if detail else {}
+        line |= {"request_id": request_id[:128]} if request_id else {}
+        line |= {"outcome": outcome} | ({"reason": reason[:_MAX_TEXT]} if reason else {})
+        if often:
+            self._sum_up(line, (sender.route, outcome, *name.values()))
+        else:
+            self._put(line)
+
+    def logged_in(self, principal: str, address: str, method: str, key: bytes = b"") -> None:
+        """Note credentials that are seen for the first time.
+
+        Args:
+            key: equal for equal credentials; a keyed hash.
+        """
+        seen = (principal, address, method, key)
+        if seen in self._credentials:
+            return
+        if len(self._credentials) >= MAX_CREDENTIALS:
+            del self._credentials[next(iter(self._credentials))]
+        self._credentials[seen] = None
+        line: Line = {"event": "login", "principal": principal, "address": address, "method": method}
+        self._sum_up(line | {"outcome": "allowed"})
+
+    def login_failed(self, address: str, method: str, reason: str) -> None:
+        """Note credentials that were refused."""
+        line: Line = {"event": "login", "principal": "", "address": address, "method": method}
+        self._sum_up(line | {"outcome": "denied", "reason": reason[:_MAX_TEXT]})
+
+    def used(self, principal: str, operation: str, name: str) -> None:
+        """Count an allowed read or write of a topic."""
+        key = (principal, operation, name)
+        if key not in self._uses and len(self._uses) >= MAX_USES:
+            self._write_uses()
+        self._uses[key] += 1
+
+    def end_interval(self) -> None:
+        """Write the sums, and begin the next interval."""
+        for (principal, address), kept in self._kept.items():
+            for line, count in kept.repeats.values():
+                if count:
+                    self._put(line | {"since": self._begun, "repeated": count})
+            self._write_more(principal, address, kept)
+        self._write_more("", "", self._others)
+        self._write_uses()
+        self._kept.clear()
+        self._others = _Kept()
+        self._lines, self._begun = 0, self._time()
+
+    def _write_more(self, principal: str, address: str, kept: _Kept) -> None:
+        for event, count in kept.more.items():
+            self._put({"event": event, "principal": principal, "address": address, "since": self._begun, "more": count})
+
+    def _write_uses(self) -> None:
+        for (principal, operation, name), count in self._uses.items():
+            line: Line = {"event": "use", "principal": principal, **_resource(operation, "topic", name)}
+            self._put(line | {"outcome": "allowed", "since": self._begun, "requests": count})
+        self._uses.clear()
+
+    def _sum_up(self, line: Line, key: tuple[object, ...] = ()) -> None:
+        """Write a line, if it is new in this interval and its sender has not written too many.
+
+        Args:
+            key: equal for equal lines; empty: all of the line.
+        """
+        source = (str(line["principal"]), str(line["address"]))
+        kept = self._kept.get(source)
+        if kept is None:
+            if len(self._kept) >= MAX_SENDERS:
+                self._others.more[str(line["event"])] += 1
+                return
+            kept = self._kept[source] = _Kept()
+        key = key or tuple(line.values())
+        if (known := kept.repeats.get(key)) is not None:
+            kept.repeats[key] = line, known[1] + 1
+        elif len(kept.repeats) < MAX_LINES and self._lines < MAX_KEPT:
+            kept.repeats[key] = line, 0
+            self._lines += 1
+            self._put(line)
+        else:
+            kept.more[str(line["event"])] += 1
+
+    def _of_sender(self, event: str, sender: Sender) -> Line:
+        line: Line = {"event": event, "principal": sender.principal.name, "address": sender.host}
+        return line | {"listener": sender.listener, "route": sender.route}
+
+    def _put(self, line: Line) -> None:
+        self._write({"time": self._time(), "node": self._node, **line})
+
+    def _time(self) -> str:
+        return datetime.fromtimestamp(self._wall_us() / 1e6, UTC).isoformat(timespec="milliseconds")
+
+
+def _resource(operation: str, resource: str, name: str) -> Line:
+    return {"operation": operation, "resource": resource, "name": name[:_MAX_TEXT]}
+
+
+def detail_of(command: object) -> Line:
+    """Return the fields of a command that an audit log shows: of mappings the names only, and never a credential."""
+    if not is_dataclass(command):
+        return {}
+    given = {each.name: getattr(command, each.name) for each in fields(command) if each.name not in _SECRET}
+    return {name: _shown(value) for name, value in given.items() if value not in ("", None, (), {})}
+
+
+def _shown(value: Any) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return detail_of(value)
+    if isinstance(value, Mapping):
+        return [str(key)[:_MAX_TEXT] for key in list(value)[:_MAX_ITEMS]]
+    if isinstance(value, list | tuple):
+        shown = [_shown(item) for item in value[:_MAX_ITEMS]]
+        return [*shown, f"and {len(value) - _MAX_ITEMS} more"] if len(value) > _MAX_ITEMS else shown
+    return value if value is None or isinstance(value, bool | int | float) else str(value)[:_MAX_TEXT]

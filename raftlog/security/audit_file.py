@@ -1,0 +1,201 @@
+"""Writes the lines of an audit log in a thread of its own, to a file that rotates by size.
+
+The event loop never waits: a line that finds the queue full is dropped and counted. A disk that fails or is full loses
+lines, which are counted, too. The node continues, and the next line that can be written says how many are missing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import re
+import stat
+import threading
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from raftlog.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+_journal = logging.getLogger("raftlog.audit")
+MAX_QUEUED = 20_000
+_AT_ONCE = 1_000
+CLOSE_WITHIN_S = 5.0
+_UNSAFE = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Control characters that JSON need not escape, and those that end or turn a line."""
+
+
+class AuditFile:
+    """The file of an audit log, and its thread.
+
+    Args:
+        path: "": lines go to the log only.
+        max_bytes: the file is renamed to `PATH.1` before it grows beyond this.
+        files: how many files are kept, the current one included.
+        to_log: whether lines also go to the logger `raftlog.audit`.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+
+    def __init__(self, path: str, *, max_bytes: int, files: int, to_log: bool = False) -> None:
+        self._path = Path(path) if path else None
+        self._max_bytes = max_bytes
+        self._files = files
+        self._to_log = to_log
+        self._queue: deque[Mapping[str, object]] = deque()
+        self._changed = threading.Condition()
+        self._closed = self._reopens = False
+        self._lost = 0
+        """Lines that were dropped since the last line was written."""
+        self._failing = False
+        self._file = -1
+        self._size = 0
+        try:
+            self._open()
+        except OSError as error:
+            raise ConfigError(f"security.audit_file: cannot write {path}: {error.strerror}") from error
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+        self._thread.start()
+
+    def put(self, line: Mapping[str, object]) -> None:
+        """Write a line soon; drop it if too many wait."""
+        with self._changed:
+            if len(self._queue) >= MAX_QUEUED or self._closed:
+                self._lost += 1
+                return
+            self._queue.append(line)
+            self._changed.notify()
+
+    def reopen(self) -> None:
+        """Open the file again: another program has renamed it."""
+        with self._changed:
+            self._reopens = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Write what waits, for a few seconds at most."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(CLOSE_WITHIN_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._queue or self._closed or self._reopens):
+                    self._changed.wait()
+                lines = [self._queue.popleft() for _ in range(min(_AT_ONCE, len(self._queue)))]
+                reopens, self._reopens = self._reopens, False
+                lost, self._lost = self._lost, 0
+                if not lines and self._closed:
+                    break
+            if reopens:
+                with suppress(OSError):
+                    self._open()
+            self._write_all(lines, lost)
+        if self._file >= 0:
+            os.close(self._file)
+
+    def _write_all(self, lines: list[Mapping[str, object]], lost: int) -> None:
+        for line in lines:
+            if lost and self._write({"time": line["time"], "node": line["node"], "event": "lost", "lines": lost}):
+                lost = 0
+            if not self._write(line):
+                lost += 1
+        if lost:
+            with self._changed:
+                self._lost += lost
+
+    def _write(self, line: Mapping[str, object]) -> bool:
+        """Return whether a line was written."""
+        text = _encoded(line)
+        if self._to_log:
+            _journal.info("%s", text.decode("utf-8", "replace").rstrip())
+        if self._path is None:
+            return True
+        try:
+            self._append(self._path, text)
+        except OSError as error:
+            if not self._failing:
+                self._failing = True
+                _log.error("the audit log cannot be written, lines are lost: %s: %s", self._path, error.strerror)
+            return False
+        if self._failing:
+            self._failing = False
+            _log.warning("the audit log is written again: %s", self._path)
+        return True
+
+    def _append(self, path: Path, text: bytes) -> None:
+        if self._file < 0:
+            self._open()
+        if self._size and self._size + len(text) > self._max_bytes:
+            self._rotate(path)
+        written = 0
+        try:
+            while written < len(text):
+                written += os.write(self._file, text[written:])
+        except OSError:
+            if written:
+                with suppress(OSError):  # No half line may precede the next one.
+                    os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            raise
+        self._size += written
+
+    def _rotate(self, path: Path) -> None:
+        """Rename the files, oldest first, and begin a new one. If that fails, the current one grows."""
+        try:
+            for number in range(self._files - 1, 0, -1):
+                older = path if number == 1 else path.with_name(f"{path.name}.{number - 1}")
+                if older.exists():
+                    older.replace(path.with_name(f"{path.name}.{number}"))
+            if self._files == 1:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("the audit log cannot be rotated: %s: %s", path, error.strerror)
+            self._size = 0  # Tried again after as many bytes.
+            return
+        os.close(self._file)
+        self._file, self._size = -1, 0  # Also if the next call fails: the old files are not renamed once more.
+        self._open()
+
+    def _open(self) -> None:
+        if self._path is None:
+            return
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _is_own(file):
+            os.close(file)
+            raise OSError(errno.EBUSY, "another process writes it; each node needs a file of its own")
+        previous, self._file = self._file, file
+        self._size = os.fstat(file).st_size
+        if previous >= 0:
+            os.close(previous)
+
+
+def _is_own(file: int) -> bool:
+    """Lock a file; return False if another process has: both would rename it. Not every file system has locks."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _encoded(line: Mapping[str, object]) -> bytes:
+    """Return a line in JSON, which a terminal shows as it is."""
+    try:
+        text = orjson.dumps(line).decode()
+    except orjson.JSONEncodeError:  # Such as a lone surrogate of an odd request.
+        plain = {name: str(value).encode("ascii", "backslashreplace").decode() for name, value in line.items()}
+        text = orjson.dumps(plain).decode()
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n"

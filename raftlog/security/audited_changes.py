@@ -1,0 +1,57 @@
+"""Administrative changes in the audit log: their sender, their command, and their outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError, UnknownOutcomeError
+from raftlog.security.audit import AuditTrail, Outcome, detail_of
+from raftlog.security.identity import Sender
+
+if TYPE_CHECKING:
+    from raftlog.serving.admission import Handler
+
+_COMMAND = web.RequestKey("raftlog_change", object)
+
+
+def note_change(request: web.Request, command: object) -> None:
+    """Let the audit log show a command. A request of a route that is no change becomes one."""
+    request[_COMMAND] = command
+
+
+async def audited(
+    audit: AuditTrail, sender: Sender, request: web.Request, handler: Handler, *, is_change: bool
+) -> web.StreamResponse:
+    """Handle a request; note it in the audit log if it changed something, or tried to."""
+    outcome: Outcome = "unknown"  # Also if the client disconnects: the change may take effect.
+    reason, is_denied = "", False
+    try:
+        response = await handler(request)
+        outcome = "allowed" if response.status < 300 else "failed"
+        is_change = is_change and not 300 <= response.status < 400  # Another broker will note it.
+        return response
+    except (AuthenticationError, AuthorizationError):
+        is_denied = True  # It is noted already.
+        raise
+    except asyncio.CancelledError:
+        reason = "the client disconnected"
+        raise
+    except Exception as error:
+        outcome = "unknown" if isinstance(error, UnknownOutcomeError) else "failed"
+        reason = f"{error.code.value}: {error.message}" if isinstance(error, RaftlogError) else type(error).__name__
+        raise
+    finally:
+        command = request.get(_COMMAND)
+        if not is_denied and (is_change or command is not None):
+            audit.changed(
+                sender,
+                outcome=outcome,
+                name=dict(request.match_info),
+                detail=detail_of(command),
+                reason=reason,
+                request_id=request.headers.get("X-Request-Id", ""),
+                often=not is_change,
+            )

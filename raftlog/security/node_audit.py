@@ -1,0 +1,50 @@
+"""The audit log of one node."""
+
+from __future__ import annotations
+
+import asyncio
+
+from raftlog.config import NodeConfig
+from raftlog.runtime import Clock, Tasks
+from raftlog.security.audit import AuditTrail
+from raftlog.security.audit_file import AuditFile
+
+
+class NodeAudit:
+    """Decides what is written (`trail`), and writes it.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+
+    def __init__(self, config: NodeConfig, clock: Clock) -> None:
+        settings = config.security
+        self._file = AuditFile(
+            settings.audit_file,
+            max_bytes=settings.audit_max_bytes,
+            files=settings.audit_files,
+            to_log=settings.audit_to_log,
+        )
+        self._interval_s = settings.audit_interval_s
+        kinds = [name for name, is_it in (("controller", config.is_controller), ("broker", config.is_broker)) if is_it]
+        self.trail = AuditTrail(f"{'+'.join(kinds)}-{config.node_id}", self._file.put, clock.wall_us)
+        self._tasks = Tasks("audit")
+
+    def start(self) -> None:
+        """Write sums after each interval."""
+        self._tasks.spawn(self._sum_up(), name="sums")
+
+    async def reopen(self) -> None:
+        """Open the file again: another program has renamed it."""
+        self._file.reopen()
+
+    async def close(self) -> None:
+        """Write what is left."""
+        await self._tasks.close()
+        self.trail.end_interval()
+        await asyncio.to_thread(self._file.close)
+
+    async def _sum_up(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_s)
+            self.trail.end_interval()

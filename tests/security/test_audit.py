@@ -1,0 +1,377 @@
+"""What the audit log says and sums up, and its file: rotation, full disks, floods, and slow writers."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftlog.errors import ConfigError
+from raftlog.model import Acl
+from raftlog.security import audit as subject
+from raftlog.security import audit_file
+from raftlog.security.access import Access
+from raftlog.security.audit import AuditTrail, Line, detail_of
+from raftlog.security.audit_file import AuditFile
+from raftlog.security.identity import Sender
+from raftlog.security.passwords import scram_credential
+from raftlog.security.principal import Principal
+from raftlog.security.routes import INTERNAL, PUBLIC
+from raftlog.wire.admin import AclsRequest, PutUserRequest, QuotaRequest
+
+ANN = Sender(Principal("User:ann"), "10.0.0.1", "public", "POST /v1/fetch")
+
+
+class Trail(AuditTrail):
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.now_us = 1_000_000_000_000_000
+        super().__init__("broker-1", self.lines.append, lambda: self.now_us)
+
+    def refuse(self, sender: Sender = ANN, name: str = "t") -> None:
+        self.denied(sender, "may not", operation="read", resource="topic", name=name, enforced=True)
+
+    def new(self) -> list[Line]:
+        found = list(self.lines)
+        self.lines.clear()
+        return found
+
+
+def test_a_denial_says_who_what_where_and_when():
+    trail = Trail()
+    trail.refuse()
+    assert trail.lines == [
+        {
+            "time": "2001-09-09T01:46:40.000+00:00",
+            "node": "broker-1",
+            "event": "denial",
+            "principal": "User:ann",
+            "address": "10.0.0.1",
+            "listener": "public",
+            "route": "POST /v1/fetch",
+            "operation": "read",
+            "resource": "topic",
+            "name": "t",
+            "outcome": "denied",
+            "reason": "may not",
+        }
+    ]
+
+
+def test_a_burst_of_equal_denials_is_two_lines():
+    trail = Trail()
+    for _ in range(10_000):
+        trail.refuse()
+    assert len(trail.new()) == 1
+    trail.end_interval()
+    (line,) = trail.new()
+    assert (line["repeated"], line["name"], line["since"]) == (9_999, "t", "2001-09-09T01:46:40.000+00:00")
+    trail.end_interval()
+    assert trail.new() == []
+    trail.refuse()
+    assert len(trail.new()) == 1
+
+
+def test_a_burst_of_different_denials_is_a_few_lines_and_hides_no_other_sender_and_no_change():
+    trail = Trail()
+    for number in range(10_000):
+        trail.refuse(name=f"t{number}")
+    assert len(trail.new()) == subject.MAX_LINES
+    trail.refuse(Sender(Principal("User:bob"), "10.0.0.2"))
+    trail.changed(ANN, outcome="allowed", name={"topic": "t"}, detail={})
+    assert [line["event"] for line in trail.new()] == ["denial", "change"]
+    trail.end_interval()
+    (line,) = trail.new()
+    assert (line["principal"], line["more"]) == ("User:ann", 10_000 - subject.MAX_LINES)
+
+
+def test_a_flood_of_many_addresses_is_bounded():
+    trail = Trail()
+    for number in range(3 * subject.MAX_SENDERS):
+        trail.refuse(Sender(Principal("User:ANONYMOUS"), f"2001:db8::{number:x}"))
+    assert len(trail.new()) == subject.MAX_KEPT
+    assert len(trail._kept) == subject.MAX_SENDERS
+    begin = time.perf_counter()
+    trail.end_interval()
+    assert time.perf_counter() - begin < 0.5
+    (line,) = trail.new()
+    assert (line["principal"], line["address"], line["more"]) == ("", "", 2 * subject.MAX_SENDERS)
+
+
+def test_a_login_is_written_at_the_first_sight_of_its_credentials():
+    trail = Trail()
+    for _ in range(3):
+        trail.logged_in("User:ann", "10.0.0.1", "password", b"1")
+        trail.logged_in("Broker:1", "10.0.0.9", "node")
+    trail.logged_in("User:ann", "10.0.0.2", "password", b"1")
+    assert [line["address"] for line in trail.new()] == ["10.0.0.1", "10.0.0.9", "10.0.0.2"]
+    trail.end_interval()
+    assert trail.new() == []
+    for number in range(subject.MAX_CREDENTIALS + 5):
+        trail.logged_in("User:ann", "10.0.0.1", "token", b"%d" % number)
+    assert len(trail._credentials) == subject.MAX_CREDENTIALS
+
+
+def test_failed_logins_are_summed_up_by_address():
+    trail = Trail()
+    for number in range(1_000):
+        trail.login_failed("10.0.0.1", "password", f"the password of user u{number}, or the user, is wrong")
+    trail.login_failed("10.0.0.2", "token", "it expired")
+    assert len(trail.new()) == subject.MAX_LINES + 1
+    trail.end_interval()
+    (line,) = trail.new()
+    assert line["event"] == "login"
+    assert line["address"] == "10.0.0.1"
+
+
+def test_reads_and_writes_are_summed_up_by_principal_and_topic():
+    trail = Trail()
+    rules = [Acl(principal="ann", operation="read", resource_type="topic", resource_name="*")]
+    access = Access("acl", lambda: rules, audit=trail)
+    for _ in range(1_000):
+        access.require(ANN, "read", "topic", "t")
+    access.require(ANN, "read", "topic", "u")
+    access.may(ANN, "write", "topic", "t")
+    assert [line["event"] for line in trail.new()] == ["denial"]
+    trail.now_us += 60_000_000
+    trail.end_interval()
+    uses = [(line["name"], line["operation"], line["requests"]) for line in trail.new()]
+    assert uses == [("t", "read", 1_000), ("u", "read", 1)]
+    for number in range(subject.MAX_USES + 1):
+        trail.used("User:ann", "read", f"t{number}")
+    assert len(trail.new()) == subject.MAX_USES
+
+
+def test_log_only_says_what_would_be_refused():
+    trail = Trail()
+    Access("log-only", tuple, audit=trail).require(ANN, "read", "topic", "t")
+    assert trail.lines[0]["outcome"] == "would_deny"
+
+
+def test_commands_are_shown_without_secrets_and_values():
+    credential = scram_credential("ann", "secret-1", b"salt", iterations=1)
+    assert detail_of(PutUserRequest(credential=credential)) == {}
+    assert detail_of(QuotaRequest(user="ann", limits={"producer_byte_rate": 5.0})) == {
+        "user": "ann",
+        "limits": ["producer_byte_rate"],
+    }
+    acl = Acl(principal="ann", operation="read", resource_type="topic", resource_name="t" * 1_000)
+    shown: Any = detail_of(AclsRequest(acls=(acl,) * 1_000))
+    assert len(shown["acls"]) == 101
+    assert shown["acls"][-1] == "and 900 more"
+    assert len(shown["acls"][0]["resource_name"]) == 300
+    assert detail_of(None) == {}
+
+
+def test_the_changes_are_the_administrative_routes():
+    """A new route that changes something must be seen here."""
+    changes = {route.name for route in PUBLIC if route.is_change}
+    assert changes == {
+        "PATCH /v1/features",
+        "DELETE /v1/brokers/{broker}",
+        "PATCH /v1/brokers/{broker}/configs",
+        "POST /v1/brokers/{broker}/scrub",
+        "POST /v1/reassignments",
+        "POST /v1/leader-elections",
+        "PUT /v1/users/{user}",
+        "DELETE /v1/users/{user}",
+        "POST /v1/acls",
+        "DELETE /v1/acls",
+        "PATCH /v1/quotas",
+        "POST /v1/topics",
+        "PATCH /v1/topics/{topic}",
+        "DELETE /v1/topics/{topic}",
+        "POST /v1/topics/{topic}/partitions/{partition}/delete-records",
+        "DELETE /v1/groups/{group}",
+        "POST /v1/groups/{group}/offsets/delete",
+    }
+    assert {route.path for route in INTERNAL if route.is_change and not route.path.startswith("/internal/v1/")} == set()
+    assert len([route for route in INTERNAL if route.is_change]) == 13
+
+
+# The file.
+
+
+def lines_of(*paths: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in paths for line in path.read_text().split("\n") if line]
+
+
+def line(number: int, **more: object) -> Line:
+    return {"time": "t", "node": "n", "event": "e", "number": number, **more}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_file_rotates_by_size_and_its_number_is_bounded(tmp_path: Path):
+    path = tmp_path / "audit.jsonl"
+    file = AuditFile(str(path), max_bytes=1_000, files=3)
+    for number in range(100):
+        file.put(line(number))
+    file.close()
+    names = ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"]
+    assert sorted(found.name for found in tmp_path.iterdir()) == names
+    assert all((tmp_path / name).stat().st_size <= 1_000 for name in names)
+    numbers = [found["number"] for found in lines_of(*(tmp_path / name for name in reversed(names)))]
+    assert numbers == list(range(numbers[0], 100))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    again = AuditFile(str(path), max_bytes=1_000_000, files=3)  # A restart continues the file.
+    again.put(line(100))
+    again.close()
+    assert lines_of(path)[-1]["number"] == 100
+    assert len(lines_of(path)) > 1
+
+
+def test_one_file_is_begun_anew(tmp_path: Path):
+    path = tmp_path / "audit.jsonl"
+    file = AuditFile(str(path), max_bytes=500, files=1)
+    for number in range(50):
+        file.put(line(number))
+    file.close()
+    assert [found.name for found in tmp_path.iterdir()] == ["audit.jsonl"]
+    assert lines_of(path)[-1]["number"] == 49
+
+
+def test_control_characters_and_odd_text_are_escaped(tmp_path: Path):
+    path = tmp_path / "audit.jsonl"
+    file = AuditFile(str(path), max_bytes=1 << 20, files=2)
+    file.put(line(1, name='a\n{"event":"forged"}\x1b[2J\u2028\x9b\x7f\u202e'))
+    file.put(line(2, name="\udcff"))
+    file.put(line(3))
+    file.close()
+    assert len(path.read_bytes().split(b"\n")) == 4
+    assert path.read_text().replace("\n", "").isprintable()
+    found = lines_of(path)
+    assert found[0]["name"] == 'a\n{"event":"forged"}\x1b[2J\u2028\x9b\x7f\u202e'
+    assert [str(one["number"]) for one in found] == ["1", "2", "3"]
+
+
+def test_a_full_disk_is_reported_once_and_lost_lines_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Half a line may have been written: it is taken back."""
+    path, full, attempts = tmp_path / "audit.jsonl", threading.Event(), list[int]()
+    real = os.write
+
+    def write(file: int, data: bytes) -> int:
+        if not full.is_set():
+            return real(file, data)
+        attempts.append(1)
+        if len(attempts) % 2:
+            return real(file, data[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(audit_file.os, "write", write)
+    file = AuditFile(str(path), max_bytes=1 << 20, files=2)
+    file.put(line(0))
+    until(lambda: path.stat().st_size > 0)
+    full.set()
+    for number in range(1, 6):
+        file.put(line(number))
+    until(lambda: file._lost == 5)
+    full.clear()
+    file.put(line(6))
+    file.close()
+    found = lines_of(path)
+    assert [one["event"] for one in found] == ["e", "lost", "e"]
+    assert found[1]["lines"] == 5
+    assert caplog.text.count("the audit log cannot be written") == 1
+    assert caplog.text.count("the audit log is written again") == 1
+
+
+def test_a_folder_that_cannot_be_written_to_loses_no_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The rotation renames, and cannot open: it must not rename again and again until every old file has gone."""
+    path, broken = tmp_path / "audit.jsonl", threading.Event()
+    real = os.open
+
+    def open_(*given: Any, **more: Any) -> int:
+        if broken.is_set():
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(*given, **more)
+
+    monkeypatch.setattr(audit_file.os, "open", open_)
+    file = AuditFile(str(path), max_bytes=120, files=3)
+    for number in range(4):
+        file.put(line(number))
+    until(lambda: path.exists() and path.with_name("audit.jsonl.1").exists())
+    broken.set()
+    for number in range(4, 30):
+        file.put(line(number))
+    until(lambda: file._lost > 5)
+    broken.clear()
+    file.put(line(30))
+    file.close()
+    found = lines_of(*(path.with_name(f"audit.jsonl.{number}") for number in (2, 1)), path)
+    assert [one["number"] for one in found if one["event"] == "e"][:4] == [0, 1, 2, 3]
+    assert found[-1]["number"] == 30
+
+
+def test_a_slow_disk_never_blocks_the_caller_and_overflow_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    gate, real = threading.Event(), os.write
+    monkeypatch.setattr(audit_file.os, "write", lambda *given: gate.wait(20) and real(*given))
+    monkeypatch.setattr(audit_file, "MAX_QUEUED", 100)
+    path = tmp_path / "audit.jsonl"
+    file = AuditFile(str(path), max_bytes=1 << 20, files=2)
+    begin = time.perf_counter()
+    for number in range(1_000):
+        file.put(line(number))
+    assert time.perf_counter() - begin < 0.5
+    gate.set()
+    until(lambda: len(file._queue) == 0)
+    file.put(line(1_000))
+    file.close()
+    found = lines_of(path)
+    written = [one for one in found if one["event"] == "e"]
+    assert found[-1]["number"] == 1_000
+    assert sum(one["lines"] for one in found if one["event"] == "lost") == 1_001 - len(written)
+
+
+def test_a_file_that_was_renamed_is_opened_again(tmp_path: Path):
+    path = tmp_path / "audit.jsonl"
+    file = AuditFile(str(path), max_bytes=1 << 20, files=2)
+    file.put(line(1))
+    until(lambda: path.stat().st_size > 0)
+    path.rename(tmp_path / "kept")
+    file.reopen()
+    until(path.exists)
+    file.put(line(2))
+    file.close()
+    assert [found["number"] for found in lines_of(path)] == [2]
+
+
+def test_a_path_that_cannot_be_written_is_reported_at_the_start(tmp_path: Path):
+    with pytest.raises(ConfigError, match="audit_file"):
+        AuditFile(str(tmp_path / "missing" / "audit.jsonl"), max_bytes=1 << 20, files=2)
+    with pytest.raises(ConfigError, match="audit_file"):
+        AuditFile(str(tmp_path), max_bytes=1 << 20, files=2)
+
+
+def test_a_file_belongs_to_one_node(tmp_path: Path):
+    """Two nodes on a machine with the same absolute path: both would rename it."""
+    path = str(tmp_path / "audit.jsonl")
+    file = AuditFile(path, max_bytes=1 << 20, files=2)
+    with pytest.raises(ConfigError, match="another process writes it"):
+        AuditFile(path, max_bytes=1 << 20, files=2)
+    file.close()
+    AuditFile(path, max_bytes=1 << 20, files=2).close()
+
+
+def test_lines_may_go_to_the_log_alone(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "raftlog.audit")
+    file = AuditFile("", max_bytes=1 << 20, files=2, to_log=True)
+    file.put(line(1))
+    file.close()
+    assert [record.message for record in caplog.records] == ['{"time":"t","node":"n","event":"e","number":1}']

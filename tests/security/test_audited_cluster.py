@@ -1,0 +1,178 @@
+"""The audit log of real nodes: logins, denials, changes and sums; no secret, no stall, and a disk that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from secured_support import PASSWORDS, basic, caller, secured
+
+from raftlog import Admin, Consumer, Producer, Security
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.model import Acl
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+ADMIN = Security(username="admin", password=PASSWORDS["admin"])
+RULED = Security(username="ruled", password=PASSWORDS["ruled"])
+Line = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, stall_file: Path) -> Iterator[LocalCluster]:
+    with secured(tmp_path_factory.mktemp("cluster"), audit_file="audit.jsonl", audit_interval_s=1) as running:
+        yield running
+
+
+def lines(cluster: LocalCluster) -> list[Line]:
+    found = []
+    for path in cluster.data.glob("*/audit.jsonl*"):
+        found += [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
+    return sorted(found, key=lambda line: line["time"])
+
+
+async def seen(cluster: LocalCluster, **wanted: Any) -> list[Line]:
+    """Wait for lines with these values, and return them."""
+
+    def found() -> list[Line]:
+        return [line for line in lines(cluster) if all(line.get(name) == value for name, value in wanted.items())]
+
+    await until(lambda: bool(found()))
+    return found()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_day_of_work_is_in_the_log_and_no_secret_is(cluster: LocalCluster):
+    async with Admin(cluster.bootstrap, security=ADMIN) as admin:
+        await admin.create_topic("flights", partitions=1, replication_factor=1, configs={"retention_ms": 3_600_000})
+        await admin.create_acls(
+            [
+                Acl(principal="ruled", operation="write", resource_type="topic", resource_name="flights"),
+                Acl(principal="ruled", operation="read", resource_type="topic", resource_name="flights"),
+                Acl(principal="ruled", operation="read", resource_type="group", resource_name="g"),
+            ]
+        )
+        await admin.put_user("fresh", "fresh-secret-1")
+        await admin.alter_topic("flights", configs={"retention_ms": 7_200_000})
+        async with Producer(cluster.bootstrap, security=RULED) as producer:
+            for number in range(5):
+                await producer.send("flights", f"value-{number}".encode())
+        async with Consumer(
+            cluster.bootstrap, "flights", group_id="g", auto_offset_reset="earliest", security=RULED
+        ) as consumer:
+            read = 0
+            while read < 5:
+                read += len(await consumer.fetch(max_records=10, max_wait_ms=5_000))
+            await consumer.commit()
+        await admin.reset_group_offsets("g", to="earliest")
+        await admin.delete_group("g")
+        await admin.delete_user("fresh")
+
+    (created,) = await seen(cluster, event="change", route="POST /v1/topics")
+    assert created["principal"] == "User:admin"
+    assert created["address"] == "127.0.0.1"
+    assert created["listener"] == "public"
+    assert created["outcome"] == "allowed"
+    assert created["node"].startswith("broker-")
+    assert created["detail"]["topic"] == "flights"
+    assert created["detail"]["configs"] == ["retention_ms"]
+    (rules,) = await seen(cluster, event="change", route="POST /v1/acls")
+    assert rules["detail"]["acls"][0]["principal"] == "ruled"
+    (put,) = await seen(cluster, event="change", route="PUT /v1/users/{user}")
+    assert put["resource"] == {"user": "fresh"}
+    assert "detail" not in put
+    assert await seen(cluster, event="change", route="DELETE /v1/users/{user}")
+    assert await seen(cluster, event="change", route="PATCH /v1/topics/{topic}", resource={"topic": "flights"})
+    assert await seen(cluster, event="change", route="DELETE /v1/groups/{group}", resource={"group": "g"})
+    reset = await seen(cluster, event="change", route="POST /v1/groups/{group}/offsets", principal="User:admin")
+    assert reset[0]["detail"]["offsets"][0]["topic"] == "flights"
+    assert await seen(cluster, event="login", principal="User:admin", method="password")
+    assert await seen(cluster, event="login", principal="Broker:1", method="node")
+    writes = await seen(cluster, event="use", principal="User:ruled", operation="write", name="flights")
+    assert sum(line["requests"] for line in writes) <= 5
+    assert await seen(cluster, event="use", principal="User:ruled", operation="read", name="flights")
+    assert not [line for line in lines(cluster) if line["event"] == "change" and line["principal"] == "User:ruled"]
+
+    text = "".join(path.read_text() for path in cluster.data.glob("*/audit.jsonl*"))
+    for secret in (*PASSWORDS.values(), "fresh-secret-1", "value-", "k" * 20, basic("admin")["Authorization"][6:]):
+        assert secret not in text
+
+
+async def test_denials_and_failed_logins_of_both_paths_are_in_the_log(cluster: LocalCluster):
+    fetch: Any = {"partitions": [{"topic": "secret-topic", "partition": 0, "offset": 0}], "max_wait_ms": 0}
+    async with caller(cluster.public_url("broker-1")) as ask:
+        await ask("POST", "/v1/fetch", basic("nobody"), json=fetch)
+        assert (await ask("DELETE", "/v1/topics/a%0Ab", basic("nobody")))[0] == 403
+        assert (await ask("GET", "/v1/topics", basic("admin", "wrong-secret-9")))[0] == 401
+        assert (await ask("GET", "/v1/topics", {"Authorization": "s3cret-token-without-scheme"}))[0] == 401
+        assert (await ask("GET", "/v1/quorum"))[0] == 401
+        assert (await ask("PATCH", "/v1/features", basic("admin"), json={"feature_level": 10_000}))[0] == 409
+
+    (lean,) = await seen(cluster, event="denial", principal="User:nobody", route="POST /v1/fetch")
+    assert (lean["operation"], lean["resource"], lean["name"]) == ("read", "topic", "secret-topic")
+    assert lean["outcome"] == "denied"
+    assert await seen(cluster, event="denial", operation="delete", name="a\nb")
+    assert await seen(cluster, event="denial", principal="User:ANONYMOUS", route="GET /v1/quorum")
+    (failed,) = await seen(cluster, event="login", outcome="denied", method="password")
+    assert failed["reason"] == "the password of user admin, or the user, is wrong"
+    assert await seen(cluster, event="login", outcome="denied", method="other")
+    (refused,) = await seen(cluster, event="change", route="PATCH /v1/features")
+    assert refused["outcome"] == "failed"
+    text = "".join(path.read_text() for path in cluster.data.glob("*/audit.jsonl*"))
+    assert "wrong-secret-9" not in text
+    assert "s3cret" not in text
+
+
+async def test_a_burst_of_denials_is_summed_up(cluster: LocalCluster):
+    before = len(lines(cluster))
+    async with caller(cluster.public_url("broker-1")) as ask:
+        for start in range(0, 2_000, 100):
+            paths = [f"/v1/topics/burst-{number}" for number in range(start, start + 100)]
+            answers = await asyncio.gather(*(ask("DELETE", path, basic("nobody")) for path in paths))
+            assert {status for status, _ in answers} == {403}
+
+    def summed() -> list[Line]:
+        return [line for line in lines(cluster) if line["event"] == "denial" and "more" in line]
+
+    def denials() -> int:
+        written = [line for line in lines(cluster)[before:] if str(line.get("name", "")).startswith("burst-")]
+        return len(written) + sum(line["more"] for line in summed())
+
+    await until(lambda: denials() == 2_000)
+    assert len(lines(cluster)) - before < 1_000
+
+
+async def test_a_hangup_opens_a_renamed_file_again(cluster: LocalCluster):
+    path = cluster.data / "broker-1" / "audit.jsonl"
+    path.rename(path.with_name("audit.jsonl.kept"))
+    os.kill(cluster.pid("broker-1"), signal.SIGHUP)
+    await until(path.exists)
+
+
+async def test_a_full_disk_ends_nothing(tmp_path: Path):
+    def run() -> Iterator[LocalCluster]:
+        with secured(tmp_path / "cluster", brokers=1, audit_file="/dev/full", audit_interval_s=1) as running:
+            yield running
+
+    running = run()
+    cluster = await asyncio.to_thread(next, running)
+    try:
+        async with Admin(cluster.bootstrap, security=ADMIN) as admin:
+            await admin.create_topic("t", partitions=1, replication_factor=1)
+        async with Producer(cluster.bootstrap, security=ADMIN) as producer:
+            for number in range(50):
+                await producer.send("t", str(number).encode())
+        log = cluster.log_tail("broker-1", 2_000)
+        assert log.count("the audit log cannot be written") == 1
+    finally:
+        await asyncio.to_thread(lambda: next(running, None))
