@@ -16,6 +16,7 @@ from raftlog.runtime import SystemClock, loop_factory
 from raftlog.security.authenticators import TokenVerifier
 from raftlog.security.node_security import token_issuer
 from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.reloads import Reloads
 
@@ -92,14 +93,16 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
     reloads = Reloads(on_closed_terminal=stop.set)
     reloads.start()
     watch, tls, tokens = LoopWatch(), NodeTls(config.tls), token_issuer(config, SystemClock())
+    metrics = NodeMetrics(watch)
     reloads.add(tls.reload)
     if tokens is not None:
         reloads.add(tokens.reload)
-    controller = _make_controller(config, data_dir, tls, tokens) if config.is_controller else None
-    broker = _make_broker(config, data_dir, watch, tls, tokens) if config.is_broker else None
+    controller = _make_controller(config, data_dir, metrics, tls, tokens) if config.is_controller else None
+    broker = _make_broker(config, data_dir, metrics, tls, tokens) if config.is_broker else None
     # Excludes the objects so far from garbage collection: scanning them takes 100 ms in each full collection.
     gc.collect()
     watch.start()
+    metrics.start()
     tls.start()
     if tokens is not None:
         await tokens.start()
@@ -119,6 +122,7 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
         if controller is not None:
             await controller.close()
         await reloads.close()
+        await metrics.close()
         await tls.close()
         if tokens is not None:
             await tokens.close()
@@ -128,19 +132,19 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
 
 
 def _make_controller(
-    config: NodeConfig, data_dir: NodeFolders, tls: NodeTls, tokens: TokenVerifier | None
+    config: NodeConfig, data_dir: NodeFolders, metrics: NodeMetrics, tls: NodeTls, tokens: TokenVerifier | None
 ) -> ControllerNode:
     from raftlog.metadata_quorum.controller_node import ControllerNode  # noqa: PLC0415  (a broker needs no Raft)
 
-    return ControllerNode(config, data_dir.path, tls=tls, tokens=tokens)
+    return ControllerNode(config, data_dir.path, metrics=metrics, tls=tls, tokens=tokens)
 
 
 def _make_broker(
-    config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch, tls: NodeTls, tokens: TokenVerifier | None
+    config: NodeConfig, data_dir: NodeFolders, metrics: NodeMetrics, tls: NodeTls, tokens: TokenVerifier | None
 ) -> BrokerNode:
     from raftlog.broker.broker_node import BrokerNode  # noqa: PLC0415  (a controller needs no pyarrow)
 
-    return BrokerNode(config, data_dir, watch=watch, tls=tls, tokens=tokens)
+    return BrokerNode(config, data_dir, metrics=metrics, tls=tls, tokens=tokens)
 
 
 def loop_future() -> asyncio.Future[Exception]:
