@@ -115,8 +115,9 @@ async def looking(cluster: LocalCluster) -> AsyncIterator[Seen]:
         yield Seen(cluster, http)
 
 
+@pytest.mark.timeout(240)
 async def test_every_metric_exists_and_is_fed(cluster: LocalCluster):
-    async with looking(cluster) as seen, asyncio.timeout(100):
+    async with looking(cluster) as seen, asyncio.timeout(200):
         await create_topics(cluster)
         await load(cluster, seen)
         await lose_a_broker(cluster, seen)
