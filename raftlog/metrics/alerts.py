@@ -36,7 +36,7 @@ ALERTS = (
     Alert(
         name="RaftlogNoActiveController",
         metric="raftlog_active_controller",
-        expression="sum(raftlog_active_controller) < 1",
+        expression="(sum(raftlog_active_controller) or vector(0)) < 1",
         minutes=1,
         severity="critical",
         summary="No controller decides: leaders cannot change, and topics cannot be created.",

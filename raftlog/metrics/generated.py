@@ -146,9 +146,13 @@ def rules() -> str:
     return "\n".join(lines) + "\n"
 
 
+DETAILED = "raftlog_partition_(log|high|in_sync).*|raftlog_group_committed_offset"
+"""The metrics that the second job keeps: the others would count twice."""
+
+
 def scrape_config() -> str:
     """Return a configuration of Prometheus for the cluster of `raftlog dev up`."""
-    return """\
+    return f"""\
 # Made by scripts/write_metrics.py: for the cluster of `raftlog dev up`. Put your own nodes' addresses in its place.
 global:
   scrape_interval: 15s
@@ -165,7 +169,7 @@ scrape_configs:
       detail: [partitions]
     metric_relabel_configs:
       - source_labels: [__name__]
-        regex: raftlog_partition_.*|raftlog_group_committed_offset
+        regex: {DETAILED}
         action: keep
     static_configs:
       - targets: ["127.0.0.1:9400", "127.0.0.1:9401", "127.0.0.1:9402"]
