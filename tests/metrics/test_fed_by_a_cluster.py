@@ -41,7 +41,7 @@ SETTINGS = {
     "*": {
         "broker": {"log_cleaner_backoff_ms": 100, "retention_check_interval_ms": 200, "log_scrub_interval_ms": 1_000},
         "controller": {
-            "broker_session_timeout_ms": 6_000,
+            "broker_session_timeout_ms": 60_000,
             "snapshot_min_entries": 10,
             "leader_imbalance_check_interval_ms": 600_000,
         },
@@ -73,10 +73,12 @@ class Seen:
         self.greatest: dict[str, float] = {}
         self.problems: list[str] = []
         self._http = http
-        self._urls = [
-            *(cluster.public_url(name) for name in cluster.brokers),
-            *(f"http://{cluster.node(name).internal}" for name in cluster.controllers),
-        ]
+        self.away = set[str]()
+        """Nodes that are not looked at: they are paused."""
+        self._urls = {
+            **{name: cluster.public_url(name) for name in cluster.brokers},
+            **{name: f"http://{cluster.node(name).internal}" for name in cluster.controllers},
+        }
 
     async def look_until(self, *names: str) -> None:
         """Look at all nodes until each of these metrics has been above 0."""
@@ -84,7 +86,7 @@ class Seen:
             await self.look()
 
     async def look(self) -> None:
-        for url in self._urls:
+        for url in [url for name, url in self._urls.items() if name not in self.away]:
             for query in ("", "?detail=partitions"):
                 try:
                     async with self._http.get(f"{url}/metrics{query}") as answer:
@@ -186,13 +188,15 @@ async def lose_a_broker(cluster: LocalCluster, seen: Seen) -> None:
     """Pause a broker under load, kill it, and start it again: lag, ISR changes, elections."""
     async with Producer(cluster.bootstrap, acks="1", delivery_timeout_ms=10_000) as producer:
         await asyncio.to_thread(cluster.pause, "broker-2")
-        sending = asyncio.ensure_future(keep_sending(producer))
+        seen.away.add("broker-2")
+        sending = asyncio.gather(*(keep_sending(producer, partition) for partition in range(4)))
         await seen.look_until("raftlog_follower_max_lag_records", "raftlog_isr_shrinks_total")
         await asyncio.to_thread(cluster.kill, "broker-2")
         await seen.look_until("raftlog_cluster_offline_partitions", "raftlog_under_min_isr_partitions")
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
     await asyncio.to_thread(cluster.start_node, "broker-2")
+    seen.away.clear()
     await asyncio.to_thread(cluster.wait_ready)
 
 
@@ -202,6 +206,7 @@ async def lose_controllers(cluster: LocalCluster, seen: Seen) -> None:
         active = (await admin.describe_cluster()).controller.controller_id
         standby = next(name for name in cluster.controllers if name != f"controller-{active}")
         await asyncio.to_thread(cluster.pause, standby)
+        seen.away.add(standby)
         await admin.create_topic("one-more", partitions=1, replication_factor=2)
     await seen.look_until("raftlog_quorum_voter_lag_entries")
     for name in ("broker-2", *cluster.controllers):
@@ -210,10 +215,10 @@ async def lose_controllers(cluster: LocalCluster, seen: Seen) -> None:
     await seen.look_until("raftlog_broker_fenced")
 
 
-async def keep_sending(producer: Producer) -> None:
+async def keep_sending(producer: Producer, partition: int) -> None:
     while True:
         try:
-            await producer.send("loaded", b"without the second replica")
+            await producer.send("loaded", b"without the second replica", partition=partition)
         except RaftlogError:
             await asyncio.sleep(0.05)
 
