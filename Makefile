@@ -29,7 +29,7 @@ SECURE ?=
 # Mounts of the chaos suite in a namespace of their own: the kernel undoes them when the last process has ended, however it did.
 UNSHARE := $(shell unshare --mount true 2>/dev/null && echo unshare --mount --propagation slave)
 
-.PHONY: help install demo test check docs format chaos soak fuzz chaos-mutants sim mutants bench bench-peers clean
+.PHONY: help install demo test check docs format chaos soak fuzz chaos-mutants sim mutants bench bench-peers dashboards clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ $(DOCS_STAMP): $(PYTHON_STAMP) scripts/install-docs.sh
 .tools/java: scripts/install-java.sh
 	@mkdir -p .tools
 	@scripts/install-java.sh
+	@touch $@
+
+.tools/prometheus: scripts/install-prometheus.sh
+	@scripts/install-prometheus.sh .tools
 	@touch $@
 
 .tools/browser: scripts/install-browser.sh
@@ -105,6 +109,10 @@ bench: install ## Measure the metadata quorum against its targets, or SUITE=end_
 bench-peers: $(PYTHON_STAMP) ## Measure raftlog beside Kafka, JetStream, RabbitMQ and Redis (ONLY="kafka redis" for some, QUICK=1 for short rounds).
 	@scripts/install-peers.sh $(ONLY) || echo "Not every peer is here: those are skipped." >&2
 	@$(BIN)/python -m benchmarks.peers $(ONLY) $(if $(QUICK),--quick)
+
+dashboards: install .tools/prometheus ## Run a cluster with load and Prometheus; check the alerts and every query of the dashboards (KEEP=1 goes on until Ctrl-C).
+	@$(BIN)/python scripts/write_metrics.py
+	@$(BIN)/python scripts/dashboards.py .tools $(if $(KEEP),--keep)
 
 clean: ## Remove what the other commands made.
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

@@ -21,7 +21,8 @@ from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.listener import Listener
 from raftlog.broker.metadata_listener import MetadataListener
-from raftlog.broker.metrics import Metrics
+from raftlog.broker.metrics.broker_figures import BrokerFigures
+from raftlog.broker.metrics.traffic import BrokerMetrics
 from raftlog.broker.open_files import affordable_connections
 from raftlog.broker.producer_ids import IssuedIds, ProducerIds
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
@@ -52,10 +53,11 @@ from raftlog.runtime import SystemClock, Tasks
 from raftlog.security.guard import Guard, require_entries
 from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_security
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
-from raftlog.serving.admission import Admission, Handler
+from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import INLINE_BYTES, in_worker
@@ -95,14 +97,14 @@ def _middlewares(guard: Guard | None) -> tuple[Middleware, ...]:
 
 
 class BrokerNode:
-    """The broker of a node process. The caller owns the data folder and the loop watch."""
+    """The broker of a node process. The caller owns the data folder and the node's metrics."""
 
     def __init__(
         self,
         config: NodeConfig,
         data_dir: NodeFolders,
         *,
-        watch: LoopWatch | None = None,
+        metrics: NodeMetrics | None = None,
         tls: NodeTls | None = None,
         shared: SharedSecurity = NOTHING_SHARED,
     ) -> None:
@@ -110,6 +112,8 @@ class BrokerNode:
         self._config = config
         self._data_dir = data_dir
         self._tasks = Tasks(f"broker node {config.node_id}")
+        self._metrics = metrics or NodeMetrics(LoopWatch())
+        counters = BrokerMetrics()
         clock = SystemClock()
         self._security = node_security(
             config,
@@ -141,6 +145,7 @@ class BrokerNode:
             clock=clock,
             on_disk_failure=self.lifecycle.refuse,
             require_given=IssuedIds(self.listener.require_image, self.listener.catch_up).require,
+            metrics=counters.partition,
         )
         local = LocalBroker(config.node_id)
         self.replicas = ReplicaManager(local, data_dir, replica_settings(config), ports)
@@ -177,8 +182,8 @@ class BrokerNode:
             transactions=self.transactions,
             session=self._session,
             clock=clock,
-            metrics=Metrics(),
-            watch=watch or LoopWatch(),
+            metrics=counters,
+            node=self._metrics,
             admin_limits=AdminLimits(),
             access=self._security.access,
         )
@@ -201,7 +206,13 @@ class BrokerNode:
         admission = Admission(inflight, limits, turnstile)
         guard = self._security.internal
         inner = internal or web.Application(
-            middlewares=[errors, own_pages(self._origins), *_middlewares(guard), plain_bodies]
+            middlewares=[
+                self._metrics.requests.middleware,
+                errors,
+                own_pages(self._origins),
+                *_middlewares(guard),
+                plain_bodies,
+            ]
         )
         inner.middlewares.append(admission.middleware)
         replica_fetch = RawRoute(path=paths.REPLICA_FETCH, form=media.JSON, handler=self._replica_fetch)
@@ -216,6 +227,8 @@ class BrokerNode:
             inflight=inflight,
             turnstile=turnstile,
             max_json_bytes=MAX_INTERNAL_JSON_BYTES,
+            count=self._metrics.requests.count,
+            time=self._metrics.requests.time,
             guard=guard,
         )
         require_entries(inner, RouteTable(INTERNAL))
@@ -270,7 +283,7 @@ class BrokerNode:
         readers = cross_origin_reads(self._config.listeners.cors_origins, _READ_BY_PAGES)
         app = web.Application(
             middlewares=[
-                self._count,
+                self._metrics.requests.middleware,
                 readers,
                 errors,
                 own_pages(self._origins),
@@ -288,10 +301,12 @@ class BrokerNode:
             inflight=inflight,
             turnstile=turnstile,
             max_json_bytes=INLINE_BYTES,
-            count=self._count_raw,
+            count=self._metrics.requests.count,
+            time=self._metrics.requests.time,
             guard=self._security.public,
         )
         require_entries(app, RouteTable(PUBLIC))
+        self._metrics.add(BrokerFigures(self.context, fetch.parked).show)
         return app, lean
 
     async def _serve(
@@ -317,6 +332,7 @@ class BrokerNode:
             tls=self._tls.listener(name),
         )
         self._listeners.append(listener)
+        self._metrics.requests.watch(name, listener.connections, lean.inflight)
         try:
             await listener.start(address)
         except OSError as error:
@@ -336,22 +352,13 @@ class BrokerNode:
         response, parts = await self.replicas.replica_fetch(command)
         is_long = len(response.partitions) > _LONG_ANSWER
         frame = await in_worker(encode_frame, response) if is_long else encode_frame(response)
+        self.context.metrics.partition.replicated_out += sum(map(len, parts))
         return RawReply(parts=[*frame, *(part for part in parts if part)], content_type=media.FRAME)
 
     async def _repair(self, request: RawRequest) -> RawReply:
         """Serve a repair request of another broker."""
         response, data = await self.replicas.repair(await decode_body(RepairRequest, request.body))
         return RawReply(parts=encode_frame(response, [data] if data else []), content_type=media.FRAME)
-
-    def _count_raw(self, route: str, status: int) -> None:
-        self.context.metrics.requests[route, status] += 1
-
-    @web.middleware
-    async def _count(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        response = await handler(request)
-        resource = request.match_info.route.resource
-        self.context.metrics.requests[resource.canonical if resource else "unknown", response.status] += 1
-        return response
 
     # What the lifecycle reports; see `ReportedBroker`.
 

@@ -10,7 +10,7 @@ from raftlog.broker.groups import GroupService
 from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.metadata_listener import MetadataListener
-from raftlog.broker.metrics import Metrics
+from raftlog.broker.metrics.traffic import BrokerMetrics
 from raftlog.broker.producer_ids import ProducerIds
 from raftlog.config import NodeConfig
 from raftlog.coordinator.transaction.service import TransactionService
@@ -21,7 +21,7 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.runtime import Clock
 from raftlog.security.access import Access
-from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.transport import HttpSession
 
 
@@ -40,8 +40,8 @@ class BrokerContext:
     transactions: TransactionService
     session: HttpSession
     clock: Clock
-    metrics: Metrics
-    watch: LoopWatch
+    metrics: BrokerMetrics
+    node: NodeMetrics
     admin_limits: AdminLimits
     access: Access
 

@@ -21,7 +21,7 @@ from raftlog.coordinator.group.offsets import (
     decide_transactional_commit,
 )
 from raftlog.coordinator.group.patterns import compiled
-from raftlog.coordinator.group.records import TopicMetadata
+from raftlog.coordinator.group.records import TargetEpochChanged, TopicMetadata
 from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
 from raftlog.errors import ErrorCode, RetriableError, TransactionAbortedError
@@ -111,7 +111,10 @@ class GroupService:
         self._topics = ImageTopics(MetadataImage())
         self._max_parked = max_parked
         self._pending_joins: list[_PendingJoin] = []
-        self._parked = 0
+        self.parked = 0
+        """The number of held heartbeats."""
+        self.rebalances = 0
+        """Assignments that were computed here."""
         self._partitions = 0
         self._updates: dict[str, Notifier] = defaultdict(Notifier)
         """The groups with held heartbeats."""
@@ -138,7 +141,7 @@ class GroupService:
         """Answer a member's heartbeat, at the latest after `max_wait_ms`; earlier if its assignment changes."""
         loop = asyncio.get_running_loop()
         wait_ms = min(request.max_wait_ms, self._config.heartbeat_interval_ms, timeout_ms)
-        if self._parked >= self._max_parked:
+        if self.parked >= self._max_parked:
             wait_ms = 0  # Idle members must not exclude other requests. They send again after the interval.
         deadline = loop.time() + wait_ms / 1000
         with listening([self._subscribe(group_id)]) as event:
@@ -268,7 +271,7 @@ class GroupService:
     def _decide_heartbeat(
         self, group_id: str, request: GroupHeartbeatRequest, client_host: str, state: GroupsState, now: Now
     ) -> Decision[GroupHeartbeatResponse]:
-        return decide_heartbeat(
+        decision = decide_heartbeat(
             state,
             now,
             group_id,
@@ -277,14 +280,16 @@ class GroupService:
             settings=self._config,
             client_host=client_host,
         )
+        self.rebalances += sum(isinstance(record, TargetEpochChanged) for record in decision.records)
+        return decision
 
     def _subscribe(self, group_id: str) -> Notifier:
-        self._parked += 1
+        self.parked += 1
         self._waiting[group_id] += 1
         return self._updates[group_id]
 
     def _unsubscribe(self, group_id: str) -> None:
-        self._parked -= 1
+        self.parked -= 1
         self._waiting[group_id] -= 1
         if not self._waiting[group_id]:
             del self._waiting[group_id], self._updates[group_id]

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from email.utils import formatdate
 from functools import lru_cache
+from time import perf_counter
 from typing import cast
 
 from raftlog.broker.lean_identity import LeanIdentity
@@ -285,7 +286,7 @@ class LeanConnection(asyncio.BufferedProtocol):
             return
         self._entered = True
         self._request, self._body = None, memoryview(b"")  # Drops the reference: the buffer is reused.
-        self._start(self._answer(request, body))
+        self._start(self._answer(request, body, perf_counter()))
 
     def _hold(self, size: int) -> None:
         """Count received bytes of a body against the limit."""
@@ -305,10 +306,15 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._task = self._loop.create_task(answering)
         self._task.add_done_callback(self._on_answered)
 
-    async def _answer(self, request: LeanRequest, body: memoryview) -> None:
+    async def _answer(self, request: LeanRequest, body: memoryview, arrived: float) -> None:
+        began = perf_counter()
         reply = await self._routes.handle(request, body, self._sender)
         del body
-        await self._send(reply)
+        handled = perf_counter()
+        try:
+            await self._send(reply)
+        finally:
+            self._routes.note_times(request.route, arrived=arrived, began=began, handled=handled)
 
     async def _send(self, reply: RawReply) -> None:
         fields = [

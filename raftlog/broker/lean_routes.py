@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from time import perf_counter
 
 from raftlog.broker.http import PLAIN_FORMS
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
@@ -70,6 +71,7 @@ class LeanRoutes:
         turnstile: records the addresses that are served here; this path does not wait at it.
         max_json_bytes: the largest JSON body; larger ones go to aiohttp.
         count: called with the route and status of each response.
+        time: called with the route and the seconds from arrival to answer of each handled request.
         guard: finds and checks the sender of each request; None: every sender is served.
     """
 
@@ -81,13 +83,15 @@ class LeanRoutes:
         turnstile: Turnstile,
         max_json_bytes: int,
         count: Callable[[str, int], None] = lambda *_: None,
+        time: Callable[[str, float], None] = lambda *_: None,
         guard: Guard | None = None,
     ) -> None:
         self.guard = guard
-        self._inflight = inflight
+        self.inflight = inflight
         self.turnstile = turnstile
         self._max_json_bytes = max_json_bytes
         self._count = count
+        self._time = time
         self._buffers = ReceiveBuffers()
         routes = list(routes)
         self._fixed = {route.path: route for route in routes if "{" not in route.path}
@@ -155,12 +159,12 @@ class LeanRoutes:
         Raises:
             OverloadedError: too many requests are in progress.
         """
-        self._inflight.enter()
+        self.inflight.enter()
         self.turnstile.mark_active(address)
 
     def leave(self) -> None:
         """Stop counting a request."""
-        self._inflight.leave()
+        self.inflight.leave()
 
     def hold(self, size: int) -> None:
         """Count received bytes of a body until `release`.
@@ -168,11 +172,11 @@ class LeanRoutes:
         Raises:
             OverloadedError: too many body bytes are in memory.
         """
-        self._inflight.hold(size)
+        self.inflight.hold(size)
 
     def release(self, size: int) -> None:
         """Stop counting bytes of a body."""
-        self._inflight.release(size)
+        self.inflight.release(size)
 
     async def handle(self, request: LeanRequest, body: memoryview, sender: Sender = UNKNOWN_SENDER) -> RawReply:
         """Return the reply to an accepted request; turn exceptions into error replies."""
@@ -196,6 +200,14 @@ class LeanRoutes:
             reply = RawReply.of_error(RaftlogError("the broker failed to handle the request; its log says why"))
         self._count(request.route.path, reply.status)
         return reply
+
+    def note_times(self, route: RawRoute, *, arrived: float, began: float, handled: float) -> None:
+        """Record the times of a request whose answer has been sent, or cannot be sent (`perf_counter`)."""
+        now = perf_counter()
+        self._time(route.path, now - arrived)
+        if route.times is not None:
+            route.times.queue.observe(began - arrived)
+            route.times.answer.observe(now - handled)
 
     def refuse(self, request: LeanRequest, error: RaftlogError) -> RawReply:
         """Return the reply to a refused request."""

@@ -15,6 +15,7 @@ from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
 from raftlog.runtime import SystemClock, loop_factory
 from raftlog.security.node_security import SharedSecurity
 from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.reloads import Reloads
 
@@ -91,13 +92,15 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
     reloads = Reloads(on_closed_terminal=stop.set)
     reloads.start()
     watch, tls, shared = LoopWatch(), NodeTls(config.tls), SharedSecurity.of(config, SystemClock())
-    controller = _make_controller(config, data_dir, tls, shared) if config.is_controller else None
-    broker = _make_broker(config, data_dir, watch, tls, shared) if config.is_broker else None
+    metrics = NodeMetrics(watch)
+    controller = _make_controller(config, data_dir, metrics, tls, shared) if config.is_controller else None
+    broker = _make_broker(config, data_dir, metrics, tls, shared) if config.is_broker else None
     reloads.add(tls.reload)
     shared.add_to(reloads)
     # Excludes the objects so far from garbage collection: scanning them takes 100 ms in each full collection.
     gc.collect()
     watch.start()
+    metrics.start()
     tls.start()
     await shared.start()
     if broker is not None:
@@ -116,6 +119,7 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
         if controller is not None:
             await controller.close()
         await reloads.close()
+        await metrics.close()
         await tls.close()
         await shared.close()
         watch.close()
@@ -123,18 +127,20 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
         raise refused.result()
 
 
-def _make_controller(config: NodeConfig, data_dir: NodeFolders, tls: NodeTls, shared: SharedSecurity) -> ControllerNode:
+def _make_controller(
+    config: NodeConfig, data_dir: NodeFolders, metrics: NodeMetrics, tls: NodeTls, shared: SharedSecurity
+) -> ControllerNode:
     from raftlog.metadata_quorum.controller_node import ControllerNode  # noqa: PLC0415  (a broker needs no Raft)
 
-    return ControllerNode(config, data_dir.path, tls=tls, shared=shared)
+    return ControllerNode(config, data_dir.path, metrics=metrics, tls=tls, shared=shared)
 
 
 def _make_broker(
-    config: NodeConfig, data_dir: NodeFolders, watch: LoopWatch, tls: NodeTls, shared: SharedSecurity
+    config: NodeConfig, data_dir: NodeFolders, metrics: NodeMetrics, tls: NodeTls, shared: SharedSecurity
 ) -> BrokerNode:
     from raftlog.broker.broker_node import BrokerNode  # noqa: PLC0415  (a controller needs no pyarrow)
 
-    return BrokerNode(config, data_dir, watch=watch, tls=tls, shared=shared)
+    return BrokerNode(config, data_dir, metrics=metrics, tls=tls, shared=shared)
 
 
 def loop_future() -> asyncio.Future[Exception]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 
 from raftlog.broker.http import error_headers, read_body
 from raftlog.errors import RaftlogError
+from raftlog.metrics import Histogram
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import UNKNOWN_SENDER, Sender
 from raftlog.serving.admission import Handler
@@ -71,6 +73,15 @@ class RawReply:
         return PartsResponse(request, self.parts, status=self.status, headers=headers, write_s=WRITE_S)
 
 
+class HandlingTimes(Protocol):
+    """Times of requests before and after their handlers, in seconds."""
+
+    queue: Histogram
+    """From the arrival of the body to the handler."""
+    answer: Histogram
+    """From the handler's result to the moment when the socket has taken it."""
+
+
 RawHandler = Callable[[RawRequest], Awaitable[RawReply]]
 
 
@@ -83,6 +94,8 @@ class RawRoute:
     form: str
     """The media type of bodies."""
     handler: RawHandler
+    times: HandlingTimes | None = None
+    """Observes the requests of the lean path."""
 
     def add_to(self, app: web.Application) -> None:
         """Register the route with aiohttp as well."""

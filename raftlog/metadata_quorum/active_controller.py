@@ -22,6 +22,7 @@ from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_crea
 from raftlog.metadata_quorum.decision_writer import DecisionWriter
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_from_plain, image_to_plain
+from raftlog.metadata_quorum.metrics import QuorumMetrics
 from raftlog.metadata_quorum.publisher import Publisher
 from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
@@ -75,6 +76,7 @@ class Controller:
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.image = MetadataImage()
+        self.metrics = QuorumMetrics()
         self.publisher = Publisher()
         self._config = config
         self._defaults = TopicDefaults(
@@ -95,6 +97,7 @@ class Controller:
             first_records=lambda image: first_records(image, cluster_id),
             on_epoch=self._restart_sessions,
             tasks=self._tasks,
+            metrics=self.metrics,
         )
 
     def attach(self, quorum: Quorum) -> None:
@@ -113,7 +116,10 @@ class Controller:
 
     def apply(self, index: int, payload: bytes) -> None:
         """Replay one committed entry."""
-        self.image, records = replay_command(self.image, index, payload)
+        before = self.image
+        self.image, records = replay_command(before, index, payload)
+        if self.is_active:
+            self.metrics.note_decision(before, records)
         self._require_own_log()
         self.publisher.publish(self.image, records)
 
@@ -130,6 +136,7 @@ class Controller:
     def leadership_changed(self, leader: ControllerId | None) -> None:
         """Begin a controller epoch if this node leads; stop deciding if it does not."""
         self._has_followed = self._has_followed or leader not in (None, self.node_id)
+        self.metrics.elections += leader is not None
         self._writer.leadership_changed(leader)
 
     def _require_own_log(self) -> None:
@@ -149,6 +156,11 @@ class Controller:
     @property
     def is_active(self) -> bool:
         return self._writer.is_active
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a decision."""
+        return self._writer.waiting
 
     @property
     def leader(self) -> ControllerId | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 
 from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.http import ControllerRoutes
+from raftlog.metadata_quorum.metrics import show_cluster, show_counters, show_quorum
 from raftlog.metadata_quorum.quorum import PySyncObjQuorum, VoterSettings
 from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.metadata_quorum.raft.transport import QuorumTls
+from raftlog.metrics import Page
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
 from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_security
@@ -21,6 +24,8 @@ from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.listener import AiohttpListener
+from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_metrics import FromThread, NodeMetrics
 from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.turnstile import UNPACED, Turnstile
 from raftlog.wire.admin import QuorumResponse, VoterStatus
@@ -48,9 +53,11 @@ class ControllerNode:
         data_dir: Path,
         *,
         quorum: Quorum | None = None,
+        metrics: NodeMetrics | None = None,
         tls: NodeTls | None = None,
         shared: SharedSecurity = NOTHING_SHARED,
     ) -> None:
+        self._metrics = metrics or NodeMetrics(LoopWatch())
         self._tls = tls or NodeTls(config.tls)
         self._config = config
         self._tasks = Tasks(f"controller node {config.node_id}")
@@ -65,6 +72,8 @@ class ControllerNode:
         )
         self.quorum = quorum or self._make_quorum(data_dir)
         self.controller.attach(self.quorum)
+        self._files = FromThread(self.quorum.files)
+        self._metrics.add(self._show)
         voters = {voter.node_id: voter.internal for voter in config.quorum.voters}
         security = node_security(
             config,
@@ -81,8 +90,10 @@ class ControllerNode:
             hosts=config.own_hosts,
             guard=security.internal,
             is_node=security.is_node,
+            metrics=self._metrics,
         )
         self._listener: AiohttpListener | None = None
+        self._is_started = False
 
     async def start(self, *, serve: bool = True) -> None:
         """Listen, recover, and join the quorum. Without `serve`, a broker in the same process serves `routes`.
@@ -98,6 +109,7 @@ class ControllerNode:
                 await self._listener.start(address)
             await self.controller.start()
             await self.quorum.start()
+            self._is_started = True
         except OSError as error:
             await self.close()
             raise ConfigError(
@@ -112,6 +124,7 @@ class ControllerNode:
             await self._listener.close()
         await self._tasks.close()
         await self.controller.close()
+        self._is_started = False
         await self.quorum.close()
 
     def _make_listener(self) -> AiohttpListener:
@@ -121,6 +134,7 @@ class ControllerNode:
         turnstile = Turnstile(share=UNPACED)
         app.middlewares.append(Admission(inflight, limits, turnstile).middleware)
         connections = ConnectionLimits("internal", total=MAX_CONNECTIONS, per_address=MAX_CONNECTIONS // 2)
+        self._metrics.requests.watch("internal", connections, inflight)
         return AiohttpListener(
             app,
             limits=limits,
@@ -153,6 +167,15 @@ class ControllerNode:
             return None
         assert self._tls.client is not None  # It has a certificate.
         return QuorumTls(listener, self._tls.client)
+
+    async def _show(self, page: Page, _: bool) -> None:
+        """Add this controller's figures to the page of metrics."""
+        files = await self._files.read()
+        if self._is_started:
+            show_quorum(page, self.quorum, self.quorum.status(), files, now_s=time.time())
+        show_counters(page, self.controller.metrics, active=self.controller.is_active, waiting=self.controller.waiting)
+        page.add("raftlog_parked_requests", self.controller.publisher.waiting, kind="metadata")
+        await show_cluster(page, self.controller.image)
 
     def _describe_quorum(self, controller_epoch: int) -> QuorumResponse:
         status = self.quorum.status()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ from raftlog.errors import (
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.grouping import Decide, decide_together
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.metrics import QuorumMetrics
 from raftlog.metadata_quorum.priority_lock import PriorityLock
 from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.metadata_quorum.records import BeginEpoch, Command, Record, encode_command, encode_decision
@@ -80,7 +82,9 @@ class DecisionWriter:
         first_records: Callable[[MetadataImage], tuple[Record, ...]],
         on_epoch: Callable[[], None],
         tasks: Tasks,
+        metrics: QuorumMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or QuorumMetrics()
         self.leader: ControllerId | None = None
         self._node_id = node_id
         self._timeout_ms = proposal_timeout_ms
@@ -103,6 +107,11 @@ class DecisionWriter:
 
     def attach(self, quorum: Quorum) -> None:
         self._quorum = quorum
+
+    @property
+    def waiting(self) -> int:
+        """The number of ordinary requests that wait for a decision."""
+        return len(self._waiting)
 
     @property
     def is_active(self) -> bool:
@@ -193,6 +202,7 @@ class DecisionWriter:
         if not group.records:
             return _Made(group.outcomes, epoch, image.offset, committed=False)
         offset = await self._commit(epoch, group.records)
+        self._metrics.unclean_elections += len(group.unclean)
         for message in group.unclean:
             _log.error("%s", message)
         return _Made(group.outcomes, epoch, offset, committed=True)
@@ -232,7 +242,9 @@ class DecisionWriter:
         offset, done = -1, 0
         try:
             for command in commands:
+                began = time.perf_counter()
                 offset = await self._quorum.propose(command, timeout_ms=self._timeout_ms)
+                self._metrics.commit.observe(time.perf_counter() - began)
                 done += 1
         except BaseException as error:
             nothing_done = done == 0 and isinstance(error, StaleRouteError | OverloadedError)

@@ -27,6 +27,8 @@ from raftlog.security.guard import Guard, require_entries, sender_of
 from raftlog.security.principal import is_node
 from raftlog.security.routes import INTERNAL, RouteTable
 from raftlog.serving.admission import read_received
+from raftlog.serving.loop_watch import LoopWatch
+from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.wire import media, paths
 from raftlog.wire.admin import AdminResponse, DigestResponse, QuorumResponse, ReadRequest
 from raftlog.wire.codec import decode_json, encode_json
@@ -55,6 +57,7 @@ class ControllerRoutes:
         hosts: the names of this node that requests from browsers may use.
         guard: finds and checks the sender of each request; None: every sender is served.
         is_node: returns whether an `Authorization` field is the proof of a node.
+        metrics: the node's; a broker in the same process shares them.
     """
 
     def __init__(
@@ -66,7 +69,9 @@ class ControllerRoutes:
         hosts: Iterable[str] = (),
         guard: Guard | None = None,
         is_node: Callable[[str | None], bool] = lambda _: False,
+        metrics: NodeMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or NodeMetrics(LoopWatch())
         self._is_node = is_node
         self._guard = guard
         self._table = RouteTable(INTERNAL)
@@ -79,9 +84,10 @@ class ControllerRoutes:
     def application(self) -> web.Application:
         """Return the aiohttp application; a broker in the same process may add its own routes."""
         guards = () if self._guard is None else (self._guard.middleware,)
-        app = web.Application(middlewares=[self._errors, *guards])
+        app = web.Application(middlewares=[self._metrics.requests.middleware, self._errors, *guards])
         app.router.add_get(paths.LIVEZ, self.livez)
         app.router.add_get(paths.READYZ, self.readyz)
+        app.router.add_get(paths.METRICS, self._metrics.scrapes.handle)
         app.router.add_get(paths.CONTROLLER, self.describe)
         app.router.add_get(paths.METADATA_WATCH, self.watch)
         self._add(app, paths.REGISTER_BROKER, RegisterBrokerRequest, self._controller.register)

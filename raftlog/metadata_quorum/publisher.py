@@ -66,6 +66,11 @@ class Publisher:
         """
         return self._entries[-1][0] if self._entries else self._complete_after
 
+    @property
+    def waiting(self) -> int:
+        """The number of brokers that wait for entries."""
+        return len(self._wakers)
+
     def restart_from(self, image: MetadataImage) -> None:
         """Replace everything by a loaded snapshot; the entries before it are not available."""
         self._image, self._complete_after = image, image.offset

@@ -15,10 +15,11 @@ from pysyncobj import FAIL_REASON
 
 from raftlog.config import VoterConfig
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
-from raftlog.metadata_quorum.quorum_interface import QuorumState, StateMachine, VoterRole, VoterState
+from raftlog.metadata_quorum.quorum_interface import QuorumFiles, QuorumState, StateMachine, VoterRole, VoterState
 from raftlog.metadata_quorum.raft.engine import MAX_COMMAND_BYTES, EngineSettings, RaftEngine
-from raftlog.metadata_quorum.raft.scrub import find_corruption
+from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_corruption
 from raftlog.metadata_quorum.raft.transport import QuorumTls, RaftTransport, transport_key
+from raftlog.metrics import Histogram
 from raftlog.model import Address, ControllerId
 from raftlog.runtime import Tasks
 
@@ -162,6 +163,23 @@ class PySyncObjQuorum:
         )
         voters = tuple(sorted([own, *states], key=lambda state: state.node_id))
         return QuorumState(term=engine.term, log_end_offset=end, committed_offset=engine.commit_index, voters=voters)
+
+    @property
+    def journal_syncs(self) -> Histogram:
+        assert self._engine is not None, "the quorum is closed"
+        return self._engine.log().syncs
+
+    def files(self) -> QuorumFiles:
+        """See `quorum_interface.Quorum.files`."""
+        folder = self._settings.data_dir
+        journal_bytes = (folder / JOURNAL).stat().st_size
+        try:
+            snapshot = (folder / SNAPSHOT).stat()
+        except FileNotFoundError:
+            return QuorumFiles(journal_bytes=journal_bytes)
+        return QuorumFiles(
+            journal_bytes=journal_bytes, snapshot_bytes=snapshot.st_size, snapshot_written_s=snapshot.st_mtime
+        )
 
     def _role(self, engine: RaftEngine, name: str, silent_s: float) -> VoterRole:
         if silent_s > UNREACHABLE_S:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from raftlog.metrics import Histogram
 from raftlog.model import ControllerId, Offset
 
 VoterRole: TypeAlias = Literal["leader", "follower", "unreachable", "catching up"]
@@ -30,6 +31,17 @@ class QuorumState:
     log_end_offset: Offset
     committed_offset: Offset
     voters: tuple[VoterState, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumFiles:
+    """One voter's files."""
+
+    journal_bytes: int
+    snapshot_bytes: int = 0
+    """0: there is no snapshot yet."""
+    snapshot_written_s: float = 0.0
+    """When the snapshot was written, in seconds since 1970."""
 
 
 class StateMachine(Protocol):
@@ -74,6 +86,19 @@ class Quorum(Protocol):
 
     def status(self) -> QuorumState:
         """Describe the log and, on the leader, each voter's position."""
+        ...
+
+    @property
+    def journal_syncs(self) -> Histogram:
+        """Times of the journal's syncs, in seconds."""
+        ...
+
+    def files(self) -> QuorumFiles:
+        """Describe this voter's files. Blocks; for a worker thread.
+
+        Raises:
+            OSError: they cannot be read.
+        """
         ...
 
     async def propose(self, payload: bytes, *, timeout_ms: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from raftlog.errors import RaftlogError
@@ -17,8 +18,18 @@ from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, Fetc
 from raftlog.wire.errors import WireError
 
 FindReplica = Callable[[str, int, str], Replica]
-Served = tuple[FetchResult, bytes | FileRange]
-"""The result of one partition, and its whole batches."""
+
+
+class Served(NamedTuple):
+    """The result of one partition."""
+
+    result: FetchResult
+    data: bytes | FileRange = b""
+    """Whole batches."""
+    records: int = 0
+    """Records from the requested offset to the end of `data`; offsets that compaction has emptied count too."""
+
+
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Return the follower to read instead (KIP-392), given the leader's replica, the consumer's rack and offset."""
 
@@ -44,8 +55,8 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
         while True:
             event.clear()
             results = await _read_all(find, request, prefer)
-            enough = sum(len(data) for _, data in results) >= request.min_bytes
-            urgent = any(_must_answer(result) for result, _ in results)
+            enough = sum(len(one.data) for one in results) >= request.min_bytes
+            urgent = any(_must_answer(one.result) for one in results)
             if enough or urgent or not waits or not await wait_until(event, deadline):
                 return results
     finally:
@@ -102,10 +113,10 @@ async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) ->
         nonlocal left
         turn = 0
         while turn < _TURN_BYTES and (wanted := next(partitions, None)) is not None:
-            result, data = _read(find, wanted, left, prefer, request.isolation)
-            left -= len(data)
-            turn += len(data) + _TURN_BYTES // _TURN_PARTITIONS
-            results.append((result, data))
+            served = _read(find, wanted, left, prefer, request.isolation)
+            left -= len(served.data)
+            turn += len(served.data) + _TURN_BYTES // _TURN_PARTITIONS
+            results.append(served)
 
     while len(results) < len(request.partitions):
         if results:
@@ -135,15 +146,15 @@ def _read(find: FindReplica, wanted: FetchPartition, left: int, prefer: Prefer, 
         preferred = prefer(replica, wanted.rack, wanted.offset) if wanted.rack else None
         if preferred is not None:
             named = FetchResult(topic=wanted.topic, partition=wanted.partition, preferred_read_replica=preferred)
-            return named, b""
+            return Served(named)
         if (diverging := _diverging(replica, wanted)) is not None:
-            return FetchResult(topic=wanted.topic, partition=wanted.partition, diverging=diverging), b""
+            return Served(FetchResult(topic=wanted.topic, partition=wanted.partition, diverging=diverging))
         max_bytes = min(wanted.max_bytes, max(0, left))
         read = replica.read(
             wanted.offset, max_bytes, any_replica=wanted.any_replica, isolation=isolation, check_crcs=wanted.check_crcs
         )
     except RaftlogError as error:
-        return FetchResult(topic=wanted.topic, partition=wanted.partition, error=WireError.of(error)), b""
+        return Served(FetchResult(topic=wanted.topic, partition=wanted.partition, error=WireError.of(error)))
     data = read.data if left > 0 else b""
     result = FetchResult(
         topic=wanted.topic,
@@ -155,7 +166,7 @@ def _read(find: FindReplica, wanted: FetchPartition, left: int, prefer: Prefer, 
         last_stable_offset=read.last_stable_offset,
         aborted=read.aborted if data else (),
     )
-    return result, data
+    return Served(result, data, max(0, read.end_offset - wanted.offset) if data else 0)
 
 
 def _must_answer(result: FetchResult) -> bool:

@@ -10,6 +10,7 @@ from raftlog.errors import StorageError
 from raftlog.model import BrokerId, TopicIdPartition
 from raftlog.partition.admission import RequireGiven
 from raftlog.partition.damage import Damage
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.runtime import Clock, Tasks
 
 
@@ -42,3 +43,4 @@ class ReplicaEnvironment:
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     require_given: RequireGiven | None = None
     """Awaited before the first batch of a producer without state here; None: any producer id is valid."""
+    metrics: PartitionMetrics = field(default_factory=PartitionMetrics)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from raftlog.config import ReplicationConfig
@@ -23,6 +24,7 @@ from raftlog.partition.core.epochs import truncation_offset
 from raftlog.partition.core.follower_session import FollowerSession
 from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.local_broker import LocalBroker
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.transport import HttpSession
@@ -65,6 +67,7 @@ class LeaderFetcher:
         config: ReplicationConfig,
         on_disk_failure: Callable[[StorageError], None],
         throttle: Throttle | None = None,
+        metrics: PartitionMetrics | None = None,
     ) -> None:
         self.leader = leader
         self._local = local
@@ -72,6 +75,7 @@ class LeaderFetcher:
         self._config = config
         self._on_disk_failure = on_disk_failure
         self._throttle = throttle or Throttle()
+        self._metrics = metrics or PartitionMetrics()
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._epochs: dict[TopicIdPartition, LeaderEpoch] = {}
         self._positions = FollowerSession()
@@ -260,6 +264,8 @@ class LeaderFetcher:
         except RaftlogError as error:
             self._give_up(replica, error)
             succeeded = False
+        if batches and succeeded:
+            self._metrics.replicated_in += len(batches)
         if batches and self._is_throttled(key):
             self._throttle.spend(len(batches), _now_ms())
         if not succeeded:
@@ -309,7 +315,10 @@ class LeaderFetcher:
         """Sync every log with an unsynced tail; stop following replicas whose sync failed."""
         while replicas := [self._replicas[key] for key in self._unsynced if key in self._replicas]:
             self._unsynced.clear()  # Before the sync: `follow` may add others, or the same ones again, meanwhile.
-            for replica, error in await asyncio.to_thread(_sync, replicas):
+            failures, times = await asyncio.to_thread(_sync, replicas)
+            for seconds in times:
+                self._metrics.sync.observe(seconds)
+            for replica, error in failures:
                 self._positions.leave(replica.assignment.key)  # Its next position would acknowledge unsynced records.
                 if not isinstance(error, LogClosedError):
                     _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
@@ -356,11 +365,15 @@ def _truncate(replica: Replica, diverging: DivergingEpoch) -> None:
     replica.truncate_to(offset)
 
 
-def _sync(replicas: Sequence[Replica]) -> list[tuple[Replica, StorageError]]:
-    failures = []
+def _sync(replicas: Sequence[Replica]) -> tuple[list[tuple[Replica, StorageError]], list[float]]:
+    """Sync logs; return the failures, and how long each sync took, in seconds."""
+    failures, times = [], []
     for replica in replicas:
+        began = time.perf_counter()
         try:
             replica.log.fsync()
         except StorageError as error:
             failures.append((replica, error))
-    return failures
+        else:
+            times.append(time.perf_counter() - began)
+    return failures, times

@@ -11,6 +11,7 @@ from raftlog.model import BrokerId, BrokerRegistration
 from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.partition.local_broker import LocalBroker
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.runtime import Tasks
 from raftlog.transport import HttpSession
@@ -30,6 +31,7 @@ class FetcherManager:
         config: ReplicationConfig,
         on_disk_failure: Callable[[StorageError], None],
         tasks: Tasks,
+        metrics: PartitionMetrics,
     ) -> None:
         self.throttle = Throttle()
         self._local = local
@@ -37,6 +39,7 @@ class FetcherManager:
         self._config = config
         self._on_disk_failure = on_disk_failure
         self._tasks = tasks
+        self._metrics = metrics
         self._running: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
 
     def direct(self, replicas: Iterable[Replica], brokers: Mapping[BrokerId, BrokerRegistration]) -> None:
@@ -62,5 +65,6 @@ class FetcherManager:
             config=self._config,
             on_disk_failure=self._on_disk_failure,
             throttle=self.throttle,
+            metrics=self._metrics,
         )
         return fetcher, self._tasks.spawn(fetcher.run(), name=f"fetch from broker {leader.broker_id}")

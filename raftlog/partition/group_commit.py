@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable
 
 from raftlog.errors import StorageError
+from raftlog.metrics import Histogram
 from raftlog.model import Offset
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.runtime import Tasks
 
+_REMEMBERED = 64
+
 
 class GroupCommit:
-    """Syncs one log. `on_durable(end)` and `on_failure(error)` are called on the event loop."""
+    """Syncs one log. `on_durable(end)` and `on_failure(error)` are called on the event loop.
+
+    Args:
+        times: observes each sync, in seconds.
+    """
 
     def __init__(
         self,
@@ -22,11 +31,15 @@ class GroupCommit:
         *,
         on_durable: Callable[[Offset], None],
         on_failure: Callable[[StorageError], None],
+        times: Histogram,
     ) -> None:
         self._log = log
         self._tasks = tasks
         self._on_durable = on_durable
         self._on_failure = on_failure
+        self._times = times
+        self._ends: deque[tuple[Offset, float]] = deque(maxlen=_REMEMBERED)
+        """The durable end after each of the newest syncs, and when that sync ended (`time.perf_counter`)."""
         self._wanted = False
         self._running: asyncio.Task[None] | None = None
 
@@ -40,10 +53,25 @@ class GroupCommit:
         while self._wanted:
             self._wanted = False
             try:
-                end = await asyncio.to_thread(self._log.fsync)
+                end, seconds = await asyncio.to_thread(self._sync)
             except LogClosedError:
                 return
             except StorageError as error:
                 self._on_failure(error)
                 return
+            self._times.observe(seconds)
+            self._ends.append((end, time.perf_counter()))
             self._on_durable(end)
+
+    def _sync(self) -> tuple[Offset, float]:
+        began = time.perf_counter()
+        return self._log.fsync(), time.perf_counter() - began
+
+    def ended_at(self, offset: Offset) -> float:
+        """Return when the sync that covered `offset` ended (`time.perf_counter`); 0 if that is not known any more."""
+        found = 0.0
+        for end, at in reversed(self._ends):
+            if end <= offset:
+                break
+            found = at
+        return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
 from raftlog.model import Offset, TopicIdPartition
 from raftlog.partition.core.compaction import CleaningRules, Dirt, cleanable_end, has_waited_too_long, measure
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.cleaner import CleaningPass, Moved, Rewritten
 from raftlog.partition.storage.files import FailedSyncError
@@ -45,7 +46,9 @@ class LogCleaner:
         replicas: Callable[[], Iterable[Replica]],
         clock: Clock,
         on_disk_failure: Callable[[StorageError], None],
+        metrics: PartitionMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or PartitionMetrics()
         self._settings = settings
         self._replicas = replicas
         self._clock = clock
@@ -152,6 +155,9 @@ class LogCleaner:
             return False  # The log was truncated meanwhile.
         replica.cleaned.finished(work.last.end_offset, work.oldest_tombstone_s)
         after = sum(s.size for s in log.segments if s.next_offset <= segments[-1].next_offset)
+        self._metrics.compactions += 1
+        self._metrics.compaction_read += before
+        self._metrics.compaction_removed += max(0, before - after)
         _log.info("%s: compacted %d bytes to %d", replica.assignment.topic_partition, before, after)
         return True
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from raftlog.errors import RaftlogError, StorageError
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.runtime import Clock, in_slices
@@ -24,7 +25,9 @@ class LogMaintenance:
         clock: Clock,
         checkpoint_interval_ms: int,
         retention_check_interval_ms: int,
+        metrics: PartitionMetrics,
     ) -> None:
+        self._metrics = metrics
         self._replicas = replicas
         self._clock = clock
         self._checkpoint_interval_s = checkpoint_interval_ms / 1000
@@ -58,6 +61,7 @@ class LogMaintenance:
     def _retain(self, replica: Replica) -> None:
         dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
         if dropped:
+            self._metrics.retained_segments += dropped
             replica.data_notifier.fire()  # Sends followers the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
 

@@ -40,6 +40,8 @@ class ReadResult:
     log_start_offset: Offset
     leader_epoch: LeaderEpoch
     last_stable_offset: Offset = -1
+    end_offset: Offset = -1
+    """After the last record; -1 without batches."""
     aborted: tuple[AbortedTransaction, ...] = ()
     """With read_committed: aborted transactions whose records the consumer must skip."""
 
@@ -166,6 +168,7 @@ class ReadableReplica:
             log_start_offset=self.log.log_start_offset,
             leader_epoch=self.state.leader_epoch,
             last_stable_offset=self.last_stable_offset,
+            end_offset=found.end_offset,
             aborted=self._aborted_in(found, offset) if isolation == "read_committed" else (),
         )
 

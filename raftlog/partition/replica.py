@@ -7,6 +7,7 @@ on the event loop, and none awaits between a decision and its effect on the log.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -86,12 +87,22 @@ class Replica(FollowerReplica):
         self._topic_defaults = environment.topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._require_given = environment.require_given
+        self._metrics = environment.metrics
         self._replicated = OffsetWaiters()
         self._persisted = OffsetWaiters()
         self._applied: PartitionAssignment | None = None
         self._commit = GroupCommit(
-            log, environment.tasks, on_durable=self._on_durable, on_failure=self.on_storage_failure
+            log,
+            environment.tasks,
+            on_durable=self._on_durable,
+            on_failure=self.on_storage_failure,
+            times=environment.metrics.sync,
         )
+
+    @property
+    def waiting_appends(self) -> int:
+        """The number of requests that wait for a sync or for replication."""
+        return len(self._replicated) + len(self._persisted)
 
     def has_applied(self, assignment: PartitionAssignment) -> bool:
         """Return whether `apply` would change nothing. Identity suffices: images share unchanged states."""
@@ -137,9 +148,23 @@ class Replica(FollowerReplica):
         """
         await self._admit(batch, acks, admit)
         core = self.require_leader()
+        began = time.perf_counter()
         result = self.append_now(batch, acks=acks, of_client=True)
-        await self._wait_for(result, core, acks, timeout_ms)
+        appended = time.perf_counter()
+        self._metrics.produce.append.observe(appended - began)
+        if acks:
+            await self._wait_for(result, core, acks, timeout_ms)
+            self._note_waits(result.last_offset, acks, appended)
         return result
+
+    def _note_waits(self, offset: Offset, acks: Acks, appended: float) -> None:
+        """Time the wait for the sync, and the wait for replication after that, of a batch that is acknowledged."""
+        synced = appended
+        if self.config.flush == "batch":
+            synced = max(appended, self._commit.ended_at(offset))
+            self._metrics.produce.sync.observe(synced - appended)
+        if acks == ACKS_ALL:
+            self._metrics.produce.replication.observe(max(0.0, time.perf_counter() - synced))
 
     def append_now(self, batch: Buffer, *, acks: Acks, of_client: bool = False) -> AppendResult:
         """Append one batch without waiting for replication; see `append` and `until_replicated`.
@@ -311,6 +336,7 @@ class Replica(FollowerReplica):
             limits=self._limits,
             now_ms=self._clock.monotonic_ms(),
         )
+        self._metrics.leaderships += 1
         _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
         self._moved(self.core.on_local_end(self.persisted_end_offset))
         self._commit.request()

@@ -98,6 +98,8 @@ class ReplicaFetchServer:
         self._local = local
         self._clock = clock
         self._subscriptions: dict[str, _Subscriptions] = {}
+        self.under_way = 0
+        """The number of requests that are being answered, or wait for changes."""
         self.sessions = LeaderSessions(on_closed=self._on_closed, limit=max_sessions)
 
     async def serve(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
@@ -116,11 +118,23 @@ class ReplicaFetchServer:
         subscriptions = self._subscriptions.get(session.session_id) or _Subscriptions(session)
         if session.session_id:
             self._subscriptions[session.session_id] = subscriptions
+        self.under_way += 1
         try:
             return await self._answer(subscriptions, request, deadline)
         finally:
+            self.under_way -= 1
             if not session.session_id:
                 subscriptions.close()
+
+    @property
+    def session_count(self) -> int:
+        """The number of sessions."""
+        return len(self.sessions)
+
+    @property
+    def session_partitions(self) -> int:
+        """The number of partitions in all sessions."""
+        return sum(len(subscriptions.session.partitions) for subscriptions in self._subscriptions.values())
 
     def close(self) -> None:
         """End every session."""

@@ -90,6 +90,7 @@ class ReplicaManager:
             topic_defaults=settings.topic_defaults,
             replication=settings.replication,
             require_given=ports.require_given,
+            metrics=ports.metrics,
         )
         self._fetchers = FetcherManager(
             local=local,
@@ -97,10 +98,15 @@ class ReplicaManager:
             config=settings.replication,
             on_disk_failure=ports.on_disk_failure,
             tasks=self._tasks,
+            metrics=ports.metrics,
         )
-        self._followers = ReplicaFetchServer(find=self._replica, local=local, clock=ports.clock)
+        self.followers = ReplicaFetchServer(find=self._replica, local=local, clock=ports.clock)
         self.cleaner = LogCleaner(
-            settings.cleaner, replicas=self._open_replicas, clock=ports.clock, on_disk_failure=ports.on_disk_failure
+            settings.cleaner,
+            replicas=self._open_replicas,
+            clock=ports.clock,
+            on_disk_failure=ports.on_disk_failure,
+            metrics=ports.metrics,
         )
         self.scrubber = Scrubber(settings.scrub, replicas=self._open_replicas, clock=ports.clock)
         self._upkeep = LogMaintenance(
@@ -108,6 +114,7 @@ class ReplicaManager:
             clock=ports.clock,
             checkpoint_interval_ms=settings.checkpoint_interval_ms,
             retention_check_interval_ms=settings.retention_check_interval_ms,
+            metrics=ports.metrics,
         )
         self.damage = DamageTracker(local=local, served=self._served, controller=ports.controller)
         self.repairs = RepairManager(
@@ -153,6 +160,11 @@ class ReplicaManager:
         return {key: error for key, (_, error) in self._offline.items()}
 
     @property
+    def open_files(self) -> int:
+        """How many segment files are open."""
+        return self._files.open_files
+
+    @property
     def quarantined(self) -> int:
         """How many quarantined logs are on disk."""
         return self._data_dir.quarantined
@@ -171,7 +183,7 @@ class ReplicaManager:
         """Stop everything, sync and checkpoint every log; return whether every log was synced."""
         for replica in self._replicas.values():
             replica.resign()
-        self._followers.close()
+        self.followers.close()
         await self._tasks.close()
         clean = not self._offline
         async with self._applying:
@@ -271,7 +283,7 @@ class ReplicaManager:
 
     async def replica_fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
         """Answer a follower's fetch (long poll)."""
-        return await self._followers.serve(request)
+        return await self.followers.serve(request)
 
     async def repair(self, request: RepairRequest) -> tuple[RepairResponse, bytes]:
         """Answer a broker that repairs its replica, from this broker's log in whatever state it is.

@@ -13,6 +13,7 @@ from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.damage import DamagePort
 from raftlog.partition.isr import AlterPartitionPort
 from raftlog.partition.log_cleaner import CleanerSettings
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.repair import PATIENCE_S
 from raftlog.partition.scrubber import ScrubSettings
 from raftlog.partition.storage.file_pool import DEFAULT_LIMIT
@@ -50,3 +51,4 @@ class ReplicaPorts:
     """Called when a sync or write failed: the content of the disk is unknown, so the broker has to shut down."""
     require_given: RequireGiven | None = None
     """Awaited before the first batch of a producer without state here; None: any producer id is valid."""
+    metrics: PartitionMetrics = field(default_factory=PartitionMetrics)

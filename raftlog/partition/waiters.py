@@ -86,6 +86,9 @@ class OffsetWaiters:
         finally:
             del self._waiting[future]
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def passed(self, mark: Offset) -> None:
         """Wake every request whose offset is below `mark`."""
         for future, offset in self._waiting.items():

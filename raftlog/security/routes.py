@@ -228,6 +228,7 @@ PUBLIC: tuple[Route, ...] = (
 INTERNAL: tuple[Route, ...] = (
     _open("GET", paths.LIVEZ),
     _open("GET", paths.READYZ),
+    _route("GET", paths.METRICS, _cluster("describe")),
     _node("GET", paths.CONTROLLER),
     _node("GET", paths.METADATA_DIGEST),
     _node("GET", paths.DESCRIBE_QUORUM),

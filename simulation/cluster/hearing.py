@@ -17,7 +17,7 @@ def unheard(node: Node) -> str | None:
     if not node.running or node.broker is None:
         return None
     led = {replica.assignment.key: replica for replica in node.replicas if replica.core is not None}
-    for session in node.broker.replicas._followers.sessions._by_follower.values():
+    for session in node.broker.replicas.followers.sessions._by_follower.values():
         for key in session.partitions:
             if key in led and (wrong := _unheard(session, key, led[key])):
                 return f"{led[key].assignment.topic_partition}: broker {session.follower} has not received {wrong}"

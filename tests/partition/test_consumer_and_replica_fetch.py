@@ -74,7 +74,8 @@ class Shelf:
 
     async def fetch(self, *asked: tuple[int, int], **request: int):
         partitions = tuple(FetchPartition(topic="t", partition=p, offset=offset) for p, offset in asked)
-        return await serve_fetch(self.find, FetchRequest(**{"partitions": partitions, "max_wait_ms": 0, **request}))
+        request = FetchRequest(**{"partitions": partitions, "max_wait_ms": 0, **request})
+        return [(one.result, one.data) for one in await serve_fetch(self.find, request)]
 
     async def replica_fetch(self, *asked: tuple[int, int], epoch: int = 0, last: int = 0, **request: object):
         partitions = tuple(
@@ -390,7 +391,7 @@ async def test_a_closed_session_has_no_subscriptions_and_covers_no_follower(shel
 
 async def told(shelf: Shelf, offset: int, last_epoch: int, **asked: bool):
     part = FetchPartition(topic="t", partition=0, offset=offset, last_fetched_epoch=last_epoch, **asked)
-    ((result, data),) = await serve_fetch(shelf.find, FetchRequest(partitions=(part,), max_wait_ms=0))
+    ((result, data, _),) = await serve_fetch(shelf.find, FetchRequest(partitions=(part,), max_wait_ms=0))
     return result.diverging or (result.error and result.error.code) or len(data)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from replication_support import World
 
-from raftlog.broker.metrics import Metrics, exposition
+from raftlog.broker.metrics.replica_figures import show_replicas
 from raftlog.errors import DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
-from raftlog.serving.loop_watch import LoopWatch
+from raftlog.metrics import TABLE, Page
+from raftlog.partition.metrics import PartitionMetrics
 
 
 class FullDisk:
@@ -31,8 +32,10 @@ class FullDisk:
         monkeypatch.setattr(os, "pwrite", pwrite)
 
 
-def metrics(world: World, broker: int) -> str:
-    return exposition(Metrics(), world.brokers[broker].manager, LoopWatch())
+async def metrics(world: World, broker: int) -> str:
+    page = Page(TABLE)
+    await show_replicas(page, world.brokers[broker].manager, PartitionMetrics(), detail=False)
+    return page.text()
 
 
 async def test_a_leader_without_room_appends_nothing_says_so_and_goes_on_when_there_is(
@@ -45,12 +48,12 @@ async def test_a_leader_without_room_appends_nothing_says_so_and_goes_on_when_th
         with pytest.raises(DiskFullError) as caught:
             await world.produce("refused")
         assert (caught.value.code, caught.value.http_status) == (ErrorCode.INSUFFICIENT_STORAGE, 507)
-        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 1)
+        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in await metrics(world, 1)
         assert world.state.leader == 1
 
         disk.full = False
         assert await world.produce("after") == (1, False)
-        assert "raftlog_refusing_replicas{" not in metrics(world, 1)
+        assert "raftlog_refusing_replicas{" not in await metrics(world, 1)
         await world.until(lambda: all(b.values() == ["before", "after"] for b in world.brokers.values()))
 
 
@@ -65,7 +68,7 @@ async def test_a_follower_without_room_leaves_the_isr_and_returns(
         assert await world.produce("while it is full", timeout_ms=8_000) == (1, False)
         await world.until(lambda: world.state.isr == (1, 2) or set(world.state.isr) == {1, 2})
         assert world.brokers[3].values() == ["before"]
-        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 3)
+        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in await metrics(world, 3)
         assert "No space left on device" in caplog.text
 
         disk.full = False
@@ -91,7 +94,7 @@ async def test_a_new_leader_without_room_for_its_epoch_appends_nothing_until_the
         await world.elect(2, (1, 2, 3))
         with pytest.raises(DiskFullError):
             await world.produce("refused", broker=2)
-        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in metrics(world, 2)
+        assert 'raftlog_refusing_replicas{reason="INSUFFICIENT_STORAGE"} 1' in await metrics(world, 2)
 
         full = False
         assert await world.produce("y", broker=2) == (1, False)

@@ -77,7 +77,7 @@ async def read(world: World, broker: int, offset: int, **more: object) -> tuple[
     """Read the partition at one broker; return values and what it says the high watermark is."""
     part = FetchPartition(topic="t", partition=0, offset=offset, any_replica=True)
     request = FetchRequest(**{"partitions": (part,), "max_wait_ms": 0, **more})
-    ((result, data),) = await world.brokers[broker].manager.fetch(request)
+    ((result, data, _),) = await world.brokers[broker].manager.fetch(request)
     if result.error is not None:
         raise result.error.to_error()
     values = [(record.value or b"").decode() for record in read_records(data, topic="t", partition=0)]
@@ -118,7 +118,7 @@ async def test_a_follower_refuses_readers_without_any_replica(tmp_path: Path):
     async with World(tmp_path) as world:
         await world.produce("x")
         part = FetchPartition(topic="t", partition=0, offset=0)
-        ((result, _),) = await world.brokers[2].manager.fetch(FetchRequest(partitions=(part,), max_wait_ms=0))
+        ((result, *_),) = await world.brokers[2].manager.fetch(FetchRequest(partitions=(part,), max_wait_ms=0))
         assert result.error is not None
         assert (result.error.code, result.error.details["leader"]) == ("NOT_LEADER_OR_FOLLOWER", 1)
 

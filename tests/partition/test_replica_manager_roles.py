@@ -101,7 +101,7 @@ async def test_a_deleted_topic_answers_waiting_requests_and_its_folder_is_delete
         for broker in world.brokers.values():
             await broker.manager.apply([], world.registrations(), complete=True)
         async with asyncio.timeout(5):
-            ((result, _),) = await parked
+            ((result, *_),) = await parked
 
         assert result.error is not None
         assert result.error.retriable

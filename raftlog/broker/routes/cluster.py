@@ -7,7 +7,6 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_response
 from raftlog.broker.metadata_listener import READ_TIMEOUT_MS
-from raftlog.broker.metrics import CONTENT_TYPE, exposition
 from raftlog.broker.routes.metadata_access import CONSISTENCY, read_image
 from raftlog.broker.views import broker_infos, topic_info
 from raftlog.errors import RetriableError
@@ -30,7 +29,7 @@ class ClusterRoutes:
         """Register every path."""
         app.router.add_get(paths.LIVEZ, self.livez)
         app.router.add_get(paths.READYZ, self.readyz)
-        app.router.add_get(paths.METRICS, self.metrics)
+        app.router.add_get(paths.METRICS, self._context.node.scrapes.handle)
         app.router.add_get(paths.CLUSTER, self.cluster)
         app.router.add_get(paths.CONTROLLER, self.controller)
         app.router.add_get(paths.QUORUM, self.quorum)
@@ -51,11 +50,6 @@ class ClusterRoutes:
             state = "ending" if lifecycle.ending else state
             raise RetriableError(f"broker {self._context.config.node_id} is {state}")
         return json_response({"status": "ready", "broker_id": self._context.config.node_id})
-
-    async def metrics(self, _: web.Request) -> web.Response:
-        context = self._context
-        text = exposition(context.metrics, context.replicas, context.watch, refusals=context.access.refused)
-        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def cluster(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)

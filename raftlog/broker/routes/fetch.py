@@ -46,7 +46,7 @@ class FetchRoutes:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
-        self._parked = ParkedFetches(max_requests=context.config.broker.max_inflight_requests)
+        self.parked = ParkedFetches(max_requests=context.config.broker.max_inflight_requests)
         self.raw = (RawRoute(path=paths.FETCH, form=media.JSON, handler=self.fetch),)
 
     def add_to(self, app: web.Application) -> None:
@@ -83,14 +83,13 @@ class FetchRoutes:
             max_bytes=max_bytes,
             isolation=isolation,
         )
-        with self._parked.waiting(fetch.max_wait_ms):
-            ((result, found),) = await serve_fetch(self._find_for(sender_of(request)), fetch)
+        with self.parked.waiting(fetch.max_wait_ms):
+            ((result, found, _),) = await serve_fetch(self._find_for(sender_of(request)), fetch)
         if result.error is not None:
             raise result.error.to_error()
         data = in_memory(found)
         if form != media.BATCHES and data:
             data = bytes(await in_worker(first_that_unpack_to, MAX_GET_BYTES, data))
-        self._context.metrics.bytes_out += len(data)
         read = ReadResult(
             data=data,
             high_watermark=result.high_watermark,
@@ -100,6 +99,7 @@ class FetchRoutes:
             aborted=result.aborted,
         )
         following = next_offset(data, offset)
+        self._context.metrics.sent(topic, records=following - offset, size=len(data))
         more = following < (read.last_stable_offset if isolation == "read_committed" else read.high_watermark)
         work = partial(render, form, read, topic=topic, partition=partition, offset=offset, more=more)
         # A small batch may decompress to a large one: records are rendered in a worker thread.
@@ -113,12 +113,12 @@ class FetchRoutes:
         fetch = self._decode(request.body) if small else await in_worker(self._decode, request.body)
         wait_ms = min(fetch.max_wait_ms, caller_timeout_ms(request, fetch.max_wait_ms))
         prefer, find = self._context.replicas.preferred, self._find_for(request.sender)
-        with self._parked.waiting(wait_ms, len(fetch.partitions)):
-            pairs = await serve_fetch(find, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
-        self._context.metrics.bytes_out += sum(len(data) for _, data in pairs)
-        head = FetchResponse(partitions=tuple(result for result, _ in pairs))
+        with self.parked.waiting(wait_ms, len(fetch.partitions)):
+            served = await serve_fetch(find, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)
+        self._context.metrics.served(served)
+        head = FetchResponse(partitions=tuple(one.result for one in served))
         frame = encode_frame(head) if small else await in_worker(encode_frame, head)
-        parts = [*frame, *(data for _, data in pairs if data)]
+        parts = [*frame, *(one.data for one in served if one.data)]
         return RawReply(parts=parts, content_type=media.FRAME)
 
     async def offsets(self, request: web.Request) -> web.StreamResponse:

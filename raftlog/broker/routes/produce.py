@@ -49,9 +49,10 @@ class ProduceRoutes:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
+        times = context.metrics.partition.produce
         self.raw = (
-            RawRoute(path=paths.BATCHES, form=media.BATCHES, handler=self.batches),
-            RawRoute(path=paths.PRODUCE, form=media.FRAME, handler=self.produce),
+            RawRoute(path=paths.BATCHES, form=media.BATCHES, handler=self.batches, times=times),
+            RawRoute(path=paths.PRODUCE, form=media.FRAME, handler=self.produce, times=times),
         )
 
     def add_to(self, app: web.Application) -> None:
@@ -221,7 +222,6 @@ class ProduceRoutes:
         transactional_id: str = "",
     ) -> ProduceResult:
         require_ordinary(topic)
-        metrics = self._context.metrics
         replica = self._context.leader(topic, partition, topic_id)
         admit = None
         if transactional_id:
@@ -229,8 +229,8 @@ class ProduceRoutes:
             admit = self._context.transactions.admission(transactional_id, part, timeout_ms=timeout_ms)
         done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms, admit=admit)
         if not done.duplicate:
-            metrics.records_in += done.last_offset - done.base_offset + 1
-            metrics.bytes_in += len(batch)
+            records = done.last_offset - done.base_offset + 1
+            self._context.metrics.appended(topic, records=records, size=len(batch))
         result = ProduceResult(
             topic=topic,
             partition=partition,

@@ -18,7 +18,8 @@ from raftlog.errors import (
     UnknownOutcomeError,
 )
 from raftlog.model import Isolation, Offset, TopicId
-from raftlog.partition.consumer_fetch import Served, serve_fetch
+from raftlog.partition.consumer_fetch import serve_fetch
+from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.security.identity import UNKNOWN_SENDER, Sender
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
@@ -34,7 +35,7 @@ PATIENCE_S = 30.0
 """How long a partition may have no leader, or a damaged batch under repair, before a read fails."""
 _RETRY_S = 0.1
 _CALL_TIMEOUT_MS = 10_000
-Data = Served | tuple[FetchResult, memoryview]
+Data = tuple[FetchResult, bytes | FileRange | memoryview]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,8 @@ class TopicSource:
         first = positions[0].partition
         if self._leads(first):
             served = await serve_fetch(self._context.replica, request)
-            self._context.metrics.bytes_out += sum(len(data) for _, data in served)
-            return served
+            self._context.metrics.served(served)
+            return [(one.result, one.data) for one in served]
         response, body = await self._context.session.call_frame(
             FetchResponse,
             "POST",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pysyncobj.journal import Journal
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.frames import MAGIC, read_valid_records, record
 from raftlog.metadata_quorum.raft.rejoin import Standing
+from raftlog.metrics import Histogram
 
 _ENTRY = struct.Struct("<QQ")
 _TERM = struct.Struct("<Q")
@@ -45,6 +47,8 @@ class RaftJournal(Journal):  # type: ignore[misc]
         self._buffer: list[bytes] = []
         self.size = 0
         """Bytes of entries since the last rewrite."""
+        self.syncs = Histogram()
+        """Times of syncs, in seconds."""
         self.standing: str = Standing.FULL
         if path.exists():
             self._recover()
@@ -67,7 +71,9 @@ class RaftJournal(Journal):  # type: ignore[misc]
         self._buffer = []
         if os.write(self._file, data) != len(data):
             raise OSError(f"{self._path}: short write")
+        began = time.perf_counter()
         os.fdatasync(self._file)
+        self.syncs.observe(time.perf_counter() - began)
 
     def set_standing(self, standing: Standing) -> None:
         """Store this voter's standing (see `rejoin`), durable on return."""

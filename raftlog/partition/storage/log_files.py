@@ -122,6 +122,10 @@ class LogFiles:
         return sum(segment.size for segment in self._segments)
 
     @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    @property
     def failure(self) -> StorageError | None:
         """The error after which the log accepts no more changes; None while it is usable."""
         return self._failure
