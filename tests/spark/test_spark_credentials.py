@@ -21,6 +21,7 @@ from raftlog.cli.security import secure
 from raftlog.errors import ConfigError
 from raftlog.model import Acl
 
+pytestmark = pytest.mark.timeout(600)
 PLANTED = "planted-Pa55word"
 USER = "spark-user"
 FILES = {"caFile": "ca.pem", "certFile": "c.pem", "keyFile": "c.key", "user": "ann", "passwordFile": "p"}
@@ -142,7 +143,6 @@ def options(cluster: LocalCluster, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(600)
 def test_batches_and_streams_use_the_files_and_show_no_secret(
     spark: SparkSession, options: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
