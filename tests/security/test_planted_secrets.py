@@ -6,8 +6,8 @@ and with right ones; then everything that was received or written is searched.
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import os
 import ssl
 import subprocess
 import sys
@@ -116,9 +116,11 @@ async def everything_answered(cluster: LocalCluster) -> list[tuple[str, bytes]]:
                 for body in BODIES if route.path == paths.USER else BODIES[:1]:
                     for login in logins:
                         await ask(session, url, route, login, body)
-                    # Data that is not JSON, as a client sends by mistake.
-                async with session.request(route.method, url + route.path, data=PASSWORD.encode()) as answer:
-                    answers.append((f"{route.method} {route.path} with text", await answer.content.read(1 << 20)))
+            for text in (PASSWORD, f'{{"password": {PASSWORD}}}', f"password={PASSWORD}"):
+                for form in ("application/json", "application/x-www-form-urlencoded", "text/plain"):
+                    path = f"{url}/v1/users/someone"
+                    async with session.put(path, data=text, headers={"Content-Type": form}) as answer:
+                        answers.append((f"{path} as {form}", await answer.read()))
     return answers
 
 
@@ -129,23 +131,16 @@ async def raw_answers(cluster: LocalCluster) -> list[tuple[str, bytes]]:
         for kind, address in cluster.node(name).listeners.items():
             for text in (f"GET /{PASSWORD} HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n", f"{PASSWORD}\r\n\r\n"):
                 for context in (None, context_of(cluster, "broker-1/node")):
-                    reader, writer = await _open(address.host, address.port, context)
+                    reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
                     writer.write(text.encode())
-                    writer.write_eof() if writer.can_write_eof() else None
+                    if writer.can_write_eof():
+                        writer.write_eof()
                     answers.append((f"{name} {kind}", await _all_of(reader)))
                     writer.close()
     return answers
 
 
-async def _open(host: str, port: int, context: ssl.SSLContext | None):
-    import asyncio  # noqa: PLC0415
-
-    return await asyncio.open_connection(host, port, ssl=context)
-
-
-async def _all_of(reader) -> bytes:
-    import asyncio  # noqa: PLC0415
-
+async def _all_of(reader: asyncio.StreamReader) -> bytes:
     try:
         return await asyncio.wait_for(reader.read(1 << 16), 5)
     except (TimeoutError, OSError):
@@ -207,4 +202,3 @@ def test_no_secret_is_in_a_process_list_or_an_environment(cluster: LocalCluster)
         process = Path(f"/proc/{cluster.pid(name)}")
         seen = process.joinpath("cmdline").read_bytes() + process.joinpath("environ").read_bytes()
         assert [secret for secret, value in secrets.items() if value in seen] == []
-    assert os.environ.get("RAFTLOG_PASSWORD") is None
