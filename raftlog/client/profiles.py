@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -138,13 +139,17 @@ class ProfileFile:
             ConfigError: it cannot be read, or is wrong; the message names file and line.
         """
         try:
-            text = path.read_text("utf-8")
+            text, mode = path.read_text("utf-8"), path.stat().st_mode
         except OSError as error:
             raise ConfigError(
                 f"cannot read {path}: {error.strerror}; create it, or name another by --config or {CONFIG_VARIABLE}"
             ) from error
         except UnicodeDecodeError:
             raise ConfigError(f"{path}: expected text in UTF-8") from None
+        if mode & stat.S_IWOTH:
+            raise ConfigError(
+                f"{path}: every user of this machine can change this file, which names commands; run: chmod o-w {path}"
+            )
         return parse_profiles(text, path)
 
     def select(self, name: str = "") -> Profile | None:

@@ -111,6 +111,16 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path):
         ProfileFile.load(tmp_path / "latin")
 
 
+def test_a_file_that_every_user_can_change_is_refused(tmp_path: Path):
+    """It names commands: another user could have them run."""
+    path = tmp_path / "config.toml"
+    path.write_text("[profiles.a]\n")
+    path.chmod(0o666)
+
+    with pytest.raises(ConfigError, match="every user of this machine can change this file"):
+        ProfileFile.load(path)
+
+
 def test_the_file_is_given_or_named_by_the_environment_or_the_users_own(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/ann")
 

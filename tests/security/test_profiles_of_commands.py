@@ -167,6 +167,27 @@ def test_options_replace_variables_and_these_the_profile(cluster: LocalCluster, 
     assert (code, "user 'other' has no password here: give --password-file" in error) == (1, True)
 
 
+def test_a_user_without_a_password_is_asked_on_a_terminal(cluster: LocalCluster, config: Path):
+    root = Profile.load("root", config=config)
+    command = [sys.executable, "-m", "raftlog", "topics", "list", "--user=app", "--bootstrap", cluster.bootstrap]
+    terminal = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"]
+    with subprocess.Popen(
+        [*terminal, *command, "--ca-file", root.ca_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        shown = b""
+        while b"Password of app: " not in shown and (more := os.read(process.stdout.fileno(), 1024)):
+            shown += more
+        process.stdin.write(f"{PLANTED}\n".encode())
+        process.stdin.flush()
+        shown += process.stdout.read()
+        process.stdin.close()
+
+    assert process.returncode == 0, shown
+    assert PLANTED.encode() not in shown
+
+
 def test_the_settings_in_use_are_shown_without_secrets(config: Path):
     shown = json.loads(
         ok("config", "show", "--json", "--user=bob", RAFTLOG_CONFIG=str(config), RAFTLOG_PASSWORD="other-secret")
