@@ -19,7 +19,7 @@ from raftlog.blocking import Admin
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.main import cli
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 PLANTED = "planted-Pa55word"
 ROOT = Path(__file__).parents[2]
 OPTIONS = {"bootstrap", "profile", "ca_file", "cert_file", "key_file", "as_user", "password_file"}
@@ -143,10 +143,10 @@ def test_commands_that_read_and_write_use_the_profile(cluster: LocalCluster, con
     ok("import", "--topic=notes_copied", *map(str, (tmp_path / "out").rglob("*.ndjson")), **with_config)
     ok("perf", "produce", "--topic=notes_copied", "--records=100", **with_config)
     ok("perf", "latency", "--topic=notes_copied", "--records=20", **with_config)
-    ok("perf", "consume", "--topic=notes_copied", "--records=10", **with_config)
+    ok("perf", "consume", "--topic=notes_copied", "--records=10", "--warmup=0", **with_config)
     ok("topics", "create", "notes_numbered", "--partitions=1", **with_config)
-    ok("verify", "produce", "notes_numbered", "--records=10", **with_config)
-    ok("verify", "consume", "notes_numbered", "--records=10", **with_config)
+    ok("verify", "produce", "--topic=notes_numbered", "--records=10", **with_config)
+    ok("verify", "consume", "--topic=notes_numbered", "--records=10", **with_config)
     assert "app" in ok("groups", "list", **with_config)
 
 
