@@ -19,7 +19,7 @@ from raftlog.client.settings import PASSWORDS, TOKENS, Place, Settled, from_vari
 from raftlog.errors import ConfigError
 
 _KEY = "raftlog.connection"
-OPTIONS = ("bootstrap", "ca_file", "cert_file", "key_file", "as_user", "password_file")
+OPTIONS = ("bootstrap", "ca_file", "cert_file", "key_file", "as_user", "password_file", "token_file")
 """Options of a command by the names of their parameters. `user` is often a name of the command's own."""
 
 

@@ -44,6 +44,7 @@ _CONNECTING = (
         "--user", "as_user", help="The user's name. Without a password elsewhere, the terminal is asked for it."
     ),
     click.option("--password-file", type=_FILE, metavar="FILE", help="A file whose only line is the user's password."),
+    click.option("--token-file", type=_FILE, metavar="FILE", help="A file with a token, as raftlog login writes it."),
 )
 
 

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ from raftlog.errors import ConfigError
 
 CONFIG_VARIABLE = "RAFTLOG_CONFIG"
 PROFILE_VARIABLE = "RAFTLOG_PROFILE"
-_FILES = ("ca_file", "cert_file", "key_file", "password_file")
+_FILES = ("ca_file", "cert_file", "key_file", "password_file", "token_file")
 _COMMANDS = ("password_command", "token_command")
 _SECRETS = {
     "password": "name a file (password_file) or a command (password_command) instead",
-    "token": "name a command that prints it (token_command) instead",
+    "token": "name a file (token_file) or a command (token_command) instead",
     "key": "name its file (key_file) instead",
 }
 """What to write in place of a secret."""
@@ -53,8 +54,10 @@ class Profile:
     """A file with the user's password."""
     password_command: tuple[str, ...] = ()
     """A command that prints the user's password."""
+    token_file: str = ""
+    """A file with a bearer token, such as `raftlog login` writes."""
     token_command: tuple[str, ...] = ()
-    """A command that prints a bearer token."""
+    """A command that prints a bearer token. It runs again before the token expires."""
 
     @classmethod
     def load(cls, name: str = "", *, config: str | Path = "") -> Profile:
@@ -74,7 +77,7 @@ class Profile:
         return found
 
     def security(self) -> Security:
-        """Return the TLS files and credentials. Run the command that prints the password or the token, if there is one.
+        """Return the TLS files and credentials. Run the command that prints the password, if there is one.
 
         Raises:
             ConfigError: the command fails, or a setting needs another one.
@@ -89,7 +92,7 @@ class Profile:
 
 
 def security_of(settled: Settled, *, runs_commands: bool = True) -> Security:
-    """Return TLS files and credentials; run the command that prints the password or the token.
+    """Return TLS files and credentials; run the command that prints the password. That of a token runs later.
 
     Args:
         runs_commands: False: raise instead, where a command might ask the user.
@@ -100,13 +103,15 @@ def security_of(settled: Settled, *, runs_commands: bool = True) -> Security:
     values = {name: setting.value for name, setting in settled.items() if name != "bootstrap"}
     if user := values.pop("user", ""):
         values["username"] = user
-    for name in _COMMANDS:
-        if command := values.pop(name, ()):
-            if not runs_commands:
-                raise ConfigError(f"{name}: not run here")
-            values[name.removesuffix("_command")] = run_secret_command(command, name)
-    if "key_file" in values:
-        warn_if_readable_by_others(values["key_file"])
+    password_command, token_command = (values.pop(name, ()) for name in _COMMANDS)
+    if (password_command or token_command) and not runs_commands:
+        raise ConfigError("password_command, token_command: not run here")
+    if password_command:
+        values["password"] = run_secret_command(password_command, "password_command")
+    if token_command:
+        values["token_provider"] = partial(run_secret_command, token_command, "token_command")
+    for name in {"key_file", "token_file"} & values.keys():
+        warn_if_readable_by_others(values[name])
     return Security(**values)
 
 
@@ -217,9 +222,12 @@ class _Parser:
                 hint = _nearest(key, known) or f": expected {', '.join(known)}"
                 raise self._error(f"unknown setting {key!r:.80}{hint}", key, name)
         values: dict[str, Any] = {key: self._value(name, key, value) for key, value in table.items()}
-        for pair in (_COMMANDS, ("password_file", "password_command"), ("password_file", "token_command")):
-            if all(values.get(key) for key in pair):
-                raise self._error(f"{pair[0]}, {pair[1]}: expected one of them", pair[1], name)
+        secrets = [
+            key for key in ("password_file", "password_command", "token_file", "token_command") if values.get(key)
+        ]
+        secrets = ["user", *secrets] if values.get("user") and secrets and secrets[0].startswith("token") else secrets
+        if len(secrets) > 1:
+            raise self._error(f"{', '.join(secrets)}: expected one of them", secrets[1], name)
         if bool(values.get("cert_file")) != bool(values.get("key_file")):
             key = "cert_file" if values.get("cert_file") else "key_file"
             raise self._error("cert_file, key_file: expected both or none", key, name)

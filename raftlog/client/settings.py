@@ -14,12 +14,13 @@ VARIABLES = {
     "password": "RAFTLOG_PASSWORD",
     "password_file": "RAFTLOG_PASSWORD_FILE",
     "token": "RAFTLOG_TOKEN",
+    "token_file": "RAFTLOG_TOKEN_FILE",
 }
 """The environment variable of each setting."""
 _ALONE = ("bootstrap", "ca_file")
 _CERTIFICATE = ("cert_file", "key_file")
 PASSWORDS = ("password", "password_file", "password_command")
-TOKENS = ("token", "token_command")
+TOKENS = ("token", "token_file", "token_command")
 
 
 class Place(NamedTuple):

@@ -14,16 +14,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from raftlog.client.profiles import security_of
-from raftlog.client.security import Security
+from raftlog.client.security import Security, read_token
 from raftlog.client.settings import Place, from_variables, settle
 from raftlog.errors import ConfigError
 
-_FILES = ("ca_file", "cert_file", "key_file", "password_file")
+_FILES = ("ca_file", "cert_file", "key_file", "password_file", "token_file")
 _SPARKS_NAMES = {
     "ca_file": "caFile",
     "cert_file": "certFile",
     "key_file": "keyFile",
     "password_file": "passwordFile",
+    "token_file": "tokenFile",
     "username": "user",
 }
 
@@ -37,6 +38,7 @@ class Credentials:
     key_file: str = ""
     user: str = ""
     password_file: str = ""
+    token_file: str = ""
 
     def check(self) -> None:
         """Read every file, on the driver: a mistake is reported before a task starts.
@@ -47,6 +49,8 @@ class Credentials:
         security, _ = self.resolve()
         with _in_sparks_words():
             security.tls_context()
+            if security.token_file:
+                read_token(security.token_file)
 
     def resolve(self) -> tuple[Security, str]:
         """Return what the options and this process's variables say, and the value of the field `Authorization`.

@@ -13,7 +13,7 @@ from typing import TypeVar
 from raftlog.errors import ConfigError
 
 T = TypeVar("T")
-CREDENTIAL_OPTIONS = ("caFile", "certFile", "keyFile", "user", "passwordFile")
+CREDENTIAL_OPTIONS = ("caFile", "certFile", "keyFile", "user", "passwordFile", "tokenFile")
 KNOWN_OPTIONS = (
     "bootstrap",
     "dial",
@@ -139,8 +139,8 @@ def _unknown(name: str, value: str, known: tuple[str, ...], taken: tuple[str, ..
     listed = ", ".join(known)
     if plain in _SECRETS or plain.startswith(("ssl.", "sasl.", "security.")):
         return (
-            f"option {name!r} is not known: use caFile, certFile, keyFile, user and passwordFile, which name files; "
-            "Spark shows and stores options, so they hold no secrets"
+            f"option {name!r} is not known: use caFile, certFile, keyFile, user, passwordFile and tokenFile; "
+            "Spark shows and stores options, so they name files"
         )
     if name.startswith("kafka."):
         return f"option {name!r} sets a Kafka client, which raftlog does not use; known options are {listed}"

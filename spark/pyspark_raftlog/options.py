@@ -153,8 +153,17 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
 
 def credentials_of(given: RawOptions) -> Credentials:
     """Return the options for TLS and credentials."""
-    ca_file, cert_file, key_file, user, password_file = (given.take(name, str, "") for name in CREDENTIAL_OPTIONS)
-    return Credentials(ca_file=ca_file, cert_file=cert_file, key_file=key_file, user=user, password_file=password_file)
+    ca_file, cert_file, key_file, user, password_file, token_file = (
+        given.take(name, str, "") for name in CREDENTIAL_OPTIONS
+    )
+    return Credentials(
+        ca_file=ca_file,
+        cert_file=cert_file,
+        key_file=key_file,
+        user=user,
+        password_file=password_file,
+        token_file=token_file,
+    )
 
 
 def _max_partitions(given: RawOptions) -> int | None:

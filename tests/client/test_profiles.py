@@ -73,6 +73,8 @@ def test_the_only_profile_is_the_default_and_one_of_several_is_not():
         ("[profiles.a]\npassword_file = 'x'\npassword_command = 'y'\n", ":3", "expected one of them"),
         (f"[profiles.a]\npassword = '{PLANTED}'\n", ":2", "holds no secrets; name a file (password_file)"),
         (f"[profiles.a]\ntoken = '{PLANTED}'\n", ":2", "token_command"),
+        ("[profiles.a]\ntoken_file = 'x'\ntoken_command = 'y'\n", ":3", "token_file, token_command: expected one of"),
+        ("[profiles.a]\nuser = 'x'\ntoken_file = 'y'\n", ":3", "user, token_file: expected one of them"),
         (f"[profiles.a]\nuser = ['{PLANTED}']\n", ":2", "expected text"),
         ("profiles = 3\n", ":1", "expected tables"),
         ("[profiles]\na = 3\n", ":1", "expected tables"),
@@ -148,7 +150,9 @@ def test_a_program_loads_a_profile_and_its_secrets(tmp_path: Path, monkeypatch: 
     assert by_file == Security(username="ann", password_file=str(secret))
     assert by_command == Security(username="ann", password=PLANTED)
     assert by_file.authorization == by_command.authorization != ""
-    assert Profile.load("token").security() == Security(token=PLANTED)
+    provider = Profile.load("token").security().token_provider
+    assert provider is not None
+    assert provider() == PLANTED
     monkeypatch.setenv("RAFTLOG_PROFILE", "token")
     assert Profile.load().name == "token"
     for shown in (Profile.load("file"), by_file, by_command, Profile.load().security()):

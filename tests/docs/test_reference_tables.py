@@ -64,7 +64,7 @@ def test_every_spark_option_is_documented():
     assert _options(sink[: sink.index("## The sink: columns")]) | _SHARED == {name.lower() for name in SINK_OPTIONS}
 
 
-_SHARED = {"bootstrap", "dial", "timeoutms", "cafile", "certfile", "keyfile", "user", "passwordfile"}
+_SHARED = {"bootstrap", "dial", "timeoutms", "cafile", "certfile", "keyfile", "user", "passwordfile", "tokenfile"}
 """Options of the sink that the table of the source explains."""
 
 

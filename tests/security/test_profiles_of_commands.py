@@ -22,7 +22,7 @@ from raftlog.cli.main import cli
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 PLANTED = "planted-Pa55word"
 ROOT = Path(__file__).parents[2]
-OPTIONS = {"bootstrap", "profile", "ca_file", "cert_file", "key_file", "as_user", "password_file"}
+OPTIONS = {"bootstrap", "profile", "ca_file", "cert_file", "key_file", "as_user", "password_file", "token_file"}
 _VARIABLES = re.compile(r"RAFTLOG_(?!LOG)")
 
 

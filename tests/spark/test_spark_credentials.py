@@ -39,7 +39,7 @@ def test_source_and_sink_take_the_same_options():
     "name", ["password", "token", "kafka.sasl.jaas.config", "kafka.ssl.keystore.key", "kafka.security.protocol"]
 )
 def test_a_secret_is_no_option_and_not_echoed(name: str):
-    with pytest.raises(ConfigError, match="use caFile, certFile, keyFile, user and passwordFile") as caught:
+    with pytest.raises(ConfigError, match="use caFile, certFile, keyFile, user, passwordFile and tokenFile") as caught:
         parse_options({"bootstrap": "h", "subscribe": "t", name: PLANTED})
 
     assert PLANTED not in caught.value.message
@@ -61,6 +61,7 @@ def test_a_password_in_a_bootstrap_url_is_not_echoed(name: str):
         ({"ca_file": "{secret}"}, "holds no CA certificate in PEM"),
         ({"cert_file": "{secret}"}, "certFile, keyFile: expected both or none"),
         ({"cert_file": "{secret}", "key_file": "{secret}"}, "is not PEM"),
+        ({"token_file": "/missing"}, "tokenFile: cannot read /missing: No such file"),
         ({"user": "ann"}, "user, password or passwordFile: expected both or none"),
         ({"user": "ann", "password_file": "/missing"}, "passwordFile: cannot read /missing: No such file"),
     ],
