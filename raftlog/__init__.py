@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Partitioner,
         Producer,
         ProducerMetrics,
+        Profile,
         RecordMetadata,
         Security,
     )
@@ -50,6 +51,7 @@ _EXPORTS = {
         "Partitioner",
         "Producer",
         "ProducerMetrics",
+        "Profile",
         "RecordMetadata",
         "Security",
     ),
@@ -94,6 +96,7 @@ __all__ = [
     "Partitioner",
     "Producer",
     "ProducerMetrics",
+    "Profile",
     "RaftlogError",
     "Record",
     "RecordMetadata",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftlog.blocking.facade import Facade
 from raftlog.client.options import require_at_least
+from raftlog.client.security import Security
 from raftlog.client.span_reader import SpanReader
 from raftlog.client.spans import Bound, Selection, Span, selection
 from raftlog.errors import ConfigError
@@ -38,6 +39,7 @@ def read_arrow(
     max_records: int | None = None,
     isolation: Isolation = "read_committed",
     timeout_ms: int = 30_000,
+    security: Security | None = None,
 ) -> pa.Table:
     """Return the records of a topic as a pyarrow Table, by partition and offset.
 
@@ -54,6 +56,7 @@ def read_arrow(
         isolation: `read_committed` ends at the last stable offset and leaves aborted records out; `read_uncommitted`
             ends at the high watermark.
         timeout_ms: how long to wait for the next record; then RetriableError is raised.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
 
     Raises:
         NotFoundError: the topic or a partition does not exist.
@@ -66,7 +69,7 @@ def read_arrow(
     if max_records is not None:
         require_at_least(0, max_records=max_records)
     # With max_records, one partition at a time: later ones may not be needed.
-    with _Tables(bootstrap, wanted, timeout_ms, at_once=256 if max_records is None else 1) as tables:
+    with _Tables(bootstrap, wanted, timeout_ms, security, at_once=256 if max_records is None else 1) as tables:
         return tables.read(tables.plan(wanted), names, max_records)
 
 
@@ -81,6 +84,7 @@ def read_pandas(
     max_records: int | None = None,
     isolation: Isolation = "read_committed",
     timeout_ms: int = 30_000,
+    security: Security | None = None,
 ) -> pd.DataFrame:
     """Return the records of a topic as a pandas DataFrame, by partition and offset. Bytes stay bytes.
 
@@ -97,6 +101,7 @@ def read_pandas(
         isolation: `read_committed` ends at the last stable offset and leaves aborted records out; `read_uncommitted`
             ends at the high watermark.
         timeout_ms: how long to wait for the next record; then RetriableError is raised.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
 
     Raises:
         NotFoundError: the topic or a partition does not exist.
@@ -116,6 +121,7 @@ def read_pandas(
         max_records=max_records,
         isolation=isolation,
         timeout_ms=timeout_ms,
+        security=security,
     )
     return table.to_pandas()
 
@@ -129,6 +135,7 @@ def scan_polars(
     end: Bound = "latest",
     isolation: Isolation = "read_committed",
     timeout_ms: int = 30_000,
+    security: Security | None = None,
 ) -> pl.LazyFrame:
     """Return a polars LazyFrame over the records of a topic.
 
@@ -147,6 +154,7 @@ def scan_polars(
         isolation: `read_committed` ends at the last stable offset and leaves aborted records out; `read_uncommitted`
             ends at the high watermark.
         timeout_ms: how long to wait for the next record; then RetriableError is raised.
+        security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
 
     Raises:
         NotFoundError: the topic or a partition does not exist.
@@ -159,7 +167,7 @@ def scan_polars(
     from polars.io.plugins import register_io_source  # noqa: PLC0415  (only now is it known to be there)
 
     wanted = selection(topic, partitions, start, end, isolation)
-    with _Tables(bootstrap, wanted, timeout_ms) as tables:
+    with _Tables(bootstrap, wanted, timeout_ms, security) as tables:
         spans = tables.plan(wanted)
 
     def source(
@@ -167,7 +175,7 @@ def scan_polars(
     ) -> Iterator[pl.DataFrame]:
         projected = list(COLUMNS) if names is None else names
         needed = [*projected, *(() if predicate is None else predicate.meta.root_names())]
-        with _Tables(bootstrap, wanted, timeout_ms, at_once=1) as reading:
+        with _Tables(bootstrap, wanted, timeout_ms, security, at_once=1) as reading:
             for table in reading.each(spans, n_rows):
                 for rows in _in_batches(table.select(list(dict.fromkeys(needed))), batch_size):
                     frame = polars.from_arrow(rows)
@@ -180,10 +188,19 @@ class _Tables(Facade[SpanReader]):
     """A blocking `SpanReader`, which plans and reads spans."""
 
     def __init__(
-        self, bootstrap: str | Sequence[str] | None, wanted: Selection, timeout_ms: int, *, at_once: int = 256
+        self,
+        bootstrap: str | Sequence[str] | None,
+        wanted: Selection,
+        timeout_ms: int,
+        security: Security | None,
+        *,
+        at_once: int = 256,
     ) -> None:
         where = os.environ.get("RAFTLOG_BOOTSTRAP") or _DEFAULT_BOOTSTRAP if bootstrap is None else bootstrap
-        super().__init__(lambda: SpanReader(where, isolation=wanted.isolation, timeout_ms=timeout_ms, at_once=at_once))
+        isolation = wanted.isolation
+        super().__init__(
+            lambda: SpanReader(where, isolation=isolation, timeout_ms=timeout_ms, at_once=at_once, security=security)
+        )
 
     def plan(self, wanted: Selection) -> list[Span]:
         return self._run(self._client.plan, wanted)

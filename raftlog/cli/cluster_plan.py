@@ -163,20 +163,21 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_toml(document: Mapping[str, Any]) -> str:
     """Write a document of scalars, lists and tables as TOML."""
-    lines = [f"{_key(name)} = {_toml(value)}" for name, value in document.items() if not isinstance(value, Mapping)]
+    lines = [f"{toml_key(name)} = {_toml(value)}" for name, value in document.items() if not isinstance(value, Mapping)]
     for name, table in document.items():
         if isinstance(table, Mapping) and table:
-            lines += ["", f"[{_key(name)}]", *(f"{_key(key)} = {_toml(value)}" for key, value in table.items())]
+            lines += ["", f"[{toml_key(name)}]", *(f"{toml_key(key)} = {_toml(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Return a name as TOML writes it: bare, or in quotes."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _toml(value: object) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{toml_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     return json.dumps(str(value) if isinstance(value, Address) else value, ensure_ascii=False)

@@ -26,14 +26,13 @@ class NoClusterError(UnreachableError):
     """No broker answers at the bootstrap addresses; no request was sent to a cluster."""
 
 
-async def require_cluster(bootstrap: Sequence[str], *, within_ms: int = ANSWER_WITHIN_MS) -> None:
+async def require_cluster(bootstrap: Sequence[str], security: Security, *, within_ms: int = ANSWER_WITHIN_MS) -> None:
     """Return once a broker has answered at one of these URLs.
 
     Raises:
         NoClusterError: none answered within `within_ms`; the message explains it for each address.
     """
     addresses = parse_bootstrap(bootstrap)
-    security = Security.from_environment()
     async with HttpSession(
         tls=security.tls_context(), authorization=security.authorization, tokens=security.token_source()
     ) as session:

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import click
 
+from raftlog.cli.connecting import security_in_use
 from raftlog.cli.interruptions import cancel_this, interruptible
 from raftlog.cli.record_lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, complete_topics, isolation_option, require_topic
@@ -99,7 +100,9 @@ async def _consume(
 ) -> None:
     partitions = _partitions(await require_topic(bootstrap, topic), partition, offset)
     with interruptible(cancel_this()), suppress(asyncio.CancelledError), printer.quiet_when_closed():
-        async with Consumer(bootstrap, topic, partitions=partitions, start=start, isolation=isolation) as consumer:
+        async with Consumer(
+            bootstrap, topic, partitions=partitions, start=start, isolation=isolation, security=security_in_use()
+        ) as consumer:
             if offset is not None and partitions is not None:
                 await consumer.seek(topic, partitions[0], offset)
             await _print_all(consumer, printer, timeout_s)
@@ -116,7 +119,9 @@ async def _consume_in_group(
 ) -> None:
     await require_topic(bootstrap, topic)
     with interruptible(cancel_this()), suppress(asyncio.CancelledError), printer.quiet_when_closed():
-        async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset=reset, isolation=isolation) as consumer:
+        async with Consumer(
+            bootstrap, topic, group_id=group, auto_offset_reset=reset, isolation=isolation, security=security_in_use()
+        ) as consumer:
             # Ctrl-C arrives during a wait: every fetched record is printed, and may be committed.
             with suppress(asyncio.CancelledError):
                 await _print_all(consumer, printer, timeout_s)

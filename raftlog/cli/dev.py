@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
+from raftlog.cli.client_profiles import client_lines, write_profiles
 from raftlog.cli.health import NodeStatus
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP, json_option, print_json, print_table, quiet_when_closed
@@ -90,18 +91,18 @@ def _greet(cluster: LocalCluster, data: Path) -> None:
     bootstrap = cluster.public_url(cluster.brokers[0])
     elsewhere = _elsewhere(data)
     click.echo(f"\nThe cluster is ready. Its data and logs are in {data}. Try:\n")
-    if bootstrap != DEFAULT_BOOTSTRAP:
-        click.echo(f"  export RAFTLOG_BOOTSTRAP={bootstrap}")
+    more: list[str] = []
     if bootstrap.startswith("https://"):
-        files = cluster.data / "security"
-        click.echo(f"  export RAFTLOG_CA_FILE={files / 'ca.pem'}")
-        click.echo(f"  export RAFTLOG_CERT_FILE={files / 'users' / ADMIN}.pem")
-        click.echo(f"  export RAFTLOG_KEY_FILE={files / 'users' / ADMIN}.key")
-        curl = "curl --cacert $RAFTLOG_CA_FILE --cert $RAFTLOG_CERT_FILE --key $RAFTLOG_KEY_FILE"
-        click.echo(f"  {curl} {bootstrap}/v1/topics")
+        config = write_profiles(cluster.data / "security", [ADMIN], cluster.bootstrap.split(","))
+        first, *more = client_lines(config, "greetings")
+        click.echo(f"  {first}")
+    elif bootstrap != DEFAULT_BOOTSTRAP:
+        click.echo(f"  export RAFTLOG_BOOTSTRAP={bootstrap}")
     click.echo("  raftlog topics create greetings --partitions 3")
     click.echo("  echo hello | raftlog produce greetings")
     click.echo("  raftlog consume greetings --from-beginning --max-records 1")
+    for line in more:
+        click.echo(f"  {line}")
     click.echo(f"  raftlog dev kill {cluster.brokers[0]}{elsewhere}      # the cluster continues")
     click.echo(f"  raftlog dev down{elsewhere}")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from raftlog.cli.connecting import security_in_use
 from raftlog.cli.export_files import SUFFIXES, ExportFolder, NewFile
 from raftlog.cli.interruptions import interruptible
 from raftlog.cli.progress import progress
@@ -131,7 +132,9 @@ class _Export:
 
     async def _work(self, bootstrap: list[str]) -> None:
         try:
-            async with SpanReader(bootstrap, isolation=self._wanted.isolation, at_once=AT_ONCE) as reader:
+            async with SpanReader(
+                bootstrap, isolation=self._wanted.isolation, at_once=AT_ONCE, security=security_in_use()
+            ) as reader:
                 spans = self._writing.begin(await reader.plan(self._wanted))
                 await reader.begin(spans)
                 total = sum(span.end - span.start for span in spans)

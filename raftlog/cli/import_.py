@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from raftlog.cli.connecting import security_in_use
 from raftlog.cli.import_files import FORMS, Row, chunks_of, columns_of, form_of
 from raftlog.cli.import_rows import Mapped, Restored
 from raftlog.cli.interruptions import interruptible
@@ -158,7 +159,7 @@ class _Import:
 
     async def _work(self, bootstrap: list[str], compression: Compression | None) -> None:
         options: dict[str, Any] = {} if self._transactional_id is None else {"transactional_id": self._transactional_id}
-        async with Producer(bootstrap, compression=compression, **options) as producer:
+        async with Producer(bootstrap, compression=compression, security=security_in_use(), **options) as producer:
             if self._transactional_id is not None:
                 await producer.init_transactions()
                 await self._find_positions(bootstrap)

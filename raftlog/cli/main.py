@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 _COMMANDS = {
     "acls": "List, create and delete access rules.",
     "cluster": "Look at the cluster.",
+    "config": "Show the settings with which commands reach a cluster.",
     "completion": "Print a script that completes the command line in a shell.",
     "configs": "Show and change settings of topics and brokers.",
     "consume": "Print the records of a topic, one a line.",
@@ -96,10 +97,31 @@ class LazyGroup(click.Group):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
 
+def _profiles(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from raftlog.cli.connecting import profile_names  # noqa: PLC0415  (`--help` loads next to nothing)
+
+    return profile_names(context, parameter, incomplete)
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="raftlog")
-def cli() -> None:
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="The file with profiles.  [env var: RAFTLOG_CONFIG; default: ~/.config/raftlog/config.toml]",
+)
+@click.option(
+    "--profile",
+    metavar="NAME",
+    shell_complete=_profiles,
+    help="URLs of a cluster, and credentials for it.  [env var: RAFTLOG_PROFILE; default: the file's default_profile]",
+)
+def cli(config_file: str | None, profile: str | None) -> None:
     """A replicated log without ZooKeeper: run it, and talk to it.
+
+    Options of a command have precedence over environment variables, and these over the profile.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage.
     """

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from raftlog.cli.connecting import security_in_use
 from raftlog.cli.interruptions import Interruption, carry_out
 from raftlog.cli.perf_loads import Latency, Load, Reading, Throughput, Writing, random_values
 from raftlog.cli.perf_report import measured, report
@@ -137,6 +138,7 @@ async def _write(
         compression=plan.compression,
         batch_bytes=plan.batch_bytes,
         linger_ms=plan.linger_ms,
+        security=security_in_use(),
     )
     load = make(producer, plan.topic, random_values(plan.record_size, plan.records))
 
@@ -193,7 +195,7 @@ async def _consume(
     bootstrap: list[str], topic: str, records: int | None, *, arrow: bool, warmup: int, timeout_s: float
 ) -> int:
     await require_topic(bootstrap, topic)
-    async with Consumer(bootstrap, topic, start="earliest") as consumer:
+    async with Consumer(bootstrap, topic, start="earliest", security=security_in_use()) as consumer:
         load = Reading(consumer, arrow=arrow)
         complete = False
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 import click
 
+from raftlog.cli.connecting import security_in_use
 from raftlog.cli.interruptions import Interruption, interruptible
 from raftlog.cli.line_reader import chunk_reader, read_lines
 from raftlog.cli.outcome_counter import Delivery, OutcomeCounter
@@ -72,7 +73,7 @@ class _Production:
     async def run(self, bootstrap: list[str], read: Callable[[], bytes], compression: Compression | None) -> int:
         """Send all input, or the input until an interruption; return the exit code."""
         await require_topic(bootstrap, self._topic)
-        producer = Producer(bootstrap, acks=self._acks, compression=compression)
+        producer = Producer(bootstrap, acks=self._acks, compression=compression, security=security_in_use())
         work = asyncio.create_task(self._send_all(producer, read))
         count = lambda: self._deliveries.acknowledged  # noqa: E731
         with _seldom_collected(), progress("acknowledged", count), interruptible(work.cancel) as self._interruption:

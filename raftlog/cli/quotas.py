@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from raftlog.cli.remote import admin, bootstrap_option, changes, configs_option, local_option
+from raftlog.cli.remote import admin, bootstrap_option, changes, configs_option, local_option, own_option
 from raftlog.cli.shared import json_option, print_done, print_json, print_table, run
 from raftlog.model import Quota
 from raftlog.wire.metadata import ConfigValue
@@ -41,7 +41,7 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
 
 
 @command.command("alter")
-@click.option("--user", default="", help="A user, or * for those without their own.")
+@own_option("--user", default="", help="A user, or * for those without their own.")
 @click.option("--client-id", default="", help="A client id, or *.")
 @configs_option
 @click.option("--unset", "removed", multiple=True, metavar="NAME", help="Repeatable.")

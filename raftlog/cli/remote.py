@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
+from raftlog.cli.connecting import OPTIONS, connect, profile_names, security_in_use
 from raftlog.cli.connectivity import require_cluster
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
 from raftlog.client import Admin
-from raftlog.client.connection import parse_bootstrap
 from raftlog.errors import ConfigError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.metadata import ConfigValue, TopicInfo
@@ -26,18 +27,58 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-def bootstrap_option(function: F) -> F:
-    """Add `--bootstrap`, a list of URLs."""
-    return click.option(
+_FILE = click.Path(dir_okay=False)
+_CONNECTING = (
+    click.option(
         "--bootstrap",
-        envvar="RAFTLOG_BOOTSTRAP",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        show_envvar=True,
         metavar="URL[,URL]",
-        callback=_split_urls,
-        help="URLs of one or more brokers of the cluster.",
-    )(function)
+        help="URLs of one or more brokers of the cluster.  [env var: RAFTLOG_BOOTSTRAP; default: those of the profile, "
+        f"or {DEFAULT_BOOTSTRAP}]",
+    ),
+    click.option("--profile", metavar="NAME", shell_complete=profile_names, help="A profile in the file of --config."),
+    click.option("--config", "config_file", type=_FILE, metavar="FILE", help="The file with profiles."),
+    click.option("--ca-file", type=_FILE, metavar="FILE", help="PEM file of the CAs that are trusted."),
+    click.option("--cert-file", type=_FILE, metavar="FILE", help="PEM file of the client's certificate."),
+    click.option("--key-file", type=_FILE, metavar="FILE", help="PEM file of the certificate's key."),
+    click.option(
+        "--user", "as_user", help="The user's name. Without a password elsewhere, the terminal is asked for it."
+    ),
+    click.option("--password-file", type=_FILE, metavar="FILE", help="A file whose only line is the user's password."),
+    click.option("--token-file", type=_FILE, metavar="FILE", help="A file with a token, as raftlog login writes it."),
+)
+
+
+def bootstrap_option(function: F) -> F:
+    """Add `--bootstrap` and the options for profiles, TLS and credentials; pass on `bootstrap`, a list of URLs.
+
+    `security_in_use` returns the rest.
+    """
+
+    @wraps(function)
+    def connected(*arguments: Any, **given: Any) -> Any:
+        own = {name: given.pop(name, None) for name in (*OPTIONS, "profile", "config_file")}
+        try:
+            found = connect(click.get_current_context(), own)
+            bootstrap = found.bootstrap
+        except ConfigError as error:
+            raise click.ClickException(error.message) from None
+        return function(*arguments, bootstrap=bootstrap, **given)
+
+    wrapped = cast("F", connected)
+    for decorate in reversed(_CONNECTING):
+        wrapped = decorate(wrapped)
+    return wrapped
+
+
+def own_option(*declarations: str, **settings: Any) -> Callable[[F], F]:
+    """Add an option of a command's own, in place of the one of `bootstrap_option` with the same name."""
+
+    def add(function: F) -> F:
+        params: list[click.Parameter] = getattr(function, "__click_params__", [])
+        params[:] = [param for param in params if not {*param.opts} & {*declarations}]
+        return click.option(*declarations, **settings)(function)
+
+    return add
 
 
 def local_option(function: F) -> F:
@@ -64,9 +105,9 @@ def _complete(
     name: Callable[[T], str],
 ) -> list[str]:
     async def names() -> list[str]:
-        async with Admin(
-            context.params.get("bootstrap") or [DEFAULT_BOOTSTRAP], timeout_ms=COMPLETION_TIMEOUT_MS
-        ) as client:
+        found = connect(context, context.params)
+        security = found.security(may_ask=False)
+        async with Admin(found.bootstrap, timeout_ms=COMPLETION_TIMEOUT_MS, security=security) as client:
             return [name(found) for found in await ask(client)]
 
     try:
@@ -87,8 +128,8 @@ def isolation_option(function: F) -> F:
 
 
 def configs_option(function: F) -> F:
-    """Add `--config NAME=VALUE`, repeatable."""
-    return click.option(
+    """Add `--config NAME=VALUE`, repeatable. The file with profiles is then named before the command."""
+    return own_option(
         "--config", "configs", multiple=True, metavar="NAME=VALUE", callback=_parse_configs, help="Repeatable."
     )(function)
 
@@ -98,7 +139,8 @@ def _parse_configs(context: click.Context, parameter: click.Parameter, values: S
     for text in values:
         name, separator, value = text.partition("=")
         if not separator or not name:
-            raise click.BadParameter(f"expected name=value, received {text!r}", context, parameter)
+            hint = "" if "=" in text else "; a file with profiles comes first: raftlog --config FILE COMMAND"
+            raise click.BadParameter(f"expected name=value, received {text!r}{hint}", context, parameter)
         if name in configs:
             raise click.BadParameter(f"{name} is set twice", context, parameter)
         configs[name] = int(value) if value.removeprefix("-").isdecimal() else value
@@ -133,13 +175,6 @@ def partitions_argument(
     return partitions
 
 
-def _split_urls(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
-    try:
-        return [address.url for address in parse_bootstrap(value)]
-    except ConfigError as error:
-        raise click.BadParameter(error.message.removeprefix("bootstrap: "), context, parameter) from None
-
-
 @asynccontextmanager
 async def admin(bootstrap: Sequence[str]) -> AsyncIterator[Admin]:
     """Yield an admin client with a timeout for interactive use.
@@ -147,8 +182,9 @@ async def admin(bootstrap: Sequence[str]) -> AsyncIterator[Admin]:
     Raises:
         NoClusterError: no broker answers.
     """
-    await require_cluster(bootstrap)
-    async with Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS) as client:
+    security = security_in_use()
+    await require_cluster(bootstrap, security)
+    async with Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS, security=security) as client:
         yield client
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from raftlog.cli.certificates import CertificateAuthority, Subject, write_private
+from raftlog.cli.client_profiles import write_profiles
 from raftlog.cli.cluster_plan import to_toml
 from raftlog.cli.shared import json_option, print_done
 from raftlog.errors import ConfigError
+from raftlog.model import DEFAULT_PORT, Address
 
 if TYPE_CHECKING:
     from raftlog.cli.local_cluster import LocalCluster
@@ -70,6 +73,14 @@ _OPTIONS = (
         callback=_nodes,
         help="A node, as in broker-1=10.0.0.1,broker-1.example.org: its id, and all its hosts. Repeatable.",
     ),
+    click.option(
+        "--admin",
+        "admins",
+        multiple=True,
+        callback=_users,
+        help="A user with a certificate that needs no access rule. The nodes enforce rules from their first start on. "
+        "Repeatable.",
+    ),
     click.option("--user", "users", multiple=True, callback=_users, help="A user with a certificate. Repeatable."),
     click.option("--cluster-id", required=True, help="The cluster_id in the nodes' settings."),
 )
@@ -84,10 +95,18 @@ def _with_options(function: click.decorators.FC) -> click.decorators.FC:
 @command.command("init")
 @_with_options
 @json_option
-def init(folder: Path, nodes: list[tuple[str, str, str]], users: Sequence[str], cluster_id: str, as_json: bool) -> None:
+def init(
+    folder: Path,
+    nodes: list[tuple[str, str, str]],
+    admins: Sequence[str],
+    users: Sequence[str],
+    cluster_id: str,
+    as_json: bool,
+) -> None:
     """Make a CA, certificates for nodes and users, and the cluster's key.
 
-    Each node's folder gets node.toml lines to paste. Nothing that exists is replaced.
+    Each node's folder gets node.toml lines to paste, and --dir a file with a profile for each user. Nothing that exists
+    is replaced.
     """
     if not nodes:
         raise click.UsageError("name the nodes: --node broker-1=HOST --node controller-101=HOST ...")
@@ -95,46 +114,88 @@ def init(folder: Path, nodes: list[tuple[str, str, str]], users: Sequence[str], 
     with _as_usage():
         authority.create(f"raftlog {cluster_id}")
         write_private(folder / "cluster.key", secrets.token_hex(_KEY_BYTES).encode())
-        made = _issue_all(authority, nodes, users, cluster_id)
+        made = _issue_all(authority, nodes, admins, users, cluster_id)
+        profiles = _write_profiles(folder, nodes, [*admins, *users])
+    clients = f"export RAFTLOG_CONFIG={profiles}" if profiles else f"export RAFTLOG_CA_FILE={folder / 'ca.pem'}"
     print_done(
         f"{folder}: a CA, and certificates of {', '.join(made)}.\n"
         "Copy each node's folder to its node, and its node-security.toml into node.toml.\n"
-        f"Clients need {folder / 'ca.pem'}: export RAFTLOG_CA_FILE={folder / 'ca.pem'}",
+        f"Clients need {folder / 'ca.pem'}: {clients}",
         as_json,
         folder=str(folder),
         certificates=made,
     )
 
 
+def _write_profiles(folder: Path, nodes: Sequence[tuple[str, str, str]], users: Sequence[str]) -> Path | None:
+    """Write profiles that use the brokers' first hosts and the default port."""
+    hosts = dict.fromkeys(hosts.split(",")[0].strip() for kind, _, hosts in nodes if kind == "broker")
+    brokers = [Address(host, DEFAULT_PORT, tls=True).url for host in hosts]
+    return write_profiles(folder.absolute(), users, brokers) if users and brokers else None
+
+
 @command.command("issue")
 @_with_options
 @json_option
 def issue(
-    folder: Path, nodes: list[tuple[str, str, str]], users: Sequence[str], cluster_id: str, as_json: bool
+    folder: Path,
+    nodes: list[tuple[str, str, str]],
+    admins: Sequence[str],
+    users: Sequence[str],
+    cluster_id: str,
+    as_json: bool,
 ) -> None:
     """Make certificates of the CA in --dir: for more nodes and users, or to renew those that expire.
 
     A running node loads a replaced certificate by itself.
     """
-    if not nodes and not users:
+    if not nodes and not users and not admins:
         raise click.UsageError("name what to make certificates for: --node broker-1=HOST, or --user NAME")
     with _as_usage():
-        made = _issue_all(CertificateAuthority(folder), nodes, users, cluster_id)
+        made = _issue_all(CertificateAuthority(folder), nodes, admins, users, cluster_id)
     print_done(f"{folder}: certificates of {', '.join(made)}", as_json, folder=str(folder), certificates=made)
 
 
 def _issue_all(
-    authority: CertificateAuthority, nodes: Sequence[tuple[str, str, str]], users: Sequence[str], cluster_id: str
+    authority: CertificateAuthority,
+    nodes: Sequence[tuple[str, str, str]],
+    admins: Sequence[str],
+    users: Sequence[str],
+    cluster_id: str,
 ) -> list[str]:
+    super_users = list(dict.fromkeys((*_earlier_admins(authority.folder), *admins)))
     for kind, number, hosts in nodes:
-        issue_node(authority, kind, number, hosts.split(","), cluster_id)
-    for user in users:
+        issue_node(authority, kind, number, hosts.split(","), cluster_id, super_users)
+    for user in (*admins, *users):
         authority.issue(Subject(name=user), authority.folder / "users")
-    return [f"{kind}-{number}" for kind, number, _ in nodes] + list(users)
+    return [f"{kind}-{number}" for kind, number, _ in nodes] + [*admins, *users]
 
 
-def issue_node(authority: CertificateAuthority, kind: str, number: str, hosts: Sequence[str], cluster_id: str) -> Path:
-    """Write a node's files into a folder of its own, which is returned."""
+def _earlier_admins(folder: Path) -> list[str]:
+    """Return the super users of the nodes that have files already: a new node must not serve without rules."""
+    names: list[str] = []
+    for path in sorted(folder.glob("*/node-security.toml")):
+        try:
+            security = tomllib.loads(path.read_text("utf-8")).get("security", {})
+            names += [name.removeprefix("User:") for name in security.get("super_users", ())]
+        except (OSError, ValueError, AttributeError) as error:
+            raise ConfigError(f"{path} cannot be used: {error}; correct it, or delete it to make it again") from None
+    return names
+
+
+def issue_node(
+    authority: CertificateAuthority,
+    kind: str,
+    number: str,
+    hosts: Sequence[str],
+    cluster_id: str,
+    admins: Sequence[str] = (),
+) -> Path:
+    """Write a node's files into a folder of its own, which is returned.
+
+    Args:
+        admins: super users; if there are any, the node enforces access rules.
+    """
     folder = authority.folder / f"{kind}-{number}"
     uri = f"spiffe://{cluster_id}/{kind}/{number}"
     authority.issue(Subject(name="node", hosts=[host.strip() for host in hosts], uri=uri), folder)
@@ -143,9 +204,13 @@ def issue_node(authority: CertificateAuthority, kind: str, number: str, hosts: S
     if key.exists():
         write_private(folder / "cluster.key", key.read_bytes())
     tls = {"cert_file": "node.pem", "key_file": "node.key", "ca_file": "ca.pem", **TLS_MODES}
+    security: dict[str, object] = {"cluster_key_file": "cluster.key"}
     if kind == "broker":
         tls.pop("quorum")
-    document = {"tls": tls, "security": {"cluster_key_file": "cluster.key"}}
+    if admins:
+        security |= {"authorizer": "acl", "super_users": [f"User:{name}" for name in admins]}
+        tls["client_auth"] = "optional"
+    document = {"tls": tls, "security": security}
     (folder / "node-security.toml").write_text(to_toml(document), "utf-8")
     return folder
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from raftlog.cli.connecting import security_in_use
 from raftlog.cli.interruptions import interruptible
 from raftlog.cli.json_lines import JsonLines
 from raftlog.cli.remote import require_topic
@@ -40,7 +41,9 @@ class Verification:
         """Read and check; return the exit code."""
         await require_topic(bootstrap, self._topic)
         if group is None:
-            consumer = Consumer(bootstrap, self._topic, start="earliest", isolation=isolation)
+            consumer = Consumer(
+                bootstrap, self._topic, start="earliest", isolation=isolation, security=security_in_use()
+            )
         else:
             consumer = self._member(bootstrap, group, isolation)
         with interruptible(self._stopping.set):
@@ -64,6 +67,7 @@ class Verification:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation=isolation,
+            security=security_in_use(),
             on_assigned=lambda partitions: on_rebalance("assigned", partitions),
             on_revoked=lambda partitions: on_rebalance("revoked", partitions),
             on_lost=lambda partitions: on_rebalance("lost", partitions),

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from raftlog.cli.connecting import security_in_use
 from raftlog.cli.interruptions import carry_out
 from raftlog.cli.json_lines import JsonLines
 from raftlog.cli.outcome_counter import OutcomeCounter
@@ -37,7 +38,7 @@ async def produce_numbered(
 ) -> int:
     """Run `raftlog verify produce`; return the exit code."""
     partitions = len((await require_topic(bootstrap, topic)).partitions)
-    producer = Producer(bootstrap, acks=acks, compression=compression)
+    producer = Producer(bootstrap, acks=acks, compression=compression, security=security_in_use())
     sending = _Numbered(producer, topic, name, partitions, record_size)
     sending.out.write("started", producer=name, topic=topic, partitions=partitions)
     try:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from raftlog.client.offsets import OffsetAndMetadata
     from raftlog.client.partitioning import Partitioner
     from raftlog.client.producer import Producer
+    from raftlog.client.profiles import Profile
     from raftlog.client.record_outcomes import RecordMetadata
     from raftlog.client.security import Security
 
@@ -25,6 +26,7 @@ _MODULE_OF = {
     "Partitioner": "partitioning",
     "Producer": "producer",
     "ProducerMetrics": "metrics",
+    "Profile": "profiles",
     "RecordMetadata": "record_outcomes",
     "Security": "security",
 }
@@ -38,6 +40,7 @@ __all__ = [
     "Partitioner",
     "Producer",
     "ProducerMetrics",
+    "Profile",
     "RecordMetadata",
     "Security",
 ]

@@ -48,6 +48,11 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[Address]:
         ConfigError: the list is empty, or an item is not such a URL.
     """
     texts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
+    if any("@" in text for text in texts):  # Not quoted: it may hold a password, with a comma in it, too.
+        raise ConfigError(
+            f"bootstrap: expected URLs such as http://127.0.0.1:{DEFAULT_PORT}, without a user or a password; "
+            "pass them by raftlog.Security or the options --user and --password-file"
+        )
     addresses = [_bootstrap_address(text.strip()) for text in texts if text.strip()]
     if not addresses:
         raise ConfigError(f"bootstrap: expected at least one URL such as http://127.0.0.1:9400, received {bootstrap!r}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from raftlog.client.secrets import read_secret
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsContext, TlsFiles, client_context
 from raftlog.transport.token_source import TokenSource, require_token
@@ -35,6 +36,7 @@ class Security:
         key_file: PEM file of its key, without a password.
         username: the user's name.
         password: the user's password.
+        password_file: a file whose only line is the password. It is read when a client is made.
         token: a bearer token, in place of a user.
         token_file: a file with a token, or with the JSON document that `raftlog login` writes.
         token_provider: a function, plain or async, that returns a token. A plain one runs in a thread: it may block.
@@ -53,6 +55,8 @@ class Security:
     """The user's name."""
     password: str = field(default="", repr=False)
     """The user's password."""
+    password_file: str = ""
+    """A file whose only line is the password."""
     token: str = field(default="", repr=False)
     """A bearer token, in place of a user."""
     token_file: str = ""
@@ -67,8 +71,10 @@ class Security:
                 raise ConfigError(f"{option}: expected a str, received {type(value).__name__}")
         if bool(self.cert_file) != bool(self.key_file):
             raise ConfigError("cert_file, key_file: expected both or none")
-        if bool(self.username) != bool(self.password):
-            raise ConfigError("username, password: expected both or none")
+        if self.password and self.password_file:
+            raise ConfigError("password, password_file: expected one of them")
+        if bool(self.username) != bool(self.password or self.password_file):
+            raise ConfigError("username, password or password_file: expected both or none")
         if self.token_provider is not None and not callable(self.token_provider):
             raise ConfigError(f"token_provider: expected a function, received {type(self.token_provider).__name__}")
         given = [name for name in ("token", "token_file", "token_provider", "username") if getattr(self, name)]
@@ -106,11 +112,16 @@ class Security:
 
     @property
     def authorization(self) -> str:
-        """Return the value of the field `Authorization`; "": there are no credentials, or they change."""
+        """Return the value of the field `Authorization`; "": there are no credentials, or they change.
+
+        Raises:
+            ConfigError: `password_file` cannot be read.
+        """
         if self.token:
             return f"Bearer {self.token}"
         if self.username:
-            return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+            password = self.password or read_secret(self.password_file, "password_file")
+            return "Basic " + base64.b64encode(f"{self.username}:{password}".encode()).decode()
         return ""
 
     def token_source(self) -> TokenSource | None:

@@ -12,6 +12,7 @@ from raftlog.client.fetching import Fetcher
 from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.client.options import require_at_least
 from raftlog.client.reader import PartitionReader
+from raftlog.client.security import Security
 from raftlog.client.spans import Selection, Span, spans_of
 from raftlog.errors import OffsetOutOfRangeError, RetriableError, UnknownOutcomeError
 from raftlog.model import Isolation, Offset, TopicPartition
@@ -31,6 +32,7 @@ class SpanReader:
         bootstrap: URLs of one or more brokers, in a list or separated by commas.
         timeout_ms: how long a request may take, and the longest time without records before the end.
         at_once: how many partitions are read concurrently.
+        security: TLS files and credentials; None: those of the environment.
     """
 
     def __init__(
@@ -41,12 +43,13 @@ class SpanReader:
         timeout_ms: int = 30_000,
         at_once: int = 256,
         dial: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
         require_at_least(1, timeout_ms=timeout_ms, at_once=at_once)
         self._loop = LoopAffinity("reader of spans")
         self._timeout_ms = timeout_ms
         self._at_once = at_once
-        self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial)
+        self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial, security=security)
         fetcher = Fetcher(
             self._connection,
             max_wait_ms=WAIT_MS,

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.options import ConnectionOptions
-from raftlog.client.security import Security
 from raftlog.transport.session import HttpSession
 
 T = TypeVar("T")
@@ -48,14 +47,18 @@ class BackgroundLoop:
             raise
 
     def cluster(self, options: ConnectionOptions) -> Cluster:
-        """Return the cluster of `options`, with its existing connections."""
-        key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms)
+        """Return the cluster of `options`, with its existing connections.
+
+        Raises:
+            ConfigError: a file for TLS or credentials is missing or cannot be used.
+        """
+        security, authorization = options.credentials.resolve()
+        key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms, security, authorization)
         if key not in self._clusters:
-            security = Security.from_environment()
             session = HttpSession(
                 dial=options.dial,
                 tls=security.tls_context(),
-                authorization=security.authorization,
+                authorization=authorization,
                 tokens=security.token_source(),
             )
             self._sessions.append(session)

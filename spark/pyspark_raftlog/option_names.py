@@ -13,9 +13,11 @@ from typing import TypeVar
 from raftlog.errors import ConfigError
 
 T = TypeVar("T")
+CREDENTIAL_OPTIONS = ("caFile", "certFile", "keyFile", "user", "passwordFile", "tokenFile")
 KNOWN_OPTIONS = (
     "bootstrap",
     "dial",
+    *CREDENTIAL_OPTIONS,
     "subscribe",
     "subscribePattern",
     "assign",
@@ -45,6 +47,7 @@ KNOWN_OPTIONS = (
 SINK_OPTIONS = (
     "bootstrap",
     "dial",
+    *CREDENTIAL_OPTIONS,
     "topic",
     "guarantee",
     "transactionalId",
@@ -66,6 +69,8 @@ ALIASES = {
     "delivery.timeout.ms": "timeoutMs",
 }
 """Our option by Kafka's name. Spark's Kafka source and sink prefix the name with `kafka.`."""
+_SECRETS = frozenset({"password", "token", "key", "secret", "username"})
+"""Names that are not options, since Spark shows options in plans and stores those of tables."""
 _SETTLED = {
     "acks": "a write is acknowledged when every in-sync replica has it, always",
     "enable.idempotence": "a batch that is sent again is stored once, always",
@@ -112,19 +117,31 @@ class RawOptions:
         try:
             return parse(text)
         except ValueError as reason:
-            raise ConfigError(f"option {name!r}: {reason}; received {text[:200]!r}") from None
+            raise ConfigError(f"option {name!r}: {reason}; received {_quoted(name, text)}") from None
+
+
+def _quoted(name: str, text: str) -> str:
+    """Return an option's text for an error, unless it may hold a password."""
+    is_secret = "@" in text and name in ("bootstrap", "dial")
+    return "a URL with a user, which is not shown" if is_secret else repr(text[:200])
 
 
 def _unknown(name: str, value: str, known: tuple[str, ...], taken: tuple[str, ...]) -> str:
     plain = name.removeprefix("kafka.")
     meant = ALIASES.get(plain)
     if meant == "bootstrap":
-        return f"option {name!r} is Kafka's: use .option('bootstrap', 'http://HOST:PORT'); received {value!r}"
+        received = _quoted("bootstrap", value)
+        return f"option {name!r} is Kafka's: use .option('bootstrap', 'http://HOST:PORT'); received {received}"
     if meant in known:
         return f"option {name!r} is Kafka's: use .option({meant!r}, {value!r})"
     if plain in _SETTLED:
         return f"option {name!r} is Kafka's, and there is nothing to set here: {_SETTLED[plain]}; leave it out"
     listed = ", ".join(known)
+    if plain in _SECRETS or plain.startswith(("ssl.", "sasl.", "security.")):
+        return (
+            f"option {name!r} is not known: use caFile, certFile, keyFile, user, passwordFile and tokenFile; "
+            "Spark shows and stores options, so they name files"
+        )
     if name.startswith("kafka."):
         return f"option {name!r} sets a Kafka client, which raftlog does not use; known options are {listed}"
     if name in ("path", "location"):

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
+from pyspark_raftlog.credentials import Credentials
+from pyspark_raftlog.option_names import CREDENTIAL_OPTIONS, KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
 from pyspark_raftlog.parsing import (
     Position,
     PositionSpec,
@@ -44,6 +45,7 @@ class ConnectionOptions:
 
     bootstrap: tuple[Address, ...]
     dial: Mapping[str, str] = field(default_factory=dict)
+    credentials: Credentials = field(default_factory=Credentials)
     timeout_ms: int = 120_000
 
 
@@ -126,6 +128,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
     return SourceOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
+        credentials=credentials_of(given),
         subscription=_subscription(given),
         starting=_position_spec(given, "starting"),
         ending=_position_spec(given, "ending"),
@@ -145,6 +148,21 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
         fetch_bytes=given.take("fetchBytes", parse_size, 8 << 20),
         push_down_predicate=given.take("pushDownPredicate", parse_bool, False),
+    )
+
+
+def credentials_of(given: RawOptions) -> Credentials:
+    """Return the options for TLS and credentials."""
+    ca_file, cert_file, key_file, user, password_file, token_file = (
+        given.take(name, str, "") for name in CREDENTIAL_OPTIONS
+    )
+    return Credentials(
+        ca_file=ca_file,
+        cert_file=cert_file,
+        key_file=key_file,
+        user=user,
+        password_file=password_file,
+        token_file=token_file,
     )
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
-from pyspark_raftlog.options import ConnectionOptions
+from pyspark_raftlog.options import ConnectionOptions, credentials_of
 from pyspark_raftlog.parsing import (
     parse_assign,
     parse_bootstrap,
@@ -100,6 +100,7 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
     return SinkOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
+        credentials=credentials_of(given),
         topic=given.take("topic", str, None),
         table=_table(given),
         is_table=any(given.has(name) for name in ("subscribe", "subscribePattern", "assign")),

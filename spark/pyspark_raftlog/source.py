@@ -37,7 +37,9 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
 
         with plain_errors():
             if not tables.is_creation(self.options):
-                return source_schema(include_headers=parse_options(self.options).include_headers)
+                parsed = parse_options(self.options)
+                parsed.credentials.check()
+                return source_schema(include_headers=parsed.include_headers)
             from pyspark_raftlog.sink import parse_sink_options
 
             options = tables.created_with(self.options)
@@ -52,7 +54,9 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         from pyspark_raftlog.tables import recall
 
         with plain_errors():
-            return RaftlogReader(parse_options(recall(self.options, schema)).for_batch(), schema)
+            options = parse_options(recall(self.options, schema)).for_batch()
+            options.credentials.check()
+            return RaftlogReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from pyspark_raftlog.options import parse_options
@@ -61,7 +65,9 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         from raftlog.errors import RaftlogError
 
         try:
-            return RaftlogStreamReader(parse_options(recall(self.options, schema)).for_stream(), schema)
+            options = parse_options(recall(self.options, schema)).for_stream()
+            options.credentials.check()
+            return RaftlogStreamReader(options, schema)
         except RaftlogError as error:
             return RefusedStream(error)
 
@@ -71,8 +77,9 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
         from pyspark_raftlog.writer import RaftlogWriter
 
         with plain_errors():
-            options = recall(self.options, schema, writing=True)
-            return RaftlogWriter(parse_sink_options(options, overwrite=overwrite), schema)
+            options = parse_sink_options(recall(self.options, schema, writing=True), overwrite=overwrite)
+            options.credentials.check()
+            return RaftlogWriter(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from pyspark_raftlog.sink import parse_sink_options
@@ -88,4 +95,6 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
                     "outputMode('complete') would replace what the topic holds: use 'update', which writes the rows "
                     "that have changed, or 'append'"
                 )
-            return RaftlogStreamWriter(parse_sink_options(self.options, overwrite=False), schema)
+            options = parse_sink_options(self.options, overwrite=False)
+            options.credentials.check()
+            return RaftlogStreamWriter(options, schema)

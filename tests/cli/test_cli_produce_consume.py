@@ -15,6 +15,7 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from raftlog import Security
 from raftlog.cli import consume, produce, remote
 from raftlog.cli.main import cli
 from raftlog.cli.times import parse_time
@@ -30,7 +31,7 @@ def invoke(*arguments: str, stdin: bytes | None = None) -> Result:
 class FakeAdmin:
     """Knows the topics t (one partition) and three (three)."""
 
-    def __init__(self, bootstrap: Sequence[str], *, timeout_ms: int) -> None:
+    def __init__(self, bootstrap: Sequence[str], *, timeout_ms: int, security: Security) -> None:
         self.bootstrap = bootstrap
 
     async def __aenter__(self) -> Self:
@@ -206,7 +207,9 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> type[FakeConsumer]:
 def test_max_records_stops_within_a_batch():
     result = invoke("consume", "t", "--from-beginning", "--max-records", "4")
     assert (result.exit_code, result.stdout) == (0, "v0\nv1\nv2\nv3\n")
-    assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "earliest", "isolation": "read_uncommitted"})]
+    assert FakeConsumer.calls == [
+        (("t",), {"partitions": None, "start": "earliest", "isolation": "read_uncommitted", "security": Security()})
+    ]
 
 
 def test_timeout_stops_when_nothing_comes():
@@ -217,7 +220,9 @@ def test_timeout_stops_when_nothing_comes():
         "topic": "t", "partition": 0, "offset": 4, "timestamp": 1000,
         "key": "k", "value": "v4", "headers": [],
     }  # fmt: skip
-    assert FakeConsumer.calls == [(("t",), {"partitions": None, "start": "latest", "isolation": "read_uncommitted"})]
+    assert FakeConsumer.calls == [
+        (("t",), {"partitions": None, "start": "latest", "isolation": "read_uncommitted", "security": Security()})
+    ]
 
 
 def test_an_offset_is_of_one_partition():

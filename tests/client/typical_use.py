@@ -28,6 +28,7 @@ from raftlog import (
     Partitioner,
     Producer,
     ProducerMetrics,
+    Profile,
     RaftlogError,
     Record,
     RecordMetadata,
@@ -214,6 +215,9 @@ def security() -> None:
     raftlog.Producer(BROKERS, security=Security(token_provider=lambda: "token"))
     blocking.Producer(BROKERS, security=Security(token_provider=fetched_token))
     raftlog.Producer(BROKERS, security=Security(token_file="token.json"))
+    assert_type(Profile.load("prod", config="config.toml").security(), Security)
+    blocking.Producer(Profile.load().bootstrap, security=Security(username="alice", password_file="password"))
+    print(read_arrow("flights", security=trusted).num_rows)
     blocking.Consumer(BROKERS, "flights", security=Security.from_environment({"RAFTLOG_TOKEN": "t"}))
 
 

@@ -39,7 +39,8 @@ def run(cluster: LocalCluster, language: str, text: str) -> str:
 
 
 def test_every_example_of_the_readme_runs_in_order(cluster: LocalCluster):
-    blocks = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+    page = (ROOT / "README.md").read_text("utf-8").partition("## Secure it")[0]
+    blocks = BLOCK.findall(page)
     outputs = [run(cluster, language, text) for language, text in blocks]
 
     assert [language for language, _ in blocks] == ["sh", "sh", "python", "python"]
@@ -47,7 +48,6 @@ def test_every_example_of_the_readme_runs_in_order(cluster: LocalCluster):
     assert "hello\n" in command_line
     assert '"offsets":[{"partition":0,"offset":0},{"partition":0,"offset":1}]' in curl
     assert '"value":"hello"' in curl
-    assert '"status":"ready"' in curl
     assert "b'hello'" in pandas
     assert "b'from Python'" in client
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from raftlog import Security
+from raftlog import Profile
 from raftlog.cli.certificates import CertificateAuthority, Subject
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsFiles, client_context, server_context
@@ -82,11 +82,19 @@ def test_a_secure_cluster_prints_what_clients_need(tmp_path: Path, free_ports: C
         assert up.returncode == 0, up.stderr
         lines = [line.strip() for line in up.stdout.splitlines()]
         variables = dict(line.removeprefix("export ").split("=", 1) for line in lines if line.startswith("export "))
-        assert variables["RAFTLOG_BOOTSTRAP"].startswith("https://")
-        assert Security.from_environment(variables).cert_file.endswith("admin.pem")
+        profile = Profile.load(config=variables["RAFTLOG_CONFIG"])
+        assert profile.bootstrap[0].startswith("https://")
+        assert profile.security().cert_file.endswith("admin.pem")
         assert raftlog("topics", "create", "greetings", **variables).returncode == 0
         assert "greetings" in raftlog("topics", "list", **variables).stdout
-        without = {name: variables[name] for name in ("RAFTLOG_BOOTSTRAP", "RAFTLOG_CA_FILE")}
+        for line in lines:
+            if line.startswith(("curl ", "python -c ")):
+                shown = subprocess.run(
+                    line.replace("python", sys.executable), shell=True, capture_output=True, text=True, check=False
+                )
+                assert (shown.returncode, "greetings" in shown.stdout) == (0, True), f"{line}\n{shown.stderr}"
+        assert any(line.startswith("Spark: ") for line in lines)
+        without = {"RAFTLOG_BOOTSTRAP": profile.bootstrap[0], "RAFTLOG_CA_FILE": profile.ca_file}
         unknown = raftlog("topics", "list", **without)
         assert unknown.returncode == 1
         assert "AUTHENTICATION_FAILED: the request needs credentials" in unknown.stderr

@@ -79,7 +79,7 @@ def test_settings_that_need_others_are_refused(settings: dict[str, str], message
     ("options", "message"),
     [
         ({"cert_file": "a"}, "cert_file, key_file: expected both or none"),
-        ({"username": "a"}, "username, password: expected both or none"),
+        ({"username": "a"}, "username, password or password_file: expected both or none"),
         ({"username": "a:b", "password": "c"}, "username: expected a name without a colon"),
         ({"token": "t", "username": "a", "password": "c"}, "token, username: expected one of them"),
         ({"token": "t\r\nX: y"}, "token: expected printable ASCII without spaces"),

@@ -108,7 +108,7 @@ class AdminRoutes:
     async def put_user(self, request: web.Request) -> web.Response:
         """Create a user or change its password; only the SCRAM credential is stored."""
         check_query(request)
-        password = (await read_json(request, PasswordBody)).password
+        password = await _read_password(request)
         if len(password) < MIN_PASSWORD_LENGTH:
             raise InvalidRequestError(
                 f"password: expected at least {MIN_PASSWORD_LENGTH} characters, received {len(password)}"
@@ -175,3 +175,13 @@ def _acl_filter(request: web.Request, *others: str) -> AclFilter:
     check_query(request, *names, *others)
     given: dict[str, Any] = {name: request.query[name] for name in names if name in request.query}
     return from_plain(AclFilter, given)
+
+
+async def _read_password(request: web.Request) -> str:
+    """Return the password in a body. Errors do not quote the body, as those of other requests do."""
+    try:
+        return (await read_json(request, PasswordBody)).password
+    except InvalidRequestError as error:
+        if error.code is not ErrorCode.INVALID_REQUEST:
+            raise  # Another content type: the body was not read.
+    raise InvalidRequestError('the body: expected {"password": "..."}; it is not shown, since it may hold a password')
