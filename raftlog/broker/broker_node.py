@@ -24,6 +24,8 @@ from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics import Metrics
 from raftlog.broker.open_files import affordable_connections
 from raftlog.broker.producer_ids import IssuedIds, ProducerIds
+from raftlog.broker.quota_middleware import QuotaMiddleware
+from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
@@ -166,6 +168,7 @@ class BrokerNode:
             config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
         )
         self._origins = Origins(config.own_hosts)
+        metrics = Metrics()
         self.context = BrokerContext(
             config=config,
             replicas=self.replicas,
@@ -178,10 +181,11 @@ class BrokerNode:
             transactions=self.transactions,
             session=self._session,
             clock=clock,
-            metrics=Metrics(),
+            metrics=metrics,
             watch=watch or LoopWatch(),
             admin_limits=AdminLimits(),
             access=self._security.access,
+            quotas=QuotaGate(lambda: self.listener.image, config.node_id, metrics.throttling),
         )
 
     async def start(self, *, internal: web.Application | None = None) -> None:
@@ -268,6 +272,7 @@ class BrokerNode:
         raw = [*produce.raw, *fetch.raw]
         batches = [route.path for route in raw if route.form != media.JSON]
         admission = Admission(inflight, self._request_limits(), turnstile, batches=batches)
+        quotas = QuotaMiddleware(self.context.quotas)
         readers = cross_origin_reads(self._config.listeners.cors_origins, _READ_BY_PAGES)
         app = web.Application(
             middlewares=[
@@ -276,12 +281,14 @@ class BrokerNode:
                 errors,
                 own_pages(self._origins),
                 *_middlewares(self._security.public),
+                quotas.middleware,
                 plain_bodies,
                 admission.middleware,
             ]
         )
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
             routes.add_to(app)
+        app.on_shutdown.append(quotas.close)
         for path in _READ_BY_PAGES:
             app.router.add_options(path, permit)
         lean = LeanRoutes(
@@ -291,6 +298,7 @@ class BrokerNode:
             max_json_bytes=INLINE_BYTES,
             count=self._count_raw,
             guard=self._security.public,
+            quotas=self.context.quotas,
         )
         require_entries(app, RouteTable(PUBLIC))
         return app, lean

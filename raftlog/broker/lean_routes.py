@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from raftlog.broker.http import PLAIN_FORMS
+from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import RaftlogError
 from raftlog.security.authenticators import Identified
@@ -19,13 +20,14 @@ from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire import http1, media
+from raftlog.wire.client_ids import is_client_id
 from raftlog.wire.origins import is_browsers_agent
 
 _log = logging.getLogger(__name__)
 _FIELDS = frozenset(
     {
         "host", "user-agent", "accept", "accept-encoding", "connection", "content-length", "content-type",
-        media.DEADLINE_MS.lower(), ON_BEHALF_OF.lower(),
+        media.DEADLINE_MS.lower(), ON_BEHALF_OF.lower(), media.CLIENT_ID.lower(), media.NODE.lower(),
     }
 )  # fmt: skip
 """Header fields that this path ignores or supports. A request with another one goes to aiohttp."""
@@ -48,6 +50,9 @@ class LeanRequest:
     headers: Mapping[str, str]
     length: int
     on_behalf_of: str | None = None
+    client_id: str = ""
+    node: str | None = None
+    """The broker that sends it, in `media.NODE`."""
 
 
 def split_credentials(head: bytes) -> tuple[bytes, str | None]:
@@ -71,6 +76,7 @@ class LeanRoutes:
         max_json_bytes: the largest JSON body; larger ones go to aiohttp.
         count: called with the route and status of each response.
         guard: finds and checks the sender of each request; None: every sender is served.
+        quotas: limits senders; None: no quota applies.
     """
 
     def __init__(
@@ -82,8 +88,10 @@ class LeanRoutes:
         max_json_bytes: int,
         count: Callable[[str, int], None] = lambda *_: None,
         guard: Guard | None = None,
+        quotas: QuotaGate | None = None,
     ) -> None:
         self.guard = guard
+        self.quotas = quotas
         self._inflight = inflight
         self.turnstile = turnstile
         self._max_json_bytes = max_json_bytes
@@ -126,7 +134,11 @@ class LeanRoutes:
         deadline = fields.get(media.DEADLINE_MS.lower())
         headers = {} if deadline is None else {media.DEADLINE_MS: deadline}
         forwarded_for = fields.get(ON_BEHALF_OF.lower())
-        return LeanRequest(route, parsed.target, variables, parameters, headers, length, forwarded_for)
+        client_id = fields.get(media.CLIENT_ID.lower(), "")
+        if client_id and not is_client_id(client_id):
+            return None  # aiohttp refuses it.
+        node = fields.get(media.NODE.lower())
+        return LeanRequest(route, parsed.target, variables, parameters, headers, length, forwarded_for, client_id, node)
 
     def admit(self, request: LeanRequest, found: Identified, peer: Peer) -> Sender:
         """Return the sender of a request, if it may send it.
@@ -174,7 +186,13 @@ class LeanRoutes:
         """Stop counting bytes of a body."""
         self._inflight.release(size)
 
-    async def handle(self, request: LeanRequest, body: memoryview, sender: Sender = UNKNOWN_SENDER) -> RawReply:
+    async def handle(
+        self,
+        request: LeanRequest,
+        body: memoryview,
+        sender: Sender = UNKNOWN_SENDER,
+        max_answer_bytes: int | None = None,
+    ) -> RawReply:
         """Return the reply to an accepted request; turn exceptions into error replies."""
         raw = RawRequest(
             target=request.target,
@@ -183,6 +201,7 @@ class LeanRoutes:
             headers=request.headers,
             body=body,
             sender=sender,
+            max_answer_bytes=max_answer_bytes,
         )
         del body
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from raftlog.errors import DamagedDataError
@@ -12,6 +12,25 @@ from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.serving.loop_watch import LoopWatch
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
+
+
+@dataclass(slots=True)
+class Throttling:
+    """What quotas have done since this broker started."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """Requests and connections that were delayed, by limit."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """For how long they were, in all."""
+    refused: int = 0
+    """Requests and connections that were refused."""
+    buckets: Callable[[], int] = int
+    """Returns the users and client ids, or groups of them, whose use is counted."""
+
+    def count(self, limit: str, seconds: float) -> None:
+        """Count a delay."""
+        self.requests[limit] += 1
+        self.seconds[limit] = self.seconds.get(limit, 0.0) + seconds
 
 
 @dataclass(slots=True)
@@ -23,6 +42,7 @@ class Metrics:
     bytes_out: int = 0
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     """By route and status."""
+    throttling: Throttling = field(default_factory=Throttling)
 
 
 def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch, *, refusals: int = 0) -> str:
@@ -113,6 +133,7 @@ def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch, *, 
             "Operations that access rules, or missing credentials, refused, or would with log-only.",
             [("", refusals)],
         ),
+        *_throttling(metrics.throttling),
         *_metric(
             "raftlog_requests_total",
             "counter",
@@ -121,6 +142,36 @@ def exposition(metrics: Metrics, replicas: ReplicaManager, watch: LoopWatch, *, 
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _throttling(throttling: Throttling) -> Iterable[str]:
+    def by_limit(counts: Mapping[str, float]) -> Iterable[tuple[str, float]]:
+        return ((f'{{limit="{limit}"}}', count) for limit, count in sorted(counts.items()))
+
+    yield from _metric(
+        "raftlog_throttled_total",
+        "counter",
+        "Requests and connections that a quota delayed, by limit.",
+        by_limit(throttling.requests),
+    )
+    yield from _metric(
+        "raftlog_throttle_seconds_total",
+        "counter",
+        "For how long quotas delayed requests and connections, by limit.",
+        by_limit(throttling.seconds),
+    )
+    yield from _metric(
+        "raftlog_quota_refusals_total",
+        "counter",
+        "Requests and connections that were refused because of a quota.",
+        [("", throttling.refused)],
+    )
+    yield from _metric(
+        "raftlog_quota_buckets",
+        "gauge",
+        "Users and client ids, or groups of them, whose use is counted for quotas.",
+        [("", throttling.buckets())],
+    )
 
 
 def _offline(replicas: ReplicaManager) -> Counter[str]:

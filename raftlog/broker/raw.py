@@ -36,6 +36,8 @@ class RawRequest:
     body: memoryview
     """Writable: a leader stamps batches where they were received."""
     sender: Sender = UNKNOWN_SENDER
+    max_answer_bytes: int | None = None
+    """The most batch bytes of the reply because of a quota; a single larger batch comes whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class RawReply:
         return PartsResponse(request, self.parts, status=self.status, headers=headers, write_s=WRITE_S)
 
 
+MAX_ANSWER = web.RequestKey("raftlog_max_answer", int)
+"""The most batch bytes of the answer, if a quota limits them."""
 RawHandler = Callable[[RawRequest], Awaitable[RawReply]]
 
 
@@ -99,6 +103,7 @@ class RawRoute:
                 headers=request.headers,
                 body=body,
                 sender=sender_of(request),
+                max_answer_bytes=request.get(MAX_ANSWER),
             )
             return (await self.handler(raw)).to_response(request)
 
