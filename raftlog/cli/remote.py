@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -13,8 +14,10 @@ from raftlog.cli.connectivity import require_cluster
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
 from raftlog.client import Admin
 from raftlog.client.connection import parse_bootstrap
+from raftlog.client.options import CLIENT_ID_VARIABLE
 from raftlog.errors import ConfigError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
+from raftlog.wire.client_ids import EXPECTED, is_client_id
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 ADMIN_TIMEOUT_MS = 10_000
@@ -27,6 +30,37 @@ T = TypeVar("T")
 
 
 def bootstrap_option(function: F) -> F:
+    """Add `--bootstrap` and `--client-id`."""
+    return urls_option(
+        click.option(
+            "--client-id",
+            envvar=CLIENT_ID_VARIABLE,
+            show_envvar=True,
+            expose_value=False,
+            callback=_set_client_id,
+            help="The application's name, for quotas.",
+        )(function)
+    )
+
+
+def _set_client_id(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Give every client of the command a client id, by the variable that they read."""
+    if not value:
+        return
+    if not is_client_id(value):
+        raise click.BadParameter(f"expected {EXPECTED}, received {value!r:.200}", context, parameter)
+    before = os.environ.get(CLIENT_ID_VARIABLE)
+    os.environ[CLIENT_ID_VARIABLE] = value
+
+    def restore() -> None:
+        os.environ.pop(CLIENT_ID_VARIABLE, None)
+        if before is not None:
+            os.environ[CLIENT_ID_VARIABLE] = before
+
+    context.call_on_close(restore)
+
+
+def urls_option(function: F) -> F:
     """Add `--bootstrap`, a list of URLs."""
     return click.option(
         "--bootstrap",

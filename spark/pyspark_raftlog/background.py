@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.options import ConnectionOptions
+from raftlog.client.options import client_id_of
 from raftlog.client.security import Security
 from raftlog.transport.session import HttpSession
 
@@ -49,7 +50,7 @@ class BackgroundLoop:
 
     def cluster(self, options: ConnectionOptions) -> Cluster:
         """Return the cluster of `options`, with its existing connections."""
-        key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms)
+        key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms, options.client_id)
         if key not in self._clusters:
             security = Security.from_environment()
             session = HttpSession(
@@ -57,6 +58,7 @@ class BackgroundLoop:
                 tls=security.tls_context(),
                 authorization=security.authorization,
                 tokens=security.token_source(),
+                client_id=client_id_of(options.client_id),
             )
             self._sessions.append(session)
             self._clusters[key] = Cluster(options.bootstrap, session, timeout_ms=options.timeout_ms)

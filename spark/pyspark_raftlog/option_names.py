@@ -34,6 +34,7 @@ KNOWN_OPTIONS = (
     "maxTriggerDelay",
     "groupId",
     "clientRack",
+    "clientId",
     "minPartitions",
     "maxPartitions",
     "maxRecordsPerPartition",
@@ -50,6 +51,7 @@ SINK_OPTIONS = (
     "transactionalId",
     "transactionTimeoutMs",
     "timeoutMs",
+    "clientId",
     "compression",
     "batchBytes",
 )
@@ -58,6 +60,7 @@ ALIASES = {
     "isolation.level": "isolation",
     "group.id": "groupId",
     "client.rack": "clientRack",
+    "client.id": "clientId",
     "fetch.max.bytes": "fetchBytes",
     "compression.type": "compression",
     "batch.size": "batchBytes",

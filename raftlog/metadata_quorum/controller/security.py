@@ -27,6 +27,7 @@ from raftlog.model import (
     UserCredential,
 )
 from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUserRequest, QuotaRequest
+from raftlog.wire.client_ids import EXPECTED, is_client_id
 
 MAX_ACLS = 10_000
 MAX_NAME = 255
@@ -109,6 +110,10 @@ def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
     if not request.user and not request.client_id:
         raise InvalidRequestError("user, client_id: expected at least one of them (* for those without a quota)")
     _require_short(user=request.user, client_id=request.client_id)
+    if request.user.startswith("User:"):
+        raise InvalidRequestError(f"user: expected a name without User:, received {request.user!r:.80}")
+    if request.client_id not in ("", "*") and not is_client_id(request.client_id):
+        raise InvalidRequestError(f"client_id: expected *, or {EXPECTED}, received {request.client_id!r:.80}")
     for name, value in request.limits.items():
         if name not in QUOTA_LIMITS:
             raise InvalidRequestError(f"{name}: unknown limit; expected one of {', '.join(QUOTA_LIMITS)}")
