@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Literal
 
 from aiohttp import web
@@ -40,7 +41,7 @@ from raftlog.broker.routes.topic_records import TopicRecordsRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
 from raftlog.broker.settings import replica_settings, transaction_settings
-from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
+from raftlog.config import MAX_CONNECTION_RATE, MAX_CONNECTION_RATE_PER_ADDRESS, REASSIGNMENT_THROTTLE, NodeConfig
 from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ConfigError, RaftlogError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
@@ -56,6 +57,7 @@ from raftlog.security.guard import Guard, require_entries
 from raftlog.security.node_security import node_security
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
 from raftlog.serving.admission import Admission, Handler
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
@@ -65,6 +67,7 @@ from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
+from raftlog.wire.metadata import ConfigValue
 from raftlog.wire.origins import Origins
 from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
@@ -124,6 +127,10 @@ class BrokerNode:
         credentials = self._security.credentials
         self._session = HttpSession(dial=config.dial, tls=self._tls.client, credentials=credentials)
         self._listeners: list[Listener] = []
+        metrics = Metrics()
+        self._rates = ConnectionRates(
+            on_delay=partial(metrics.throttling.count, "connection"), on_refused=metrics.throttling.count_refusal
+        )
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
         self._vital_session = HttpSession(
@@ -168,7 +175,6 @@ class BrokerNode:
             config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
         )
         self._origins = Origins(config.own_hosts)
-        metrics = Metrics()
         self.context = BrokerContext(
             config=config,
             replicas=self.replicas,
@@ -324,6 +330,7 @@ class BrokerNode:
             clock=self.context.clock,
             drain_s=_DRAIN_S,
             tls=self._tls.listener(name),
+            rates=self._rates if name == "public" else None,
         )
         self._listeners.append(listener)
         try:
@@ -382,11 +389,21 @@ class BrokerNode:
         own = image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != self.replicas.local.broker_epoch:
             return
-        throttle = image.dynamic_configs(self._config.node_id).get(REASSIGNMENT_THROTTLE, UNLIMITED)
+        configs = image.dynamic_configs(self._config.node_id)
+        throttle = configs.get(REASSIGNMENT_THROTTLE, UNLIMITED)
         self.replicas.limit_reassignments(int(throttle))
+        self._limit_connections(configs)
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
         self.transactions.runtime.update_shards()
         self._replicas_open = True
         self.groups.on_image(image)
         if self.lifecycle.fenced:
             self.lifecycle.heartbeat_now()
+
+    def _limit_connections(self, configs: Mapping[str, ConfigValue]) -> None:
+        total, per_address = (
+            int(configs.get(name, UNLIMITED)) for name in (MAX_CONNECTION_RATE, MAX_CONNECTION_RATE_PER_ADDRESS)
+        )
+        self._rates.limit(
+            total=total if total != UNLIMITED else None, per_address=per_address if per_address != UNLIMITED else None
+        )

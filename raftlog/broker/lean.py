@@ -23,6 +23,7 @@ from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, Raft
 from raftlog.runtime import Clock
 from raftlog.security.identity import UNKNOWN_SENDER
 from raftlog.serving.admission import UNLIMITED
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
 from raftlog.serving.metered import Metered
@@ -44,6 +45,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         hand_over: returns aiohttp's protocol for a connection of an address, and counts it from then on.
         on_begin: called when the connection is established; one whose TLS handshake fails never is.
         on_end: called when the connection is closed or handed over.
+        rates: limits how often connections begin; None: no limit, or it was applied already.
     """
 
     def __init__(
@@ -56,10 +58,12 @@ class LeanConnection(asyncio.BufferedProtocol):
         hand_over: Callable[[str], asyncio.Protocol],
         on_begin: Callable[[LeanConnection], None],
         on_end: Callable[[LeanConnection], None],
+        rates: ConnectionRates | None = None,
     ) -> None:
         self._routes = routes
         self._limits = limits
         self._connections = connections
+        self._rates = rates
         self._address: str | None = None
         """The peer's address while this connection is counted here."""
         self._clock = clock
@@ -105,6 +109,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._out = SocketWriter(self._transport, timeout_s=self._limits.write_s)
         address = str((transport.get_extra_info("peername") or ("unknown",))[0])
         try:
+            delay_s = 0.0 if self._rates is None else self._rates.enter(address)
             self._connections.enter(address)
         except OverloadedError as error:
             self._lost = True
@@ -117,6 +122,9 @@ class LeanConnection(asyncio.BufferedProtocol):
         if self._routes.quotas is not None:
             self._turns = LeanTurns(self._routes.quotas, address)
         self._within(self._limits.idle_s)
+        if delay_s and self._turns is not None:
+            self._turns.mute(delay_s)
+            self._mute(delay_s)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._lost = True

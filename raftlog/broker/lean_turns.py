@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import select
-from math import inf
 
 from raftlog.broker.lean_routes import LeanRequest
 from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
@@ -85,11 +84,12 @@ class LeanTurns:
         """Return for how long the connection is to be muted now."""
         if self._before is None and self._turn is None and not self._not_before:
             return 0.0
-        now = self._gate.now() if self._gate.is_active else inf  # Without quotas nothing is owed.
+        now = self._gate.now()
         wait_s = self._not_before - now
-        if self._before is not None:
+        is_active = self._gate.is_active  # Without quotas nothing is owed.
+        if is_active and self._before is not None:
             wait_s = max(wait_s, self._before.owed_s(now))
-        if self._turn is not None and self._begun:
+        if is_active and self._turn is not None and self._begun:
             wait_s = max(wait_s, self._turn.hold_s(now))
         if wait_s > LEAST_S:
             return wait_s

@@ -32,6 +32,10 @@ class Throttling:
         self.requests[limit] += 1
         self.seconds[limit] = self.seconds.get(limit, 0.0) + seconds
 
+    def count_refusal(self) -> None:
+        """Count a refusal."""
+        self.refused += 1
+
 
 @dataclass(slots=True)
 class Metrics:

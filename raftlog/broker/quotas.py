@@ -86,7 +86,7 @@ class QuotaGate:
         now = self.now()
         turn = Turn(buckets, now, may_begin=before is not None and before.admits(buckets, now))
         if (hold_s := turn.hold_s(now)) > MAX_HOLD_S:
-            self._throttling.refused += 1
+            self._throttling.count_refusal()
             raise OverloadedError(
                 f"the quota of this user or client id is used up for the next {hold_s:.1f} s; nothing was done: send "
                 "the request again later",

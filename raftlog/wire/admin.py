@@ -343,7 +343,7 @@ class QuotasResponse:
 
     quotas: tuple[Quota, ...]
     enforced_for: str = "none"
-    """The clients that the broker limits: `users`, or `anonymous` ones only, if it identifies none (authorizer `off`)."""
+    """The clients that the broker limits: `users`; or `anonymous`, if it does not identify users (authorizer `off`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
 import pytest
+import trustme
 from aiohttp import web
 
 from raftlog.broker.http import errors, plain_bodies
@@ -23,11 +27,14 @@ from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerRegistration, Quota
 from raftlog.runtime import SystemClock
 from raftlog.serving.admission import Admission
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.streams import StreamedResponse, StreamLimits
+from raftlog.serving.tls_listener import ListenerTls
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import INLINE_BYTES
+from raftlog.tls import TlsContext, TlsFiles, server_context
 from raftlog.wire import media, paths
 
 MAX_BODY = 4 << 20
@@ -47,6 +54,7 @@ class Served:
     served: list[float] = field(default_factory=list)
     limits: list[int | None] = field(default_factory=list)
     answer_bytes: int = 0
+    rates: ConnectionRates = field(default_factory=ConnectionRates)
 
     async def handle(self, request: RawRequest) -> RawReply:
         self.served.append(time.monotonic())
@@ -63,7 +71,7 @@ async def hello(_: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Served]:
+async def serving(tls: TlsContext | None = None) -> AsyncIterator[Served]:
     inflight = InflightLimits(max_requests=50, max_bytes=8 * MAX_BODY)
     settings = RequestLimits(max_body_bytes=MAX_BODY)
     served = Served(Address("127.0.0.1", 0), None, None, Throttling())  # type: ignore[arg-type]
@@ -93,7 +101,16 @@ async def serving() -> AsyncIterator[Served]:
         route.add_to(app)
     lean = LeanRoutes(routes, inflight=inflight, turnstile=turnstile, max_json_bytes=INLINE_BYTES, quotas=served.gate)
     connections = ConnectionLimits("test", total=1_000, per_address=1_000)
-    served.listener = Listener(app, lean, limits=settings, connections=connections, clock=SystemClock(), drain_s=3.0)
+    served.listener = Listener(
+        app,
+        lean,
+        limits=settings,
+        connections=connections,
+        clock=SystemClock(),
+        drain_s=3.0,
+        tls=None if tls is None else ListenerTls(tls, is_required=True),
+        rates=served.rates,
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         served.address = Address("127.0.0.1", probe.getsockname()[1])
@@ -394,3 +411,39 @@ async def test_many_held_connections_take_turns_and_each_is_served_once():
         assert len(served.served) == 40
         for _, writer in clients:
             writer.close()
+
+
+def two_ends(folder: Path) -> tuple[TlsContext, ssl.SSLContext]:
+    """Return the TLS of a server, and of a client that trusts it."""
+    authority, client = trustme.CA(), ssl.create_default_context()
+    authority.configure_trust(client)
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
+    files = TlsFiles(cert_file=str(folder / "both.pem"), key_file=str(folder / "both.pem"))
+    return TlsContext(files, partial(server_context, client_auth="none")), client
+
+
+@pytest.mark.parametrize("with_tls", [False, True])
+async def test_connections_that_begin_too_often_wait_and_then_are_refused(with_tls: bool, tmp_path: Path):
+    tls, client_tls = two_ends(tmp_path) if with_tls else (None, None)
+    async with serving(tls) as served:
+        served.rates.limit(total=None, per_address=4)
+
+        async def once() -> float | None:
+            passed = begun()
+            try:
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", served.address.port, ssl=client_tls, server_hostname="localhost" if with_tls else None
+                )
+                answered = await Client(reader, writer).ask(paths.PRODUCE, b"x")
+                writer.close()
+            except (OSError, asyncio.IncompleteReadError):
+                return None
+            return passed() if answered.status == 200 else None
+
+        took = await asyncio.gather(*(once() for _ in range(20)))
+        served_after = sorted(one for one in took if one is not None)
+        assert 8 <= len(served_after) <= 13  # Some at once, and those of two seconds.
+        assert served_after[-1] > 1.4
+        assert served_after[1] < 1.0
+        served.rates.limit(total=None, per_address=None)
+        assert await once() is not None

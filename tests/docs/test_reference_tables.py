@@ -61,7 +61,7 @@ def test_every_spark_option_is_documented():
     source, sink = (REFERENCE / "spark-options.md").read_text("utf-8").split("## The sink\n")
 
     assert _options(source) == {name.lower() for name in KNOWN_OPTIONS}
-    assert _options(sink[: sink.index("## The sink: columns")]) | {"bootstrap", "dial", "timeoutms"} == {
+    assert _options(sink[: sink.index("## The sink: columns")]) | {"bootstrap", "clientid", "dial", "timeoutms"} == {
         name.lower() for name in SINK_OPTIONS
     }
 
