@@ -129,7 +129,9 @@ class BrokerNode:
         self._listeners: list[Listener] = []
         metrics = Metrics()
         self._rates = ConnectionRates(
-            on_delay=partial(metrics.throttling.count, "connection"), on_refused=metrics.throttling.count_refusal
+            now=lambda: clock.monotonic_ms() / 1000,
+            on_delay=partial(metrics.throttling.count, "connection"),
+            on_refused=metrics.throttling.count_refusal,
         )
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
@@ -191,7 +193,12 @@ class BrokerNode:
             watch=watch or LoopWatch(),
             admin_limits=AdminLimits(),
             access=self._security.access,
-            quotas=QuotaGate(lambda: self.listener.image, config.node_id, metrics.throttling),
+            quotas=QuotaGate(
+                lambda: self.listener.image,
+                config.node_id,
+                metrics.throttling,
+                now=lambda: clock.monotonic_ms() / 1000,
+            ),
         )
 
     async def start(self, *, internal: web.Application | None = None) -> None:

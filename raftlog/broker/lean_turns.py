@@ -24,7 +24,7 @@ class LeanTurns:
         self._gate = gate
         self._address = address
         self._before: Turn | None = None
-        """The turn of the last request, which may not be paid yet."""
+        """The turn of the last request, if it was not paid when it ended."""
         self._turn: Turn | None = None
         self._begun = False
         """Whether the request whose head is in the buffer was charged."""
@@ -77,7 +77,7 @@ class LeanTurns:
         if turn is None:
             return 0
         throttle_ms = self._gate.end(turn, answer_bytes, seconds)
-        self._before = turn
+        self._before = turn if throttle_ms else None
         return throttle_ms
 
     def wait_s(self) -> float:

@@ -9,13 +9,13 @@ from functools import partial
 from aiohttp import web
 
 from raftlog.broker.http import error_response
+from raftlog.broker.lean_turns import peer_is_gone
 from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
 from raftlog.broker.raw import MAX_ANSWER
 from raftlog.errors import InvalidRequestError, OverloadedError, RetriableError
 from raftlog.security.guard import sender_of
 from raftlog.security.quotas import Buckets, Kind, Turn
 from raftlog.serving.admission import UNLIMITED, Handler, connection_of, seconds_computed
-from raftlog.serving.connections import AiohttpConnection
 from raftlog.serving.streams import PIECE_BYTES, StreamedResponse
 from raftlog.wire import media, paths
 from raftlog.wire.client_ids import EXPECTED, is_client_id
@@ -47,7 +47,7 @@ class QuotaMiddleware:
         owing = connection.owing if connection is not None else None
         if connection is not None and owing is not None:
             connection.owing = None
-            await self._wait_for(partial(_seconds_owed, owing), connection)
+            await self._wait_for(partial(_seconds_owed, owing), request)
         before = owing if isinstance(owing, Turn) else None
         kind = _kind(request)
         address, node = request.remote or "", request.headers.get(media.NODE)
@@ -66,7 +66,7 @@ class QuotaMiddleware:
                 connection.owing = Pause(self._gate.now() + MUTE_S)
             return error_response(error)
         try:
-            await self._wait_for(turn.hold_s, connection)
+            await self._wait_for(turn.hold_s, request)
         except BaseException:
             turn.cancel()
             raise
@@ -75,12 +75,13 @@ class QuotaMiddleware:
         answered = 0
         try:
             response = await handler(request)
-            answered = 0 if isinstance(response, StreamedResponse) else response.content_length or 0
+            is_sent = request.method != "HEAD" and not isinstance(response, StreamedResponse)
+            answered = (response.content_length or 0) if is_sent else 0
         finally:
             received = getattr(request.content, "total_bytes", 0)
             turn.charge("produce", received - length, self._gate.now())  # Of a body in chunks.
             throttle_ms = self._gate.end(turn, answered, seconds_computed(request))
-            if connection is not None:
+            if connection is not None and throttle_ms:
                 connection.owing = turn
         if throttle_ms:
             response.headers[media.THROTTLE_MS] = str(throttle_ms)
@@ -88,23 +89,24 @@ class QuotaMiddleware:
             response.pace = _Pace(self, turn, buckets)
         return response
 
-    async def _wait_for(self, seconds_left: Callable[[float], float], connection: AiohttpConnection | None) -> None:
+    async def _wait_for(self, seconds_left: Callable[[float], float], request: web.Request) -> None:
         """Wait until no seconds are left, by the current time; quotas may change meanwhile."""
+        connection = connection_of(request)
         if connection is not None:
             connection.began()  # The request's head has arrived: its deadline is met.
         try:
-            while self._gate.is_active and (wait_s := seconds_left(self._gate.now())) > LEAST_S:
-                await self.sleep(min(wait_s, MUTE_S))
+            await self._wait(seconds_left, request.transport)
         finally:
             if connection is not None:
                 connection.ended()
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait.
+    async def _wait(self, seconds_left: Callable[[float], float], transport: asyncio.Transport | None = None) -> None:
+        while self._gate.is_active and (wait_s := seconds_left(self._gate.now())) > LEAST_S:
+            await self._sleep(min(wait_s, MUTE_S))
+            if transport is not None and peer_is_gone(transport):
+                transport.abort()  # A body that waits to be read hides this from aiohttp. The request is cancelled.
 
-        Raises:
-            RetriableError: the broker shuts down.
-        """
+    async def _sleep(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
                 await self._closing.wait()
@@ -115,7 +117,7 @@ class QuotaMiddleware:
     async def charge_stream(self, turn: Turn, size: int) -> None:
         """Charge a piece of a stream that was sent, and wait until it is paid."""
         self._gate.end(turn, size, 0.0)
-        await self._wait_for(turn.owed_s, None)
+        await self._wait(turn.owed_s)
 
 
 class Pause:

@@ -215,7 +215,7 @@ class Fetcher:
             elif partition not in self.paused and address not in self._in_flight:
                 wanted[address][partition] = position
         for address, requested in wanted.items():
-            if address in unread:
+            if address in unread or self.connection.session.throttles.left_s(address) > 0:
                 continue
             self._in_flight[address] = self._tasks.spawn(self._ask(address, requested), name=f"fetch from {address}")
 

@@ -26,6 +26,9 @@ from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerRegistration, Quota
 from raftlog.runtime import SystemClock
+from raftlog.security.identity import Sender
+from raftlog.security.principal import Principal
+from raftlog.security.quotas import Buckets
 from raftlog.serving.admission import Admission
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
@@ -297,7 +300,7 @@ async def test_a_client_beside_is_not_slowed(lines: tuple[str, ...]):
 
 
 @pytest.mark.parametrize("lines", PATHS)
-@pytest.mark.parametrize("pipelined", [0, 20_000])
+@pytest.mark.parametrize("pipelined", [0, 20_000, 60_000])
 async def test_a_muted_connection_that_closes_frees_everything(lines: tuple[str, ...], pipelined: int):
     async with serving() as served:
         served.limit(producer_byte_rate=1_000)
@@ -381,6 +384,32 @@ async def test_requests_of_brokers_have_no_limit(lines: tuple[str, ...]):
                 served.image = replace(served.image, brokers={1: broker})
                 answered = await stranger.ask(paths.PRODUCE, b"x" * 1_000, f"Raftlog-Node: {wrong}", *lines)
                 assert answered.status == 429 or answered.throttle_ms > 0
+
+
+def test_quotas_go_by_the_user_without_its_kind_and_nodes_have_none():
+    image = MetadataImage(quotas={("*", ""): Quota(user="*", limits={"request_rate": 5})})
+    gate = QuotaGate(lambda: image, 1, Throttling())
+
+    def found(principal: str) -> Buckets | None:
+        return gate.buckets_of(Sender(Principal(principal)), "app", "10.0.0.1", "fetch")
+
+    assert found("User:ann") is found("User:ann") is not None
+    assert found("User:ann") != found("User:bob")
+    assert found("Broker:1") is found("Controller:101") is None
+
+
+async def test_invented_client_ids_do_not_leave_the_limit():
+    async with serving() as served:
+        served.limit(user="", client_id="*", producer_byte_rate=1_000)
+
+        async def once(number: int) -> int:
+            async with connected(served) as client:
+                return (await client.ask(paths.PRODUCE, b"x" * 20_000, f"Raftlog-Client-Id: c{number}")).status
+
+        statuses = [await once(number) for number in range(200)]
+        assert 64 <= statuses.count(200) <= 66
+        assert statuses.count(429) == 200 - statuses.count(200)
+        assert served.throttling.buckets() <= 65
 
 
 @pytest.mark.parametrize("name", ["*", "a" * 129, "a b\tc", "ü", "a\x00b", "-- ;", "(a)"])
