@@ -244,6 +244,9 @@ class Acl:
     """The client's host, or `*`."""
 
 
+QUOTA_LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "request_rate")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """Limits of a user, of a client id, or of both together."""
@@ -253,7 +256,8 @@ class Quota:
     client_id: str = ""
     """The client id; `*` means client ids without a quota of their own."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """`producer_byte_rate` and `consumer_byte_rate` in bytes per second, `request_rate` in requests per second."""
+    """`producer_byte_rate` and `consumer_byte_rate` in bytes per second, `request_rate` in requests per second,
+    `request_percentage` in percent of the event loop's time. Each broker applies them by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ class Admin(TopicAdmin):
         timeout_ms: how long one call may take, attempts included.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
         security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
+        client_id: the application's name, for quotas; "": the variable
+            `RAFTLOG_CLIENT_ID`, or none.
     """
 
     def reassign_partitions(self, target: Mapping[tuple[str, int], Sequence[BrokerId] | None]) -> list[Reassignment]:

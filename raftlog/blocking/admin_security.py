@@ -24,8 +24,11 @@ class SecurityAdmin(Facade[client.Admin]):
         timeout_ms: int = 30_000,
         dial: Mapping[str, str] | None = None,
         security: Security | None = None,
+        client_id: str = "",
     ) -> None:
-        super().__init__(lambda: client.Admin(bootstrap, timeout_ms=timeout_ms, dial=dial, security=security))
+        super().__init__(
+            lambda: client.Admin(bootstrap, timeout_ms=timeout_ms, dial=dial, security=security, client_id=client_id)
+        )
 
     def put_user(self, user: str, password: str) -> None:
         """Create a user, or replace the user's password.
@@ -145,11 +148,22 @@ class SecurityAdmin(Facade[client.Admin]):
         """Change some limits of a user, of a client id, or of both together.
 
         Args:
-            limits: new values by the limit's name; None removes a limit.
-            user: the user's name; `*` means users without a quota of their own.
+            limits: new values by the limit's name; None removes a limit. `producer_byte_rate`, `consumer_byte_rate`:
+                bytes per second; `request_rate`: requests per second; `request_percentage`: percent of the event
+                loop's time. Each broker applies them by itself.
+            user: the user's name; `*` means users without a quota of their own. `ANONYMOUS`: clients without
+                credentials.
             client_id: the client id; `*` means client ids without a quota of their own.
         """
         self._run(self._client.alter_quota, limits, user=user, client_id=client_id)
+
+    def quotas_enforced_for(self) -> str:
+        """Return which clients a broker limits: `users`, `anonymous` or `none`.
+
+        With `security.authorizer = "off"` every client is the user ANONYMOUS, so quotas for other users have no effect.
+        Brokers of earlier versions do not enforce quotas.
+        """
+        return self._run(self._client.quotas_enforced_for)
 
     def quotas(self, *, local: bool = False) -> list[Quota]:
         """Return every quota.

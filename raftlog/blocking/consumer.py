@@ -55,7 +55,6 @@ class Consumer(ConsumerFacade):
         group_instance_id: makes this a static member: a process that comes back with the same id before the session
             times out gets the same partitions, without a rebalance.
         assignor: the assignor that this member votes for: `uniform`, `sticky` or `range`; None: no vote.
-        client_id: the application's name, which the group's description shows.
         session_timeout_ms: the group removes this member after so long without a heartbeat; None: the cluster's
             setting.
         max_poll_interval_ms: the longest time between two calls for records. After it, other members get the
@@ -79,6 +78,8 @@ class Consumer(ConsumerFacade):
         client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
         security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
+        client_id: the application's name, for quotas and for descriptions of groups; "": the variable
+            `RAFTLOG_CLIENT_ID`, or none.
     """
 
     @known_options

@@ -36,6 +36,8 @@ class Producer(Facade[QueueingProducer]):
         request_timeout_ms: how long one request may take.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
         security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
+        client_id: the application's name, for quotas; "": the variable
+            `RAFTLOG_CLIENT_ID`, or none.
 
     Args: safety
         acks: which replicas must have a record before it is acknowledged: `all` (every in-sync replica, on disk), `1`
@@ -83,6 +85,7 @@ class Producer(Facade[QueueingProducer]):
         close_timeout_ms: int = 3_000,
         dial: Mapping[str, str] | None = None,
         security: Security | None = None,
+        client_id: str = "",
     ) -> None:
         self._flushes = True
         self._limit_ms: int | None = None
@@ -104,6 +107,7 @@ class Producer(Facade[QueueingProducer]):
                 close_timeout_ms=close_timeout_ms,
                 dial=dial,
                 security=security,
+                client_id=client_id,
             )
         )
         self._outbox = Outbox(self._client, self._begin, self._closed_error)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Literal
 
 from aiohttp import web
@@ -25,6 +26,8 @@ from raftlog.broker.metrics.broker_figures import BrokerFigures
 from raftlog.broker.metrics.traffic import BrokerMetrics
 from raftlog.broker.open_files import affordable_connections
 from raftlog.broker.producer_ids import IssuedIds, ProducerIds
+from raftlog.broker.quota_middleware import QuotaMiddleware
+from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
@@ -39,7 +42,7 @@ from raftlog.broker.routes.topic_records import TopicRecordsRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
 from raftlog.broker.settings import replica_settings, transaction_settings
-from raftlog.config import REASSIGNMENT_THROTTLE, NodeConfig
+from raftlog.config import MAX_CONNECTION_RATE, MAX_CONNECTION_RATE_PER_ADDRESS, REASSIGNMENT_THROTTLE, NodeConfig
 from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ConfigError, RaftlogError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
@@ -54,6 +57,7 @@ from raftlog.security.guard import Guard, require_entries
 from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_security
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
 from raftlog.serving.admission import Admission
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
@@ -64,6 +68,7 @@ from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
+from raftlog.wire.metadata import ConfigValue
 from raftlog.wire.origins import Origins
 from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
@@ -125,6 +130,11 @@ class BrokerNode:
         credentials = self._security.credentials
         self._session = HttpSession(dial=config.dial, tls=self._tls.client, credentials=credentials)
         self._listeners: list[Listener] = []
+        self._rates = ConnectionRates(
+            now=lambda: clock.monotonic_ms() / 1000,
+            on_delay=partial(counters.throttling.count, "connection"),
+            on_refused=counters.throttling.count_refusal,
+        )
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
         self._vital_session = HttpSession(
@@ -186,6 +196,12 @@ class BrokerNode:
             node=self._metrics,
             admin_limits=AdminLimits(),
             access=self._security.access,
+            quotas=QuotaGate(
+                lambda: self.listener.image,
+                config.node_id,
+                counters.throttling,
+                now=lambda: clock.monotonic_ms() / 1000,
+            ),
         )
 
     async def start(self, *, internal: web.Application | None = None) -> None:
@@ -280,6 +296,7 @@ class BrokerNode:
         raw = [*produce.raw, *fetch.raw]
         batches = [route.path for route in raw if route.form != media.JSON]
         admission = Admission(inflight, self._request_limits(), turnstile, batches=batches)
+        quotas = QuotaMiddleware(self.context.quotas)
         readers = cross_origin_reads(self._config.listeners.cors_origins, _READ_BY_PAGES)
         app = web.Application(
             middlewares=[
@@ -288,12 +305,14 @@ class BrokerNode:
                 errors,
                 own_pages(self._origins),
                 *_middlewares(self._security.public),
+                quotas.middleware,
                 plain_bodies,
                 admission.middleware,
             ]
         )
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
             routes.add_to(app)
+        app.on_shutdown.append(quotas.close)
         for path in _READ_BY_PAGES:
             app.router.add_options(path, permit)
         lean = LeanRoutes(
@@ -304,6 +323,7 @@ class BrokerNode:
             count=self._metrics.requests.count,
             time=self._metrics.requests.time,
             guard=self._security.public,
+            quotas=self.context.quotas,
         )
         require_entries(app, RouteTable(PUBLIC))
         self._metrics.add(BrokerFigures(self.context, fetch.parked).show)
@@ -330,6 +350,7 @@ class BrokerNode:
             clock=self.context.clock,
             drain_s=_DRAIN_S,
             tls=self._tls.listener(name),
+            rates=self._rates if name == "public" else None,
         )
         self._listeners.append(listener)
         self._metrics.requests.watch(name, listener.connections, lean.inflight)
@@ -380,11 +401,21 @@ class BrokerNode:
         own = image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != self.replicas.local.broker_epoch:
             return
-        throttle = image.dynamic_configs(self._config.node_id).get(REASSIGNMENT_THROTTLE, UNLIMITED)
+        configs = image.dynamic_configs(self._config.node_id)
+        throttle = configs.get(REASSIGNMENT_THROTTLE, UNLIMITED)
         self.replicas.limit_reassignments(int(throttle))
+        self._limit_connections(configs)
         await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
         self.transactions.runtime.update_shards()
         self._replicas_open = True
         self.groups.on_image(image)
         if self.lifecycle.fenced:
             self.lifecycle.heartbeat_now()
+
+    def _limit_connections(self, configs: Mapping[str, ConfigValue]) -> None:
+        total, per_address = (
+            int(configs.get(name, UNLIMITED)) for name in (MAX_CONNECTION_RATE, MAX_CONNECTION_RATE_PER_ADDRESS)
+        )
+        self._rates.limit(
+            total=total if total != UNLIMITED else None, per_address=per_address if per_address != UNLIMITED else None
+        )

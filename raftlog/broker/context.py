@@ -12,6 +12,7 @@ from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics.traffic import BrokerMetrics
 from raftlog.broker.producer_ids import ProducerIds
+from raftlog.broker.quotas import QuotaGate
 from raftlog.config import NodeConfig
 from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ErrorCode, NotFoundError, StaleRouteError
@@ -44,6 +45,7 @@ class BrokerContext:
     node: NodeMetrics
     admin_limits: AdminLimits
     access: Access
+    quotas: QuotaGate
 
     @property
     def image(self) -> MetadataImage:

@@ -30,11 +30,22 @@ from raftlog.wire.origins import Origins
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 RETRY_AFTER_S = "1"
+THROTTLED = "throttle_ms"
+"""The detail of an error that says for how long a quota is used up."""
 PLAIN_FORMS = ("application/octet-stream", "application/x-www-form-urlencoded")
 """Default media types of HTTP clients."""
 CROSS_ORIGIN = web.RequestKey("raftlog_cross_origin", bool)
 """Set on a request of a page from an allowed origin."""
-_READABLE = (media.NEXT_OFFSET, media.HIGH_WATERMARK, media.MORE, media.FROM, media.UNTIL, "Content-Range", "ETag")
+_READABLE = (
+    media.NEXT_OFFSET,
+    media.HIGH_WATERMARK,
+    media.MORE,
+    media.FROM,
+    media.UNTIL,
+    media.THROTTLE_MS,
+    "Content-Range",
+    "ETag",
+)
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _CODE_OF_STATUS = {413: ErrorCode.MESSAGE_TOO_LARGE, 415: ErrorCode.UNSUPPORTED_MEDIA_TYPE, 404: ErrorCode.NOT_FOUND}
 
@@ -66,7 +77,8 @@ def error_response(error: RaftlogError, headers: dict[str, str] | None = None) -
 def error_headers(error: RaftlogError, status: int) -> dict[str, str]:
     """Return the header fields of an error's response."""
     if status in (429, 503):
-        return {"Retry-After": RETRY_AFTER_S}
+        throttle_ms = error.details.get(THROTTLED)
+        return {"Retry-After": RETRY_AFTER_S} | ({} if throttle_ms is None else {media.THROTTLE_MS: str(throttle_ms)})
     return {"WWW-Authenticate": error.challenge} if isinstance(error, AuthenticationError) else {}
 
 

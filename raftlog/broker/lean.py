@@ -17,15 +17,19 @@ from typing import cast
 
 from raftlog.broker.lean_identity import LeanIdentity
 from raftlog.broker.lean_routes import LeanRequest, LeanRoutes, split_credentials
+from raftlog.broker.lean_turns import LeanTurns, peer_is_gone
+from raftlog.broker.quotas import MUTE_S
 from raftlog.broker.raw import RawReply
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.runtime import Clock
 from raftlog.security.identity import UNKNOWN_SENDER
 from raftlog.serving.admission import UNLIMITED
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
+from raftlog.serving.metered import Metered
 from raftlog.transport.socket_writer import SocketWriter
-from raftlog.wire import http1
+from raftlog.wire import http1, media
 
 _log = logging.getLogger(__name__)
 _SCRATCH = bytearray(64 << 10)
@@ -42,6 +46,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         hand_over: returns aiohttp's protocol for a connection of an address, and counts it from then on.
         on_begin: called when the connection is established; one whose TLS handshake fails never is.
         on_end: called when the connection is closed or handed over.
+        rates: limits how often connections begin; None: no limit, or it was applied already.
     """
 
     def __init__(
@@ -54,10 +59,12 @@ class LeanConnection(asyncio.BufferedProtocol):
         hand_over: Callable[[str], asyncio.Protocol],
         on_begin: Callable[[LeanConnection], None],
         on_end: Callable[[LeanConnection], None],
+        rates: ConnectionRates | None = None,
     ) -> None:
         self._routes = routes
         self._limits = limits
         self._connections = connections
+        self._rates = rates
         self._address: str | None = None
         """The peer's address while this connection is counted here."""
         self._clock = clock
@@ -86,7 +93,12 @@ class LeanConnection(asyncio.BufferedProtocol):
         """Finds the senders of requests; None: every sender is served."""
         self._sender = UNKNOWN_SENDER
         """The sender of the current request."""
+        self._turns: LeanTurns | None = None
+        """The connection's use of its sender's quotas; None: no quota applies."""
+        self._muted: asyncio.TimerHandle | None = None
+        """Set while no request is begun because of a quota."""
         self._ending = self._paused = self._lost = False
+        self._paused_at = 0.0
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -98,6 +110,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._out = SocketWriter(self._transport, timeout_s=self._limits.write_s)
         address = str((transport.get_extra_info("peername") or ("unknown",))[0])
         try:
+            delay_s = 0.0 if self._rates is None else self._rates.enter(address)
             self._connections.enter(address)
         except OverloadedError as error:
             self._lost = True
@@ -107,7 +120,12 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._address = address
         if self._routes.guard is not None:
             self._identity = LeanIdentity(self._routes.guard, self._routes, transport)
+        if self._routes.quotas is not None:
+            self._turns = LeanTurns(self._routes.quotas, address)
         self._within(self._limits.idle_s)
+        if delay_s and self._turns is not None:
+            self._turns.mute(delay_s)
+            self._mute(delay_s)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._lost = True
@@ -154,11 +172,10 @@ class LeanConnection(asyncio.BufferedProtocol):
                 self._answer_request()
         else:
             self._held += nbytes
-            if self._task is None:
+            if self._task is None and self._muted is None:
                 self._read_head()
             elif self._held == len(self._head):
-                self._paused = True  # Backpressure on a client that pipelines.
-                self._transport.pause_reading()
+                self._pause_reading()  # Backpressure on a client that pipelines.
 
     # What the broker calls.
 
@@ -199,8 +216,8 @@ class LeanConnection(asyncio.BufferedProtocol):
             return
         content = min(self._held - end, request.length)
         try:
-            if self._identity is not None:
-                self._sender = self._identity.admit(request)
+            if not self._may_begin(request):
+                return
             body = self._routes.accept(request, self._limits)
             self._hold(content)
         except RaftlogError as error:
@@ -214,6 +231,25 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._answer_request()
         else:
             self._within(self._limits.body_time_s(request.length))
+
+    def _mute(self, wait_s: float) -> None:
+        """Begin no request for some time. Bytes are read until the head's buffer is full, to see a peer that closes."""
+        self._deadline = None
+        if (self._unwanted or self._held == len(self._head)) and not self._paused:
+            self._pause_reading()
+        self._muted = self._loop.call_later(min(wait_s, MUTE_S), self._unmute)
+
+    def _pause_reading(self) -> None:
+        self._paused, self._paused_at = True, self._loop.time()
+        self._transport.pause_reading()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        is_stuck = self._paused and self._loop.time() - self._paused_at > self._limits.idle_s
+        if is_stuck or (self._paused and peer_is_gone(self._transport)):
+            self._transport.abort()  # A closed peer cannot be seen behind bytes that do not fit into the socket.
+        else:
+            self._next()
 
     def _pause_for(self, finding: Awaitable[None]) -> None:
         """Read no more until the sender of the current head is found."""
@@ -239,6 +275,24 @@ class LeanConnection(asyncio.BufferedProtocol):
         if left:
             self._head[:left] = self._head[count : self._held]
         self._held = left
+        if self._turns is not None:
+            self._turns.received()
+
+    def _may_begin(self, request: LeanRequest) -> bool:
+        """Return whether a request whose sender was found may begin; False: it is held because of a quota.
+
+        Raises:
+            RaftlogError: it is refused.
+        """
+        if self._identity is not None:
+            self._sender = self._identity.admit(request)
+        if self._turns is None:
+            return True
+        self._turns.begin(request, self._sender)
+        wait_s = self._turns.wait_s()
+        if wait_s:
+            self._mute(wait_s)
+        return not wait_s
 
     def _request_handover(self) -> None:
         """Hand the connection and the bytes read to aiohttp, now or when the turnstile admits it."""
@@ -297,9 +351,10 @@ class LeanConnection(asyncio.BufferedProtocol):
         """Answer with an error before the whole body was read."""
         self._end_request()
         self._unwanted = left
+        throttle_ms = self._turns.end(0, 0.0) if self._turns is not None else 0
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self._ending = True
-        self._start(self._send(self._routes.refuse(request, error)))
+        self._start(self._send(self._routes.refuse(request, error), throttle_ms))
 
     def _start(self, answering: Coroutine[None, None, None]) -> None:
         self._deadline = None
@@ -307,21 +362,27 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._task.add_done_callback(self._on_answered)
 
     async def _answer(self, request: LeanRequest, body: memoryview, arrived: float) -> None:
-        began = perf_counter()
-        reply = await self._routes.handle(request, body, self._sender)
+        began, turns = perf_counter(), self._turns
+        if turns is None or not turns.is_metered:
+            reply, throttle_ms = await self._routes.handle(request, body, self._sender), 0
+        else:
+            work = Metered(self._routes.handle(request, body, self._sender, turns.max_answer_bytes))
+            reply = await work
+            throttle_ms = turns.end(reply.length, work.seconds)
         del body
         handled = perf_counter()
         try:
-            await self._send(reply)
+            await self._send(reply, throttle_ms)
         finally:
             self._routes.note_times(request.route, arrived=arrived, began=began, handled=handled)
 
-    async def _send(self, reply: RawReply) -> None:
+    async def _send(self, reply: RawReply, throttle_ms: int = 0) -> None:
         fields = [
             ("Content-Type", reply.content_type),
             ("Content-Length", reply.length),
             ("Date", _date(self._clock.wall_us() // 1_000_000)),
             *reply.headers.items(),
+            *(((media.THROTTLE_MS, throttle_ms),) if throttle_ms else ()),
             *((("Connection", "close"),) if self._ending else ()),
         ]
         head = http1.encode_head(http1.status_line(reply.status), fields)
@@ -342,7 +403,10 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._next()
 
     def _next(self) -> None:
-        """Continue after a response: discard a refused body, read the next request, or close."""
+        """Continue after a response or a pause: discard a refused body, read the next request, or close."""
+        if self._turns is not None and not self._ending and (wait_s := self._turns.wait_s()):
+            self._mute(wait_s)
+            return
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
@@ -402,7 +466,11 @@ class LeanConnection(asyncio.BufferedProtocol):
     def _leave(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._deadline = None
+        if self._muted is not None:
+            self._muted.cancel()
+        if self._turns is not None:
+            self._turns.drop()
+        self._timer = self._deadline = self._muted = None
         self._on_end(self)
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from time import perf_counter
 
 from raftlog.broker.http import PLAIN_FORMS
+from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import RaftlogError
 from raftlog.security.authenticators import Identified
@@ -20,13 +21,14 @@ from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire import http1, media
+from raftlog.wire.client_ids import is_client_id
 from raftlog.wire.origins import is_browsers_agent
 
 _log = logging.getLogger(__name__)
 _FIELDS = frozenset(
     {
         "host", "user-agent", "accept", "accept-encoding", "connection", "content-length", "content-type",
-        media.DEADLINE_MS.lower(), ON_BEHALF_OF.lower(),
+        media.DEADLINE_MS.lower(), ON_BEHALF_OF.lower(), media.CLIENT_ID.lower(), media.NODE.lower(),
     }
 )  # fmt: skip
 """Header fields that this path ignores or supports. A request with another one goes to aiohttp."""
@@ -49,6 +51,9 @@ class LeanRequest:
     headers: Mapping[str, str]
     length: int
     on_behalf_of: str | None = None
+    client_id: str = ""
+    node: str | None = None
+    """The broker that sends it, in `media.NODE`."""
 
 
 def split_credentials(head: bytes) -> tuple[bytes, str | None]:
@@ -73,6 +78,7 @@ class LeanRoutes:
         count: called with the route and status of each response.
         time: called with the route and the seconds from arrival to answer of each handled request.
         guard: finds and checks the sender of each request; None: every sender is served.
+        quotas: limits senders; None: no quota applies.
     """
 
     def __init__(
@@ -85,9 +91,11 @@ class LeanRoutes:
         count: Callable[[str, int], None] = lambda *_: None,
         time: Callable[[str, float], None] = lambda *_: None,
         guard: Guard | None = None,
+        quotas: QuotaGate | None = None,
     ) -> None:
         self.guard = guard
         self.inflight = inflight
+        self.quotas = quotas
         self.turnstile = turnstile
         self._max_json_bytes = max_json_bytes
         self._count = count
@@ -130,7 +138,11 @@ class LeanRoutes:
         deadline = fields.get(media.DEADLINE_MS.lower())
         headers = {} if deadline is None else {media.DEADLINE_MS: deadline}
         forwarded_for = fields.get(ON_BEHALF_OF.lower())
-        return LeanRequest(route, parsed.target, variables, parameters, headers, length, forwarded_for)
+        client_id = fields.get(media.CLIENT_ID.lower(), "")
+        if client_id and not is_client_id(client_id):
+            return None  # aiohttp refuses it.
+        node = fields.get(media.NODE.lower())
+        return LeanRequest(route, parsed.target, variables, parameters, headers, length, forwarded_for, client_id, node)
 
     def admit(self, request: LeanRequest, found: Identified, peer: Peer) -> Sender:
         """Return the sender of a request, if it may send it.
@@ -178,7 +190,13 @@ class LeanRoutes:
         """Stop counting bytes of a body."""
         self.inflight.release(size)
 
-    async def handle(self, request: LeanRequest, body: memoryview, sender: Sender = UNKNOWN_SENDER) -> RawReply:
+    async def handle(
+        self,
+        request: LeanRequest,
+        body: memoryview,
+        sender: Sender = UNKNOWN_SENDER,
+        max_answer_bytes: int | None = None,
+    ) -> RawReply:
         """Return the reply to an accepted request; turn exceptions into error replies."""
         raw = RawRequest(
             target=request.target,
@@ -187,6 +205,7 @@ class LeanRoutes:
             headers=request.headers,
             body=body,
             sender=sender,
+            max_answer_bytes=max_answer_bytes,
         )
         del body
         try:

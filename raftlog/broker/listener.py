@@ -10,6 +10,7 @@ from raftlog.broker.lean import LeanConnection
 from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.model import Address
 from raftlog.runtime import Clock
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import RequestLimits
 from raftlog.serving.listener import AiohttpServer, listen
@@ -23,6 +24,7 @@ class Listener:
     Args:
         app: serves all paths, including those of the lean path.
         drain_s: how long requests in progress may take when the listener closes.
+        rates: limits how often connections begin; None: no limit.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Listener:
         clock: Clock,
         drain_s: float,
         tls: ListenerTls | None = None,
+        rates: ConnectionRates | None = None,
     ) -> None:
         self._aiohttp = AiohttpServer(
             app, limits=limits, connections=connections, turnstile=lean.turnstile, drain_s=drain_s
@@ -45,6 +48,7 @@ class Listener:
         self._clock = clock
         self._drain_s = drain_s
         self._tls = tls
+        self._rates = rates
         self._server: asyncio.Server | TlsServer | None = None
         self._connections: dict[LeanConnection, None] = {}
 
@@ -55,7 +59,7 @@ class Listener:
             OSError: the port cannot be bound.
         """
         await self._aiohttp.start()
-        self._server = await listen(self._accept, address, self._tls)
+        self._server = await listen(self._accept, address, self._tls, self._rates)
         pacing.disable_for_server(self._server)
 
     async def close(self) -> None:
@@ -79,6 +83,7 @@ class Listener:
             hand_over=self._aiohttp.protocol,
             on_begin=self._remember,
             on_end=self._forget,
+            rates=self._rates if self._tls is None else None,
         )
 
     def _remember(self, connection: LeanConnection) -> None:

@@ -38,6 +38,8 @@ class RawRequest:
     body: memoryview
     """Writable: a leader stamps batches where they were received."""
     sender: Sender = UNKNOWN_SENDER
+    max_answer_bytes: int | None = None
+    """The most batch bytes of the reply because of a quota; a single larger batch comes whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,8 @@ class HandlingTimes(Protocol):
     """From the handler's result to the moment when the socket has taken it."""
 
 
+MAX_ANSWER = web.RequestKey("raftlog_max_answer", int)
+"""The most batch bytes of the answer, if a quota limits them."""
 RawHandler = Callable[[RawRequest], Awaitable[RawReply]]
 
 
@@ -112,6 +116,7 @@ class RawRoute:
                 headers=request.headers,
                 body=body,
                 sender=sender_of(request),
+                max_answer_bytes=request.get(MAX_ANSWER),
             )
             return (await self.handler(raw)).to_response(request)
 

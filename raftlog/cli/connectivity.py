@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from raftlog.client.connection import parse_bootstrap
+from raftlog.client.options import client_id_of
 from raftlog.client.security import Security
 from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
@@ -34,7 +35,10 @@ async def require_cluster(bootstrap: Sequence[str], security: Security, *, withi
     """
     addresses = parse_bootstrap(bootstrap)
     async with HttpSession(
-        tls=security.tls_context(), authorization=security.authorization, tokens=security.token_source()
+        tls=security.tls_context(),
+        authorization=security.authorization,
+        tokens=security.token_source(),
+        client_id=client_id_of(""),
     ) as session:
         looks = [asyncio.create_task(_look(session, address, within_ms)) for address in addresses]
         try:

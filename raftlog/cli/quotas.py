@@ -15,7 +15,7 @@ from raftlog.wire.metadata import ConfigValue
 
 @click.group("quotas")
 def command() -> None:
-    """Show and change quotas."""
+    """Show and change quotas, which each broker enforces by itself."""
 
 
 @command.command("list")
@@ -25,11 +25,11 @@ def command() -> None:
 def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
     """List all quotas."""
 
-    async def work() -> list[Quota]:
+    async def work() -> tuple[list[Quota], str]:
         async with admin(bootstrap) as client:
-            return await client.quotas(local=local)
+            return await client.quotas(local=local), await client.quotas_enforced_for()
 
-    quotas = run(work())
+    quotas, enforced_for = run(work())
     if as_json:
         print_json([asdict(quota) for quota in quotas])
         return
@@ -38,11 +38,12 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
         for quota in quotas
     ]
     print_table(["user", "client id", "limits"], rows, empty="no quotas")
+    click.echo(enforcement(enforced_for), err=True)
 
 
 @command.command("alter")
 @own_option("--user", default="", help="A user, or * for those without their own.")
-@click.option("--client-id", default="", help="A client id, or *.")
+@own_option("--client-id", default="", help="A client id, or *.")
 @configs_option
 @click.option("--unset", "removed", multiple=True, metavar="NAME", help="Repeatable.")
 @bootstrap_option
@@ -55,15 +56,32 @@ def alter(
     bootstrap: list[str],
     as_json: bool,
 ) -> None:
-    """Change limits: producer_byte_rate, consumer_byte_rate (bytes a second), request_rate (a second)."""
+    """Change limits, of each broker.
+
+    producer_byte_rate and consumer_byte_rate are bytes a second, request_rate is requests a second, and
+    request_percentage is the percentage of the event loop's time.
+    """
     try:
         limits = {name: None if value is None else float(value) for name, value in changes(configs, removed).items()}
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--config") from None
 
-    async def work() -> None:
+    async def work() -> str:
         async with admin(bootstrap) as client:
             await client.alter_quota(limits, user=user, client_id=client_id)
+            return await client.quotas_enforced_for()
 
-    run(work())
-    print_done("done", as_json, user=user, client_id=client_id, limits=limits)
+    enforced_for = run(work())
+    told = f"done; {enforcement(enforced_for)}"
+    print_done(told, as_json, user=user, client_id=client_id, limits=limits, enforced_for=enforced_for)
+
+
+def enforcement(enforced_for: str) -> str:
+    """Return a line about what brokers do with quotas."""
+    match enforced_for:
+        case "users":
+            return "brokers enforce quotas"
+        case "anonymous":
+            return 'brokers enforce quotas; every client is the user ANONYMOUS, as security.authorizer is "off"'
+        case _:
+            return "the broker that answered does not enforce quotas: it has an earlier version"

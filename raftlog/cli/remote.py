@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -14,8 +15,10 @@ from raftlog.cli.connecting import OPTIONS, connect, profile_names, security_in_
 from raftlog.cli.connectivity import require_cluster
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
 from raftlog.client import Admin
+from raftlog.client.options import CLIENT_ID_VARIABLE
 from raftlog.errors import ConfigError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
+from raftlog.wire.client_ids import EXPECTED, is_client_id
 from raftlog.wire.metadata import ConfigValue, TopicInfo
 
 ADMIN_TIMEOUT_MS = 10_000
@@ -25,6 +28,23 @@ COMPLETION_TIMEOUT_MS = 1_000
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+
+def _set_client_id(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Give every client of the command a client id, by the variable that they read."""
+    if not value:
+        return
+    if not is_client_id(value):
+        raise click.BadParameter(f"expected {EXPECTED}, received {value!r:.200}", context, parameter)
+    before = os.environ.get(CLIENT_ID_VARIABLE)
+    os.environ[CLIENT_ID_VARIABLE] = value
+
+    def restore() -> None:
+        os.environ.pop(CLIENT_ID_VARIABLE, None)
+        if before is not None:
+            os.environ[CLIENT_ID_VARIABLE] = before
+
+    context.call_on_close(restore)
 
 
 _FILE = click.Path(dir_okay=False)
@@ -45,6 +65,14 @@ _CONNECTING = (
     ),
     click.option("--password-file", type=_FILE, metavar="FILE", help="A file whose only line is the user's password."),
     click.option("--token-file", type=_FILE, metavar="FILE", help="A file with a token, as raftlog login writes it."),
+    click.option(
+        "--client-id",
+        envvar=CLIENT_ID_VARIABLE,
+        show_envvar=True,
+        expose_value=False,
+        callback=_set_client_id,
+        help="The application's name, for quotas.",
+    ),
 )
 
 

@@ -31,8 +31,11 @@ class SecurityAdmin:
         timeout_ms: int = 30_000,
         dial: Mapping[str, str] | None = None,
         security: Security | None = None,
+        client_id: str = "",
     ) -> None:
-        self._connection = Connection(bootstrap, timeout_ms=timeout_ms, dial=dial, security=security)
+        self._connection = Connection(
+            bootstrap, timeout_ms=timeout_ms, dial=dial, security=security, client_id=client_id
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -168,12 +171,23 @@ class SecurityAdmin:
         """Change some limits of a user, of a client id, or of both together.
 
         Args:
-            limits: new values by the limit's name; None removes a limit.
-            user: the user's name; `*` means users without a quota of their own.
+            limits: new values by the limit's name; None removes a limit. `producer_byte_rate`, `consumer_byte_rate`:
+                bytes per second; `request_rate`: requests per second; `request_percentage`: percent of the event
+                loop's time. Each broker applies them by itself.
+            user: the user's name; `*` means users without a quota of their own. `ANONYMOUS`: clients without
+                credentials.
             client_id: the client id; `*` means client ids without a quota of their own.
         """
         request = wire.admin.QuotaRequest(user=user, client_id=client_id, limits=limits)
         await self._connection.ask_any(wire.admin.QuotasResponse, "PATCH", paths.QUOTAS, message=request)
+
+    async def quotas_enforced_for(self) -> str:
+        """Return which clients a broker limits: `users`, `anonymous` or `none`.
+
+        With `security.authorizer = "off"` every client is the user ANONYMOUS, so quotas for other users have no effect.
+        Brokers of earlier versions do not enforce quotas.
+        """
+        return (await self._read(wire.admin.QuotasResponse, paths.QUOTAS, local=True)).enforced_for
 
     async def quotas(self, *, local: bool = False) -> list[Quota]:
         """Return every quota.

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from raftlog import transport
 from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.options import client_id_of
 from raftlog.client.outage import Outage
 from raftlog.client.security import Security
 from raftlog.errors import (
@@ -85,6 +86,7 @@ class Connection:
         dial: addresses to dial in place of others (see docs/adr/0003).
         waits: the client waits through an outage and logs it; other clients raise an error.
         security: TLS files and credentials; None: those of `Security.from_environment`.
+        client_id: the application's name; "": the variable `RAFTLOG_CLIENT_ID`.
     """
 
     def __init__(
@@ -95,13 +97,18 @@ class Connection:
         dial: Mapping[str, str] | None = None,
         waits: bool = False,
         security: Security | None = None,
+        client_id: str = "",
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
         if security is not None and not isinstance(security, Security):
             raise ConfigError(f"security: expected a Security, received {type(security).__name__}")
         security = security or Security.from_environment()
         self.session = transport.HttpSession(
-            dial=dial, tls=security.tls_context(), authorization=security.authorization, tokens=security.token_source()
+            dial=dial,
+            tls=security.tls_context(),
+            authorization=security.authorization,
+            tokens=security.token_source(),
+            client_id=client_id_of(client_id),
         )
         self.timeout_ms = timeout_ms
         self._brokers: dict[int, Address] = {}

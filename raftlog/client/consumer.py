@@ -74,7 +74,6 @@ class Consumer:
         group_instance_id: makes this a static member: a process that comes back with the same id before the session
             times out gets the same partitions, without a rebalance.
         assignor: the assignor that this member votes for: `uniform`, `sticky` or `range`; None: no vote.
-        client_id: the application's name, which the group's description shows.
         session_timeout_ms: the group removes this member after so long without a heartbeat; None: the cluster's
             setting.
         max_poll_interval_ms: the longest time between two calls for records. After it, other members get the
@@ -98,6 +97,8 @@ class Consumer:
         client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
         security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
+        client_id: the application's name, for quotas and for descriptions of groups; "": the variable
+            `RAFTLOG_CLIENT_ID`, or none.
     """
 
     @known_options
@@ -153,7 +154,12 @@ class Consumer:
         self._start: Start = start
         self._loop = LoopAffinity("consumer")
         self._connection = Connection(
-            bootstrap, timeout_ms=request_timeout_ms, dial=dial, waits=True, security=security
+            bootstrap,
+            timeout_ms=request_timeout_ms,
+            dial=dial,
+            waits=True,
+            security=security,
+            client_id=client_id,
         )
         fetcher = Fetcher(
             self._connection,
@@ -181,7 +187,7 @@ class Consumer:
                 instance_id=group_instance_id,
                 assignor=assignor,
                 rack=client_rack,
-                client_id=client_id,
+                client_id=self._connection.session.client_id,
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=max_poll_interval_ms,
             )
@@ -471,6 +477,7 @@ class Consumer:
         """Return what this consumer has done so far."""
         read = self._reader.fetcher.counters
         group = GroupCounters() if self._group is None else self._group.counters
+        throttles = self._connection.session.throttles
         return ConsumerMetrics(
             records_read=read.records,
             bytes_fetched=read.bytes,
@@ -484,6 +491,8 @@ class Consumer:
             rebalances=group.rebalances,
             outages=self._connection.outage.count,
             outage_s=self._connection.outage.lasts_s,
+            throttled=throttles.count,
+            throttle_ms=Percentiles.of(throttles.latest_ms),
         )
 
     async def _ensure_started(self) -> None:

@@ -215,7 +215,7 @@ class Fetcher:
             elif partition not in self.paused and address not in self._in_flight:
                 wanted[address][partition] = position
         for address, requested in wanted.items():
-            if address in unread:
+            if address in unread or self.connection.session.throttles.left_s(address) > 0:
                 continue
             self._in_flight[address] = self._tasks.spawn(self._ask(address, requested), name=f"fetch from {address}")
 
@@ -278,7 +278,8 @@ class Fetcher:
             self.counters.bytes += sum(len(part) for part in parts)
             is_whole = self._take_all(requested, response, parts)
             taken_s = asyncio.get_running_loop().time() - started
-            if (rest_s := self._rest_after(is_whole, taken_s)) > 0:
+            throttle_s = self.connection.session.throttles.left_s(address)
+            if (rest_s := max(throttle_s, self._rest_after(is_whole, taken_s))) > 0:
                 self._arrived.set()
                 await asyncio.sleep(rest_s)
         except RaftlogError as error:
@@ -289,7 +290,7 @@ class Fetcher:
                 self.failures.extend(Failure(partition, named) for partition in led if partition in self.positions)
                 return
             self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
-            await asyncio.sleep(RETRY_REST_S)
+            await asyncio.sleep(max(RETRY_REST_S, self.connection.session.throttles.left_s(address)))
         finally:
             self.counters.latency_ms.append(1000 * (taken_s or asyncio.get_running_loop().time() - started))
             if self._in_flight.get(address) is asyncio.current_task():

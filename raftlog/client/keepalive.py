@@ -44,6 +44,11 @@ class Dialling(Protocol):
         """The field `Authorization` of each request; "": none."""
         ...
 
+    @property
+    def client_id(self) -> str:
+        """The application's name; "": none."""
+        ...
+
     def tls_context(self) -> TlsContext:
         """Return the TLS with which brokers with `https://` are dialled."""
         ...
@@ -127,6 +132,8 @@ class KeepAlive:
         fields = {"Content-Type": media.JSON}
         if self._session.authorization:
             fields["Authorization"] = self._session.authorization
+        if self._session.client_id:
+            fields[media.CLIENT_ID] = self._session.client_id
         for _ in range(2):
             connection = self._connection(route)
             try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.model import TopicPartition
+from raftlog.transport.throttles import Throttles
 
 RECENT = 1_000
 """Percentiles cover this many of the latest durations."""
@@ -78,6 +79,10 @@ class ProducerMetrics:
     """Bytes of records that have no outcome yet; at most `buffer_bytes`."""
     epoch_bumps: int
     """How often a partition had to go on in a new producer epoch, since its sequence was lost."""
+    throttled: int = 0
+    """Answers that asked for a pause because of a quota."""
+    throttle_ms: Percentiles = Percentiles()
+    """For how long. The producer sends nothing to that broker meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +113,10 @@ class ConsumerMetrics:
     """How often no broker has answered: the consumer waits until one does."""
     outage_s: float
     """For how long none has answered by now; 0.0 if the last one that was asked did."""
+    throttled: int = 0
+    """Answers that asked for a pause because of a quota."""
+    throttle_ms: Percentiles = Percentiles()
+    """For how long. The consumer fetches nothing from that broker meanwhile."""
 
 
 @dataclass(slots=True)
@@ -154,7 +163,7 @@ class ProducerCounters:
         else:
             self.records_failed += records
 
-    def snapshot(self, *, buffered_bytes: int, epoch_bumps: int) -> ProducerMetrics:
+    def snapshot(self, throttles: Throttles, *, buffered_bytes: int, epoch_bumps: int) -> ProducerMetrics:
         """Return a snapshot of the counters."""
         return ProducerMetrics(
             records_sent=self.records_sent,
@@ -171,6 +180,8 @@ class ProducerCounters:
             request_latency_ms=Percentiles.of(self.request_latency_ms),
             buffered_bytes=buffered_bytes,
             epoch_bumps=epoch_bumps,
+            throttled=throttles.count,
+            throttle_ms=Percentiles.of(throttles.latest_ms),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
@@ -9,8 +10,10 @@ from inspect import signature
 from typing import ParamSpec
 
 from raftlog.errors import ConfigError
+from raftlog.wire.client_ids import EXPECTED, is_client_id
 
 P = ParamSpec("P")
+CLIENT_ID_VARIABLE = "RAFTLOG_CLIENT_ID"
 KAFKAS = {
     "bootstrap_servers": "bootstrap",
     "compression_type": "compression",
@@ -53,6 +56,21 @@ def _hint(name: str, known: Sequence[str]) -> str:
         return f"did you mean {meant}?" if meant.isidentifier() else meant
     nearest = get_close_matches(plain, known, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(sorted(known))}"
+
+
+def client_id_of(option: object) -> str:
+    """Return a validated client id: the option, or the variable `RAFTLOG_CLIENT_ID`; "": none.
+
+    Raises:
+        ConfigError: it is not a client id.
+    """
+    if not isinstance(option, str):
+        raise ConfigError(f"client_id: expected a str, received {type(option).__name__}")
+    client_id = option or os.environ.get(CLIENT_ID_VARIABLE, "")
+    if client_id and not is_client_id(client_id):
+        where = "client_id" if option else CLIENT_ID_VARIABLE
+        raise ConfigError(f"{where}: expected {EXPECTED}, received {client_id!r:.200}")
+    return client_id
 
 
 def require_effect(given: Mapping[str, object], defaults: Mapping[str, object], why: Mapping[str, str]) -> None:

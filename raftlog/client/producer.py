@@ -52,6 +52,8 @@ class Producer:
         request_timeout_ms: how long one request may take.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
         security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
+        client_id: the application's name, for quotas; "": the variable
+            `RAFTLOG_CLIENT_ID`, or none.
 
     Args: safety
         acks: which replicas must have a record before it is acknowledged: `all` (every in-sync replica, on disk), `1`
@@ -99,6 +101,7 @@ class Producer:
         close_timeout_ms: int = 3_000,
         dial: Mapping[str, str] | None = None,
         security: Security | None = None,
+        client_id: str = "",
     ) -> None:
         self._settings = settings = ProducerSettings(
             acks=acks_text(acks),
@@ -117,7 +120,9 @@ class Producer:
         )
         self._process = os.getpid()
         self._gate = SendGate()
-        self._connection = Connection(bootstrap, timeout_ms=request_timeout_ms, dial=dial, security=security)
+        self._connection = Connection(
+            bootstrap, timeout_ms=request_timeout_ms, dial=dial, security=security, client_id=client_id
+        )
         self._accumulator: Accumulator[Handle] = Accumulator(
             batch_bytes=batch_bytes,
             linger_ms=linger_ms,
@@ -248,7 +253,11 @@ class Producer:
 
     def metrics(self) -> ProducerMetrics:
         """Return what this producer has done so far."""
-        return self._counters.snapshot(buffered_bytes=self._appender.size, epoch_bumps=self._accumulator.epoch_bumps)
+        return self._counters.snapshot(
+            self._connection.session.throttles,
+            buffered_bytes=self._appender.size,
+            epoch_bumps=self._accumulator.epoch_bumps,
+        )
 
     def transaction(self) -> Transaction:
         """Return a transaction: `async with producer.transaction(): ...`.

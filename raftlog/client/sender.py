@@ -75,6 +75,8 @@ class Sender:
         self._tasks = Tasks("producer")
         self._running: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self._resumes_in_s = MAX_WAIT_S
+        """When the task looks at the queues again because the pause that a broker asked for ends."""
         self.is_awake = False
         """Whether the task will look at the queues without another `wake`."""
         self._outlived: set[str] = set()
@@ -151,17 +153,26 @@ class Sender:
         now = _now_ms()
         due = self._accumulator.next_due_ms(now)
         with suppress(TimeoutError):
-            async with asyncio.timeout(MAX_WAIT_S if due is None else min((due - now) / 1000, MAX_WAIT_S)):
+            wait_s = min(MAX_WAIT_S, self._resumes_in_s)
+            async with asyncio.timeout(wait_s if due is None else min((due - now) / 1000, wait_s)):
                 await self._wake.wait()
 
+    def _is_throttled(self, address: Address) -> bool:
+        """Return whether a broker has asked for a pause that is not over; its batches grow meanwhile."""
+        left_s = self._connection.session.throttles.left_s(address)
+        if left_s > 0:
+            self._resumes_in_s = min(self._resumes_in_s, left_s)
+        return left_s > 0
+
     def _send_due(self, now_ms: int) -> None:
+        self._resumes_in_s = MAX_WAIT_S
         due = self._accumulator.due(now_ms)
         if due and self._accumulator.wants_identity:
             self._ask(PRODUCER_ID, self._ask_producer_id, due)
             return
         routes: dict[Address, list[Routed]] = defaultdict(list)
         for partition in due:
-            if (address := self._route(partition, now_ms)) is None:
+            if (address := self._route(partition, now_ms)) is None or self._is_throttled(address):
                 continue
             taken, failed = self._accumulator.take(partition, self._topic_id(partition), now_ms)
             self._fail(failed)

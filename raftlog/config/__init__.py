@@ -1,6 +1,11 @@
 """Settings: typed, frozen, validated on construction, with Kafka's names in snake case and the unit last."""
 
-from raftlog.config.dynamic import REASSIGNMENT_THROTTLE, validate_broker_configs
+from raftlog.config.dynamic import (
+    MAX_CONNECTION_RATE,
+    MAX_CONNECTION_RATE_PER_ADDRESS,
+    REASSIGNMENT_THROTTLE,
+    validate_broker_configs,
+)
 from raftlog.config.group import GroupConfig
 from raftlog.config.node import (
     AdvertisedConfig,
@@ -18,6 +23,8 @@ from raftlog.config.tokens import TokenAlgorithm, TokensConfig, is_safe_url
 from raftlog.config.topic import TopicConfig, validate_topic_configs
 
 __all__ = [
+    "MAX_CONNECTION_RATE",
+    "MAX_CONNECTION_RATE_PER_ADDRESS",
     "REASSIGNMENT_THROTTLE",
     "AdvertisedConfig",
     "AuthorizerMode",

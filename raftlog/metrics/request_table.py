@@ -11,6 +11,8 @@ _latency = Panel("clients", "Latency of requests")
 _waiting = Panel("clients", "Requests in progress")
 _connections = Panel("clients", "Connections")
 _refused = Panel("clients", "Refusals")
+_throttled = Panel("clients", "Quotas")
+_throttled_s = Panel("clients", "Delays by quotas")
 _phases = Panel("cluster", "Phases of a produce request")
 _records = Panel("cluster", "Records")
 _bytes = Panel("cluster", "Bytes")
@@ -63,6 +65,24 @@ REQUEST_TABLE = (
         "raftlog_access_refusals_total",
         "Operations that access rules, missing or wrong credentials refused, or would refuse with log-only.",
         jmx="kafka.server:type=socket-server-metrics,failed-authentication-total",
+    ),
+    _throttled.counter(
+        "raftlog_throttled_total",
+        "Requests and connections that a quota delayed: produce, fetch, request, time or connection.",
+        "limit",
+    ),
+    _throttled_s.counter(
+        "raftlog_throttle_seconds_total",
+        "For how long quotas delayed requests and connections.",
+        "limit",
+        jmx="kafka.server:type={Produce|Fetch|Request},user=*,client-id=*,throttle-time",
+    ),
+    _throttled.counter(
+        "raftlog_quota_refusals_total", "Requests and connections that were refused because of a quota."
+    ),
+    _throttled.gauge(
+        "raftlog_quota_buckets",
+        "Users and client ids, or groups of them, whose use this broker counts for quotas.",
     ),
     _phases.histogram(
         "raftlog_produce_phase_seconds",

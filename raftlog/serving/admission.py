@@ -24,6 +24,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
 """Served under any load: a supervisor must not stop a broker because it is busy."""
 _BODY = web.RequestKey("raftlog_body", bytearray)
+_SECONDS = web.RequestKey("raftlog_seconds", float)
 
 
 class Admission:
@@ -50,9 +51,8 @@ class Admission:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Handle one request, within the limits."""
-        transport = request.transport
-        connection = transport.get_protocol() if transport is not None else None
-        if not isinstance(connection, AiohttpConnection):
+        connection = connection_of(request)
+        if connection is None:
             return await self._admit(request, handler)
         connection.began()
         try:
@@ -76,6 +76,7 @@ class Admission:
             finally:
                 self._inflight.leave()
                 self._turnstile.charge(address, work.seconds)
+                request[_SECONDS] = work.seconds
         except _TooSlowError as late:
             return _refuse_late(late)
         finally:
@@ -155,6 +156,18 @@ class _Body:
     def release(self) -> None:
         self._inflight.release(self._held)
         self._held = 0
+
+
+def connection_of(request: web.Request) -> AiohttpConnection | None:
+    """Return the connection of a request; None: it is lost, or another kind."""
+    connection = request.transport.get_protocol() if request.transport is not None else None
+    return connection if isinstance(connection, AiohttpConnection) else None
+
+
+def seconds_computed(request: web.Request) -> float:
+    """Return for how long a request has computed."""
+    seconds: float = request.get(_SECONDS, 0.0)
+    return seconds
 
 
 async def read_received(request: web.Request) -> bytearray:

@@ -117,6 +117,8 @@ class AiohttpConnection(asyncio.Protocol):
         """The time of parsing that is not charged yet."""
         self._socket_writer: SocketWriter | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.owing: object | None = None
+        """What the last request owes to a quota; the next one waits for it."""
 
     def began(self) -> None:
         """Mark a request as being handled: its head is complete."""

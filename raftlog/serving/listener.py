@@ -11,6 +11,7 @@ from aiohttp import web
 
 from raftlog.errors import OverloadedError
 from raftlog.model import Address
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import AiohttpConnection, AiohttpHandler, ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
 from raftlog.serving.tls_listener import ListenerTls, TlsServer
@@ -23,18 +24,22 @@ _AT_ONCE = 4
 
 
 async def listen(
-    make: Callable[[], asyncio.BaseProtocol], address: Address, tls: ListenerTls | None = None
+    make: Callable[[], asyncio.BaseProtocol],
+    address: Address,
+    tls: ListenerTls | None = None,
+    rates: ConnectionRates | None = None,
 ) -> asyncio.Server | TlsServer:
     """Accept connections at `address`, a few in each iteration of the loop.
 
     Args:
         tls: None: connections are plain.
+        rates: limits how often handshakes begin; without TLS, the protocol limits its connections.
 
     Raises:
         OSError: the port cannot be bound.
     """
     if tls is not None:
-        secure = TlsServer(make, tls)
+        secure = TlsServer(make, tls, rates=rates)
         await secure.start(address)
         return secure
     loop = asyncio.get_running_loop()

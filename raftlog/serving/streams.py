@@ -7,6 +7,7 @@ import logging
 import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Protocol
 
 from aiohttp import web
 
@@ -72,6 +73,19 @@ class StreamLimits:
             response.abort()
 
 
+class Pace(Protocol):
+    """Limits the rate of a stream."""
+
+    @property
+    def piece_bytes(self) -> int:
+        """The most bytes to send at once."""
+        ...
+
+    async def sent(self, size: int) -> None:
+        """Wait after some bytes were sent."""
+        ...
+
+
 class StreamedResponse(web.StreamResponse):
     """A response whose pieces come from a generator.
 
@@ -100,6 +114,8 @@ class StreamedResponse(web.StreamResponse):
         self._first = first
         self._rest = rest
         self._write_s = limits.write_s
+        self.pace: Pace | None = None
+        """Limits the rate of the response; None: as fast as the peer reads."""
         self._begun = False
         """Whether aiohttp has sent the headers, as it does with the first bytes."""
         # aiohttp does not send a response whose peer has disconnected; the finalizer stops counting it.
@@ -154,6 +170,14 @@ class StreamedResponse(web.StreamResponse):
                 await asyncio.gather(next_piece, return_exceptions=True)
 
     async def _send(self, data: Buffer) -> None:
+        if self.pace is None:
+            await self._send_at_once(data)
+            return
+        for piece in pieces_of(data, self.pace.piece_bytes):
+            await self._send_at_once(piece)
+            await self.pace.sent(len(piece))
+
+    async def _send_at_once(self, data: Buffer) -> None:
         if not data:
             return  # An empty chunk would end the response.
         try:

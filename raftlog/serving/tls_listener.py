@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError
 from raftlog.model import Address
 from raftlog.runtime import Tasks
+from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import LOG_INTERVAL_S, ConnectionLimits, refusal_bytes
 from raftlog.tls import HANDSHAKE, TlsContext, explain
 
@@ -48,9 +49,18 @@ class TlsServer:
 
     Args:
         make: returns the protocol of a connection whose handshake is complete.
+        rates: limits how often handshakes begin; None: no limit.
     """
 
-    def __init__(self, make: Callable[[], asyncio.BaseProtocol], tls: ListenerTls, *, name: str = "TLS") -> None:
+    def __init__(
+        self,
+        make: Callable[[], asyncio.BaseProtocol],
+        tls: ListenerTls,
+        *,
+        name: str = "TLS",
+        rates: ConnectionRates | None = None,
+    ) -> None:
+        self._rates = rates
         self._make = make
         self._tls = tls
         self._loop = asyncio.get_running_loop()
@@ -112,17 +122,20 @@ class TlsServer:
 
     def _begin(self, accepted: socket.socket, host: str) -> None:
         try:
+            delay_s = 0.0 if self._rates is None else self._rates.enter(host)
             self._handshakes.enter(host)
         except OverloadedError:
             accepted.close()
             return
-        handshake = self._tasks.spawn(self._greet(accepted, host), name=f"handshake with {host}")
+        handshake = self._tasks.spawn(self._greet(accepted, host, delay_s), name=f"handshake with {host}")
         handshake.add_done_callback(lambda _: self._handshakes.leave(host))
 
-    async def _greet(self, accepted: socket.socket, host: str) -> None:
+    async def _greet(self, accepted: socket.socket, host: str, delay_s: float) -> None:
         """Complete the handshake, and pass the connection to its protocol."""
         is_passed, is_ours = False, True
         try:
+            if delay_s:
+                await asyncio.sleep(delay_s)
             async with asyncio.timeout(HANDSHAKE_S):
                 first = await self._first_byte(accepted)
                 if first == HANDSHAKE or not self._tls.is_required:

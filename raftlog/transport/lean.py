@@ -18,12 +18,13 @@ from raftlog.tls import TlsContext, explain
 from raftlog.transport import pacing
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.transport.socket_writer import Part, SocketWriter
-from raftlog.wire import http1
+from raftlog.wire import http1, media
 
 MAX_ANSWER_BYTES = 1 << 30
 IDLE_S = 15.0
 """Connections idle for longer are not used again: their server may be about to close them."""
 _NO_BODY = (204, 304)
+_THROTTLE = media.THROTTLE_MS.lower()
 
 
 class ResponseFormatError(ConnectionError):
@@ -42,6 +43,8 @@ class _Connection(asyncio.BufferedProtocol):
         self._head = bytearray(http1.MAX_HEAD_BYTES)
         self._head_bytes = 0
         self._status = 0
+        self.throttle = ""
+        """The header with the pause that the last response asked for; "": none."""
         self._body: memoryview | None = None
         self._received = 0
         self._answer: asyncio.Future[tuple[int, memoryview]] | None = None
@@ -144,6 +147,7 @@ class _Connection(asyncio.BufferedProtocol):
             raise ResponseFormatError(f"received {received - length} bytes more than the Content-Length of {length}")
         body = self._buffers.take(length)
         body[:received] = memoryview(self._head)[end : self._head_bytes]
+        self.throttle = head.fields.get(_THROTTLE, "")
         self._status, self._head_bytes, self._body, self._received = head.status, 0, body, received
         self._broken = self._broken or head.fields.get("connection", "keep-alive").lower() != "keep-alive"
 
@@ -209,11 +213,13 @@ class LeanPool:
         timeout_ms: int,
         fields: Sequence[tuple[str, str]],
         server_name: str = "",
+        on_throttle: Callable[[str], None] = lambda _: None,
     ) -> tuple[int, memoryview]:
         """Send one request; return status and body of its response. A kept body keeps its buffer in use.
 
         Args:
             server_name: the host name in the certificate of a server with TLS; "": the address's.
+            on_throttle: called with the header of a response that asks for a pause.
 
         Raises:
             UnreachableError: no connection; nothing was sent.
@@ -226,7 +232,10 @@ class LeanPool:
         try:
             async with asyncio.timeout(timeout_ms / 1000), self._connection(address, server_name) as connection:
                 sent = True
-                return await connection.exchange([head, *parts])
+                answer = await connection.exchange([head, *parts])
+                if connection.throttle:
+                    on_throttle(connection.throttle)
+                return answer
         except TimeoutError as error:
             if not sent:
                 raise UnreachableError(f"cannot connect to {url}: timed out") from error

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -32,6 +32,7 @@ from raftlog.runtime import close_all
 from raftlog.tls import TlsContext, TlsFiles, client_context, explain
 from raftlog.transport import pacing
 from raftlog.transport.lean import LeanPool
+from raftlog.transport.throttles import Throttles
 from raftlog.transport.token_source import TokenSource
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
@@ -65,6 +66,7 @@ class HttpSession:
         tls: with which addresses with TLS are dialled; None: the system's CAs are trusted, and no certificate is shown.
         authorization: the field `Authorization` of each request, sent with TLS or within one machine only.
         tokens: bearer tokens in its place, which change; None: there are none.
+        client_id: the name of the client's application, sent with each request; "": none.
         credentials: returns the header fields that prove the sender of a request to an address; None: there are none.
     """
 
@@ -77,10 +79,13 @@ class HttpSession:
         tls: TlsContext | None = None,
         authorization: str = "",
         tokens: TokenSource | None = None,
+        client_id: str = "",
         credentials: Callable[[Address], Mapping[str, str]] | None = None,
     ) -> None:
         self._authorization = authorization
         self._tokens = tokens
+        self.client_id = client_id
+        self.throttles = Throttles()
         self._tls_only: set[str] = set()
         """Authorities that have refused a plain connection."""
         self._credentials = credentials
@@ -189,20 +194,22 @@ class HttpSession:
     ) -> Answer:
         dialled = self.dialled(address)
         url = f"{dialled.url}{path}"
+        _require_name(dialled.host)
         headers = {"Accept": accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}
         if fields is not None:
             headers |= fields
-        _require_name(dialled.host)
-        if authorization:
-            require_confidential(address)
-            headers["Authorization"] = authorization
-        if self._credentials is not None:
-            headers |= self._credentials(address)
+        headers |= self._sender_headers(address, authorization)
         parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
         if method == "POST" and path in paths.RAW and query is None:
             lean_fields = [*headers.items(), ("Content-Type", content_type)]
             status, answered = await self._lean_pool().post(
-                dialled, path, parts, timeout_ms=timeout_ms, fields=lean_fields, server_name=address.host
+                dialled,
+                path,
+                parts,
+                timeout_ms=timeout_ms,
+                fields=lean_fields,
+                server_name=address.host,
+                on_throttle=partial(self.throttles.note, address),
             )
             return _answer(method, url, status, answered)
         if body is not None:
@@ -228,6 +235,7 @@ class HttpSession:
                     server_hostname=address.host if address.tls else None,
                 ) as response,
             ):
+                self.throttles.note(address, response.headers.get(media.THROTTLE_MS, ""))
                 return _answer(method, url, response.status, await _read(method, url, response))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise UnreachableError(f"cannot connect to {address} ({url}): {_why(error)}") from error
@@ -235,6 +243,18 @@ class HttpSession:
             raise UnknownOutcomeError(f"{method} {url}: no answer within {timeout_ms} ms") from error
         except (aiohttp.ClientError, OSError) as error:
             raise UnknownOutcomeError(f"{method} {url}: connection lost: {error!r}") from error
+
+    def _sender_headers(self, address: Address, authorization: str) -> dict[str, str]:
+        """Return the header fields that name the sender of a request to an address."""
+        headers = {}
+        if authorization:
+            require_confidential(address)
+            headers["Authorization"] = authorization
+        if self.client_id:
+            headers[media.CLIENT_ID] = self.client_id
+        if self._credentials is not None:
+            headers |= self._credentials(address)
+        return headers
 
     async def call(
         self, cls: type[T], method: str, address: Address, path: str, *, timeout_ms: int, **request: Any

@@ -342,6 +342,8 @@ class QuotasResponse:
     """Answer of `GET paths.QUOTAS`."""
 
     quotas: tuple[Quota, ...]
+    enforced_for: str = "none"
+    """The clients that the broker limits: `users`; or `anonymous`, if it does not identify users (authorizer `off`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.options import ConnectionOptions
+from raftlog.client.options import client_id_of
 from raftlog.transport.session import HttpSession
 
 T = TypeVar("T")
@@ -53,13 +54,15 @@ class BackgroundLoop:
             ConfigError: a file for TLS or credentials is missing or cannot be used.
         """
         security, authorization = options.credentials.resolve()
-        key = (options.bootstrap, tuple(sorted(options.dial.items())), options.timeout_ms, security, authorization)
+        dial = tuple(sorted(options.dial.items()))
+        key = (options.bootstrap, dial, options.timeout_ms, options.client_id, security, authorization)
         if key not in self._clusters:
             session = HttpSession(
                 dial=options.dial,
                 tls=security.tls_context(),
                 authorization=authorization,
                 tokens=security.token_source(),
+                client_id=client_id_of(options.client_id),
             )
             self._sessions.append(session)
             self._clusters[key] = Cluster(options.bootstrap, session, timeout_ms=options.timeout_ms)

@@ -36,6 +36,7 @@ KNOWN_OPTIONS = (
     "maxTriggerDelay",
     "groupId",
     "clientRack",
+    "clientId",
     "minPartitions",
     "maxPartitions",
     "maxRecordsPerPartition",
@@ -53,6 +54,7 @@ SINK_OPTIONS = (
     "transactionalId",
     "transactionTimeoutMs",
     "timeoutMs",
+    "clientId",
     "compression",
     "batchBytes",
 )
@@ -61,6 +63,7 @@ ALIASES = {
     "isolation.level": "isolation",
     "group.id": "groupId",
     "client.rack": "clientRack",
+    "client.id": "clientId",
     "fetch.max.bytes": "fetchBytes",
     "compression.type": "compression",
     "batch.size": "batchBytes",

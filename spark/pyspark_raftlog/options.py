@@ -20,6 +20,7 @@ from pyspark_raftlog.parsing import (
     parse_assign,
     parse_bool,
     parse_bootstrap,
+    parse_client_id,
     parse_count,
     parse_dial,
     parse_duration,
@@ -47,6 +48,8 @@ class ConnectionOptions:
     dial: Mapping[str, str] = field(default_factory=dict)
     credentials: Credentials = field(default_factory=Credentials)
     timeout_ms: int = 120_000
+    client_id: str = ""
+    """The application's name, for quotas; empty: the variable `RAFTLOG_CLIENT_ID`, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
         max_records_per_partition=given.take("maxRecordsPerPartition", parse_count, None),
         include_headers=given.take("includeHeaders", parse_bool, False),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
+        client_id=given.take("clientId", parse_client_id, ""),
         fetch_bytes=given.take("fetchBytes", parse_size, 8 << 20),
         push_down_predicate=given.take("pushDownPredicate", parse_bool, False),
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from raftlog.model import Address, Isolation, Offset, TopicPartition
+from raftlog.wire.client_ids import EXPECTED, is_client_id
 
 _COMPRESSIONS: dict[str, Literal["lz4", "zstd"] | None] = {
     "none": None,
@@ -233,6 +234,13 @@ def parse_name(text: str) -> str:
     """Read a name that is not empty."""
     if not text.strip():
         raise ValueError("expected a name")
+    return text.strip()
+
+
+def parse_client_id(text: str) -> str:
+    """Read a client id."""
+    if not is_client_id(text.strip()):
+        raise ValueError(f"expected {EXPECTED}")
     return text.strip()
 
 

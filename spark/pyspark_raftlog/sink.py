@@ -15,6 +15,7 @@ from pyspark_raftlog.options import ConnectionOptions, credentials_of
 from pyspark_raftlog.parsing import (
     parse_assign,
     parse_bootstrap,
+    parse_client_id,
     parse_compression,
     parse_count,
     parse_dial,
@@ -108,6 +109,7 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
         transactional_id=given.take("transactionalId", _transactional_id, None),
         transaction_timeout_ms=given.take("transactionTimeoutMs", parse_count, 600_000),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
+        client_id=given.take("clientId", parse_client_id, ""),
         compression=given.take("compression", parse_compression, None),
         batch_bytes=given.take("batchBytes", parse_size, BATCH_BYTES),
     )

@@ -102,7 +102,9 @@ def test_users_rules_quotas_and_settings(raftlog, topic_name: str):
     assert "expected fields of the rules to delete" in raftlog("acls", "delete", code=2).stderr
 
     raftlog("quotas", "alter", "--user", "eve", "--config", "request_rate=10")
-    assert "request_rate=10" in raftlog("quotas", "list").stdout
+    listed = raftlog("quotas", "list")
+    assert "request_rate=10" in listed.stdout
+    assert "brokers enforce quotas; every client is the user ANONYMOUS" in listed.stderr
     raftlog("quotas", "alter", "--user", "eve", "--unset", "request_rate")
     assert "eve" not in raftlog("quotas", "list").stdout
 

@@ -16,6 +16,7 @@ from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StaleRouteE
 from raftlog.model import Address, TopicPartition
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import stamp
+from raftlog.transport.throttles import Throttles
 from raftlog.wire.data import FetchRequest, FetchResponse, FetchResult
 from raftlog.wire.errors import WireError
 
@@ -29,6 +30,7 @@ class Leader:
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
         self.session = self
+        self.throttles = Throttles()
         self.is_silent = False
         """Whether no broker names a leader."""
 

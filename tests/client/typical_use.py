@@ -64,7 +64,13 @@ def lost(partitions: list[TopicPartition]) -> None:
 async def producing() -> None:
     partitioner: Partitioner = by_length
     async with Producer(
-        BROKERS, acks=1, linger_ms=20, compression="zstd", partitioner=partitioner, dial={"a:1": "b:2"}
+        BROKERS,
+        acks=1,
+        linger_ms=20,
+        compression="zstd",
+        partitioner=partitioner,
+        dial={"a:1": "b:2"},
+        client_id="loader",
     ) as producer:
         sent = await producer.send("flights", b"one", key=b"AA", headers={"n": b"1"}, timestamp=datetime.now(UTC))
         assert_type(sent, RecordMetadata)
@@ -165,6 +171,7 @@ async def administering() -> None:
         assert_type(await admin.authorizer(), str)
         await admin.delete_acls(principal="ann")
         await admin.alter_quota({"producer_byte_rate": 1e6}, user="ann")
+        assert_type(await admin.quotas_enforced_for(), str)
         print((await admin.quotas())[0].limits)
         await admin.delete_user("ann")
         await admin.unregister_broker(3)

@@ -17,6 +17,8 @@ import yaml
 
 from raftlog.cli.main import cli
 from raftlog.config import TopicConfig
+from raftlog.config.dynamic import OWN_SETTINGS
+from raftlog.model import QUOTA_LIMITS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))])
@@ -41,7 +43,7 @@ FOLDERS = (
 )
 INLINE = re.compile(r"`((?:raftlog|make) [^`]+)`")
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-SETTINGS = {field.name for field in fields(TopicConfig)} | {"reassignment_throttle_bytes_per_second"}
+SETTINGS = {field.name for field in fields(TopicConfig)} | {*OWN_SETTINGS, *QUOTA_LIMITS}
 
 
 class Block(NamedTuple):

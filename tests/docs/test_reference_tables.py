@@ -62,7 +62,9 @@ def test_every_spark_option_is_documented():
     assert _options(sink[: sink.index("## The sink: columns")]) | _SHARED == {name.lower() for name in SINK_OPTIONS}
 
 
-_SHARED = {"bootstrap", "dial", "timeoutms", "cafile", "certfile", "keyfile", "user", "passwordfile", "tokenfile"}
+_SHARED = {
+    "bootstrap", "clientid", "dial", "timeoutms", "cafile", "certfile", "keyfile", "user", "passwordfile", "tokenfile"
+}  # fmt: skip
 """Options of the sink that the table of the source explains."""
 
 

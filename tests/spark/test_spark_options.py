@@ -206,3 +206,12 @@ def test_times_before_1970_are_times():
     assert options(startingOffsetsByTimestamp='{"t": {"0": -62135596800000}}').starting == {
         TopicPartition("t", 0): AtTime(-62_135_596_800_000)
     }
+
+
+def test_the_client_id_is_a_name_for_quotas():
+    assert options().client_id == ""
+    assert options(clientId=" nightly ").client_id == "nightly"
+    assert options(**{"client.id": "nightly"}).client_id == "nightly"
+    for wrong in ("*", "x" * 129, "a\nb"):
+        with pytest.raises(ConfigError, match="clientId"):
+            options(clientId=wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from raftlog.broker.metrics.throttling import Throttling
 from raftlog.metrics import BYTES, RECORDS, Histogram, Page
 from raftlog.metrics.page import OTHER
 from raftlog.partition.consumer_fetch import Served
@@ -36,6 +37,7 @@ class BrokerMetrics:
 
     def __init__(self) -> None:
         self.partition = PartitionMetrics()
+        self.throttling = Throttling()
         self._deleted = TopicTraffic()
         """The counts of topics that no longer exist, for the totals."""
         self._topics: dict[str, TopicTraffic] = {}
@@ -82,6 +84,7 @@ class BrokerMetrics:
     def show(self, page: Page) -> None:
         """Add the samples to a page."""
         total, phases = self.total, self.partition.produce
+        self.throttling.show(page)
         page.add("raftlog_records_in_total", total.records_in)
         page.add("raftlog_records_out_total", total.records_out)
         page.add("raftlog_bytes_in_total", total.bytes_in)

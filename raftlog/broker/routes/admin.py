@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -14,7 +14,7 @@ from raftlog.broker.http import check_query, json_response, parse_integer, read_
 from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
-from raftlog.model import Acl, BrokerId
+from raftlog.model import Acl, BrokerId, Quota
 from raftlog.schema import from_plain
 from raftlog.security.passwords import prepared, scram_credential
 from raftlog.serving.workers import derive_key
@@ -149,15 +149,18 @@ class AdminRoutes:
 
     async def quotas(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
-        quotas = (await read_image(self._context, request)).quotas
-        return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
+        return self._quotas((await read_image(self._context, request)).quotas)
 
     async def alter_quota(self, request: web.Request) -> web.Response:
         """Change some limits of one entity; return all quotas."""
         check_query(request)
         await administer(self._context, paths.ALTER_QUOTA, await read_json(request, QuotaRequest), request)
-        quotas = self._context.image.quotas
-        return json_response(QuotasResponse(quotas=tuple(quotas[key] for key in sorted(quotas))))
+        return self._quotas(self._context.image.quotas)
+
+    def _quotas(self, quotas: Mapping[tuple[str, str], Quota]) -> web.Response:
+        enforced_for = "anonymous" if self._context.access.is_off else "users"
+        found = tuple(quotas[key] for key in sorted(quotas))
+        return json_response(QuotasResponse(quotas=found, enforced_for=enforced_for))
 
 
 def _broker_id(request: web.Request) -> BrokerId:

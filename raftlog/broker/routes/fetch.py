@@ -112,6 +112,9 @@ class FetchRoutes:
         small = len(request.body) <= INLINE_BYTES
         fetch = self._decode(request.body) if small else await in_worker(self._decode, request.body)
         wait_ms = min(fetch.max_wait_ms, caller_timeout_ms(request, fetch.max_wait_ms))
+        if request.max_answer_bytes is not None:
+            most = min(fetch.max_bytes, request.max_answer_bytes)
+            fetch = replace(fetch, max_bytes=most, min_bytes=min(fetch.min_bytes, most))
         prefer, find = self._context.replicas.preferred, self._find_for(request.sender)
         with self.parked.waiting(wait_ms, len(fetch.partitions)):
             served = await serve_fetch(find, replace(fetch, max_wait_ms=wait_ms), prefer=prefer)

@@ -180,7 +180,7 @@ class ProduceRoutes:
             timeout_ms=timeout_ms,
             body=encode_frame(head, [batch]),
             content_type=media.FRAME,
-            fields=None if self._context.access.is_off else forwarded(sender),
+            fields=self._context.quotas.node_header() | ({} if self._context.access.is_off else forwarded(sender)),
         )
         (result,) = response.partitions
         if result.error is not None:

@@ -159,6 +159,7 @@ class TopicSource:
             paths.FETCH,
             timeout_ms=max_wait_ms + _CALL_TIMEOUT_MS,
             message=request,
+            fields=self._context.quotas.node_header(),
         )
         parts = split_parts(body, [result.length for result in response.partitions], error=RaftlogError)
         return list(zip(response.partitions, parts, strict=True))
@@ -187,6 +188,7 @@ class TopicSource:
             paths.fill(paths.OFFSETS, topic=self._topic, partition=partition),
             timeout_ms=_CALL_TIMEOUT_MS,
             query={"at": at, "isolation": self._isolation},
+            fields=self._context.quotas.node_header(),
         )
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:

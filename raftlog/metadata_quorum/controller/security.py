@@ -17,13 +17,21 @@ from raftlog.metadata_quorum.records import (
     PutUser,
     Record,
 )
-from raftlog.model import CLUSTER_RESOURCE, MIN_SCRAM_ITERATIONS, Acl, AclOperation, AclResource, UserCredential
+from raftlog.model import (
+    CLUSTER_RESOURCE,
+    MIN_SCRAM_ITERATIONS,
+    QUOTA_LIMITS,
+    Acl,
+    AclOperation,
+    AclResource,
+    UserCredential,
+)
 from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUserRequest, QuotaRequest
+from raftlog.wire.client_ids import EXPECTED, is_client_id
 
 MAX_ACLS = 10_000
 MAX_NAME = 255
 """Characters. Longer than any name of a topic or host."""
-QUOTA_LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_rate")
 OPERATIONS_ON: dict[AclResource, tuple[AclOperation, ...]] = {
     "topic": ("read", "write", "create", "delete", "alter", "describe", "alter_configs", "describe_configs"),
     "group": ("read", "delete", "describe"),
@@ -102,10 +110,14 @@ def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
     if not request.user and not request.client_id:
         raise InvalidRequestError("user, client_id: expected at least one of them (* for those without a quota)")
     _require_short(user=request.user, client_id=request.client_id)
+    if request.user.startswith("User:"):
+        raise InvalidRequestError(f"user: expected a name without User:, received {request.user!r:.80}")
+    if request.client_id not in ("", "*") and not is_client_id(request.client_id):
+        raise InvalidRequestError(f"client_id: expected *, or {EXPECTED}, received {request.client_id!r:.80}")
     for name, value in request.limits.items():
         if name not in QUOTA_LIMITS:
             raise InvalidRequestError(f"{name}: unknown limit; expected one of {', '.join(QUOTA_LIMITS)}")
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < float("inf"):
             raise InvalidRequestError(f"{name}: expected more than 0, received {value}")
     current = image.quotas.get((request.user, request.client_id))
     present = current.limits if current else {}

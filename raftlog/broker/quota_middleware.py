@@ -1,0 +1,163 @@
+"""Quotas on aiohttp's path: holds requests, charges answers and streams, and mutes connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from aiohttp import web
+
+from raftlog.broker.http import error_response
+from raftlog.broker.lean_turns import peer_is_gone
+from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
+from raftlog.broker.raw import MAX_ANSWER
+from raftlog.errors import InvalidRequestError, OverloadedError, RetriableError
+from raftlog.security.guard import sender_of
+from raftlog.security.quotas import Buckets, Kind, Turn
+from raftlog.serving.admission import UNLIMITED, Handler, connection_of, seconds_computed
+from raftlog.serving.streams import PIECE_BYTES, StreamedResponse
+from raftlog.wire import media, paths
+from raftlog.wire.client_ids import EXPECTED, is_client_id
+
+_PRODUCE = (paths.PRODUCE, paths.BATCHES, paths.TOPIC_RECORDS)
+_READ = (paths.RECORDS, paths.TOPIC_RECORDS)
+
+
+class QuotaMiddleware:
+    """The quotas of requests that aiohttp serves. Close it before the listener, so that requests which are held end."""
+
+    def __init__(self, gate: QuotaGate) -> None:
+        self._gate = gate
+        self._closing = asyncio.Event()
+
+    async def close(self, _: web.Application) -> None:
+        """Refuse the requests that are held, and end the streams that wait."""
+        self._closing.set()
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Handle one request within the sender's quotas."""
+        client_id = request.headers.get(media.CLIENT_ID, "")
+        if client_id and not is_client_id(client_id):
+            raise InvalidRequestError(f"{media.CLIENT_ID}: expected {EXPECTED}, received {client_id!r:.200}")
+        if not self._gate.is_active or request.path in UNLIMITED:
+            return await handler(request)
+        connection = connection_of(request)
+        owing = connection.owing if connection is not None else None
+        if connection is not None and owing is not None:
+            connection.owing = None
+            await self._wait_for(partial(_seconds_owed, owing), request)
+        before = owing if isinstance(owing, Turn) else None
+        kind = _kind(request)
+        address, node = request.remote or "", request.headers.get(media.NODE)
+        buckets = self._gate.buckets_of(sender_of(request), client_id, address, kind, node)
+        return await handler(request) if buckets is None else await self._limited(request, handler, buckets, before)
+
+    async def _limited(
+        self, request: web.Request, handler: Handler, buckets: Buckets, before: Turn | None
+    ) -> web.StreamResponse:
+        connection = connection_of(request)
+        length = request.content_length or 0
+        try:
+            turn = self._gate.begin(buckets, before, length)
+        except OverloadedError as error:
+            if connection is not None:
+                connection.owing = Pause(self._gate.now() + MUTE_S)
+            return error_response(error)
+        try:
+            await self._wait_for(turn.hold_s, request)
+        except BaseException:
+            turn.cancel()
+            raise
+        if (limit := answer_limit(buckets)) is not None:
+            request[MAX_ANSWER] = limit
+        answered = 0
+        try:
+            response = await handler(request)
+            is_sent = request.method != "HEAD" and not isinstance(response, StreamedResponse)
+            answered = (response.content_length or 0) if is_sent else 0
+        finally:
+            received = getattr(request.content, "total_bytes", 0)
+            turn.charge("produce", received - length, self._gate.now())  # Of a body in chunks.
+            throttle_ms = self._gate.end(turn, answered, seconds_computed(request))
+            if connection is not None and throttle_ms:
+                connection.owing = turn
+        if throttle_ms:
+            response.headers[media.THROTTLE_MS] = str(throttle_ms)
+        if isinstance(response, StreamedResponse) and "fetch" in buckets:
+            response.pace = _Pace(self, turn, buckets)
+        return response
+
+    async def _wait_for(self, seconds_left: Callable[[float], float], request: web.Request) -> None:
+        """Wait until no seconds are left, by the current time; quotas may change meanwhile."""
+        connection = connection_of(request)
+        if connection is not None:
+            connection.began()  # The request's head has arrived: its deadline is met.
+        try:
+            await self._wait(seconds_left, request.transport)
+        finally:
+            if connection is not None:
+                connection.ended()
+
+    async def _wait(self, seconds_left: Callable[[float], float], transport: asyncio.Transport | None = None) -> None:
+        while self._gate.is_active and (wait_s := seconds_left(self._gate.now())) > LEAST_S:
+            await self._sleep(min(wait_s, MUTE_S))
+            if transport is not None and peer_is_gone(transport):
+                transport.abort()  # A body that waits to be read hides this from aiohttp. The request is cancelled.
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
+        raise RetriableError("the broker shuts down; the request waited because of a quota, and nothing was done")
+
+    async def charge_stream(self, turn: Turn, size: int) -> None:
+        """Charge a piece of a stream that was sent, and wait until it is paid."""
+        self._gate.end(turn, size, 0.0)
+        await self._wait(turn.owed_s)
+
+
+class Pause:
+    """A connection that was refused, and is muted until a moment."""
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+
+class _Pace:
+    """The pace of one stream."""
+
+    def __init__(self, middleware: QuotaMiddleware, turn: Turn, buckets: Buckets) -> None:
+        self._middleware = middleware
+        self._turn = turn
+        self._buckets = buckets
+
+    @property
+    def piece_bytes(self) -> int:
+        """The most bytes to send at once."""
+        return min(PIECE_BYTES, answer_limit(self._buckets) or PIECE_BYTES)
+
+    async def sent(self, size: int) -> None:
+        """Charge bytes that were sent, and wait until they are paid.
+
+        Raises:
+            RetriableError: the broker shuts down.
+        """
+        await self._middleware.charge_stream(self._turn, size)
+
+
+def _seconds_owed(owing: object, now: float) -> float:
+    if isinstance(owing, Pause):
+        return owing.until - now
+    return owing.owed_s(now) if isinstance(owing, Turn) else 0.0
+
+
+def _kind(request: web.Request) -> Kind:
+    resource = request.match_info.route.resource
+    path = "" if resource is None else resource.canonical
+    if request.method == "POST":
+        return "produce" if path in _PRODUCE else "fetch" if path == paths.FETCH else "request"
+    return "fetch" if path in _READ else "request"

@@ -1,0 +1,14 @@
+"""Client ids: the name that an application gives its clients, for quotas and for descriptions of groups."""
+
+from __future__ import annotations
+
+import re
+
+MAX_LENGTH = 128
+EXPECTED = f"1 to {MAX_LENGTH} characters of ASCII letters, digits and . _ : @ / + - and spaces between them"
+_CLIENT_ID = re.compile(rf"(?=.{{1,{MAX_LENGTH}}}\Z)[A-Za-z0-9._:@/+-]+( +[A-Za-z0-9._:@/+-]+)*")
+
+
+def is_client_id(text: str) -> bool:
+    """Return whether a text can be a client id."""
+    return _CLIENT_ID.fullmatch(text) is not None
