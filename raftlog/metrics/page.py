@@ -26,7 +26,11 @@ class Page:
 
     def add(self, name: str, value: float, **labels: str | int) -> None:
         """Add one sample of a counter or gauge."""
-        self._lines[name].append(f"{name}{labels_text(labels)} {value}")
+        self.add_at(name, value, labels_text(labels))
+
+    def add_at(self, name: str, value: float, labels: str) -> None:
+        """Add one sample whose labels are text already; see `labels_text`."""
+        self._lines[name].append(f"{name}{labels} {value}")
 
     def add_histogram(self, name: str, histogram: Histogram, **labels: str | int) -> None:
         """Add a histogram, unless nothing was observed."""

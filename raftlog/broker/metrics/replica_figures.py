@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from raftlog.errors import DamagedDataError
 from raftlog.metrics import Page
-from raftlog.metrics.page import OTHER
+from raftlog.metrics.page import OTHER, labels_text
 from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
@@ -140,8 +140,9 @@ def _show_damage(page: Page, replicas: ReplicaManager) -> None:
 
 def _show_partition(page: Page, replica: Replica, core: LeaderCore) -> None:
     topic, partition = replica.assignment.topic_partition
-    page.add("raftlog_partition_log_end_offset", replica.log.log_end_offset, topic=topic, partition=partition)
-    page.add("raftlog_partition_high_watermark_offset", core.high_watermark, topic=topic, partition=partition)
-    page.add("raftlog_partition_log_start_offset", replica.log.log_start_offset, topic=topic, partition=partition)
-    page.add("raftlog_partition_in_sync_replicas", len(core.state.isr), topic=topic, partition=partition)
-    page.add("raftlog_partition_log_bytes", replica.log.size_bytes, topic=topic, partition=partition)
+    at = labels_text({"topic": topic, "partition": partition})
+    page.add_at("raftlog_partition_log_end_offset", replica.log.log_end_offset, at)
+    page.add_at("raftlog_partition_high_watermark_offset", core.high_watermark, at)
+    page.add_at("raftlog_partition_log_start_offset", replica.log.log_start_offset, at)
+    page.add_at("raftlog_partition_in_sync_replicas", len(core.state.isr), at)
+    page.add_at("raftlog_partition_log_bytes", replica.log.size_bytes, at)
