@@ -44,7 +44,10 @@ def credentials(user: str, password: str) -> str:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    cluster = LocalCluster(tmp_path_factory.mktemp("planted") / "data", controllers=1, brokers=1, port=0)
+    audit = {"audit_file": "audit.jsonl", "audit_to_log": True, "audit_interval_s": 1}
+    extra = {"*": {"security": audit}}
+    folder = tmp_path_factory.mktemp("planted") / "data"
+    cluster = LocalCluster(folder, controllers=1, brokers=1, port=0, extra=extra)
     secure(cluster, "admin")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAFTLOG_LOG_LEVEL", "debug")
@@ -177,7 +180,9 @@ async def test_no_secret_is_shown(cluster: LocalCluster, tmp_path: Path):
     own = {"cluster.key", "quorum.key", "node.key", "admin.key", "ca.key"}
     files = [path for path in cluster.data.rglob("*") if path.is_file() and path.name not in own]
     logs = [cluster.node(name).log_path for name in cluster.names]
-    assert {*logs} <= {*files}
+    audits = [cluster.node(name).config_path.with_name("audit.jsonl") for name in cluster.names]
+    assert {*logs, *audits} <= {*files}
+    assert all(audit.read_bytes() for audit in audits)
     assert all(b" DEBUG " in log.read_bytes() for log in logs)
 
     shown = [(what, name) for what, answer in answers for name, secret in secrets.items() if secret in answer]
