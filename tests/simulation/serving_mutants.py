@@ -218,7 +218,7 @@ def the_body_of_a_refused_request_is_the_next_request(patch: Any) -> None:
 @mutant
 @told_by(LEAN)
 def who_sends_ahead_is_not_stopped(patch: Any) -> None:
-    patch.edit(LeanConnection.buffer_updated, "self._transport.pause_reading()", "pass")
+    patch.edit(LeanConnection.buffer_updated, "self._pause_reading()", "pass")
 
 
 @mutant

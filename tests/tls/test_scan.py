@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -55,10 +56,10 @@ def target(cluster: LocalCluster, request: pytest.FixtureRequest) -> list[str]:
     return ["-connect", address.authority, *pair, "-verify_return_error"]
 
 
-def s_client(*options: str, said: str = "Q\n") -> str:
+def s_client(*options: str) -> str:
     command = [shutil.which("openssl") or "openssl", "s_client", *options]
     done = subprocess.run(
-        command, input=said, capture_output=True, text=True, check=False, timeout=30, errors="replace"
+        command, input="Q\n", capture_output=True, text=True, check=False, timeout=30, errors="replace"
     )
     return done.stdout + done.stderr
 
@@ -106,11 +107,29 @@ def test_weak_ciphers_are_refused(target: list[str]):
     assert offered >= 8
 
 
-def test_clients_cannot_renegotiate(target: list[str]):
-    output = s_client(*target, "-tls1_2", said="R\n")
+def test_clients_cannot_renegotiate(target: list[str], tmp_path: Path):
+    for _ in range(30):
+        output = renegotiated(target, tmp_path / "shown")
+        # A voter speaks first. The client takes data amid its own handshake for an error, and has seen no answer to it.
+        if "unexpected record" not in output:
+            break
 
     assert "RENEGOTIATING" in output
     assert "no renegotiation" in output, output
+
+
+def renegotiated(target: list[str], shown: Path) -> str:
+    """Have a client request another handshake; return what it shows until the server has answered."""
+    command = [shutil.which("openssl") or "openssl", "s_client", *target, "-tls1_2"]
+    with (
+        shown.open("wb") as file,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT) as client,
+    ):
+        assert client.stdin is not None
+        client.stdin.write(b"R\n")
+        client.stdin.flush()  # At the end of its input, the client would not wait for the answer.
+        client.wait(timeout=30)
+    return shown.read_text(errors="replace")
 
 
 def test_a_version_is_not_lowered_by_a_fallback(target: list[str]):
