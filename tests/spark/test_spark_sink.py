@@ -55,7 +55,7 @@ def test_a_stream_that_would_overwrite_is_told_of_output_modes():
 
 def test_an_unknown_option_is_answered_with_the_sinks():
     with pytest.raises(
-        ConfigError, match="unknown option 'colour'; known options are bootstrap, dial, caFile, .*topic"
+        ConfigError, match=r"unknown option 'colour'; known options are bootstrap, dial, caFile, .*topic"
     ):
         parse_sink_options({"bootstrap": "h:1", "colour": "blue"}, overwrite=False)
     with pytest.raises(ConfigError, match=r"unknown option 'compresion' \(did you mean compression\?\)"):
