@@ -6,28 +6,18 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
-from functools import partial
 from typing import Literal
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from raftlog.broker.admin_limits import AdminLimits
-from raftlog.broker.context import BrokerContext
-from raftlog.broker.controller_channel import ControllerChannel
-from raftlog.broker.groups import GroupService
+from raftlog.broker.broker_parts import make_parts
 from raftlog.broker.http import cross_origin_reads, decode_body, errors, own_pages, permit, plain_bodies
-from raftlog.broker.internal_topics import InternalTopics
 from raftlog.broker.lean_routes import LeanRoutes
-from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.broker.listener import Listener
-from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.broker.metrics.broker_figures import BrokerFigures
-from raftlog.broker.metrics.traffic import BrokerMetrics
 from raftlog.broker.open_files import affordable_connections
-from raftlog.broker.producer_ids import IssuedIds, ProducerIds
 from raftlog.broker.quota_middleware import QuotaMiddleware
-from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
@@ -41,23 +31,17 @@ from raftlog.broker.routes.scrub import ScrubRoutes
 from raftlog.broker.routes.topic_records import TopicRecordsRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
-from raftlog.broker.settings import replica_settings, transaction_settings
 from raftlog.config import MAX_CONNECTION_RATE, MAX_CONNECTION_RATE_PER_ADDRESS, REASSIGNMENT_THROTTLE, NodeConfig
-from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.errors import ConfigError, RaftlogError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch, Offset, TopicIdPartition
 from raftlog.partition.core.throttle import UNLIMITED
-from raftlog.partition.local_broker import LocalBroker
-from raftlog.partition.replica_manager import ReplicaManager
-from raftlog.partition.settings import ReplicaPorts
 from raftlog.partition.storage.log_dirs import NodeFolders
-from raftlog.runtime import SystemClock, Tasks
+from raftlog.runtime import Tasks
 from raftlog.security.guard import Guard, require_entries
-from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_security
+from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
 from raftlog.serving.admission import Admission
-from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.loop_watch import LoopWatch
@@ -65,7 +49,6 @@ from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import INLINE_BYTES, in_worker
-from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.metadata import ConfigValue
@@ -74,7 +57,6 @@ from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
 _log = logging.getLogger(__name__)
-_VITAL_CONNECTIONS = 8
 _LONG_ANSWER = 500
 """A follower's fetch of more partitions is encoded in a thread: it would block the event loop."""
 _DRAIN_S = 1.0
@@ -116,93 +98,18 @@ class BrokerNode:
         self._tls = tls or NodeTls(config.tls)
         self._config = config
         self._data_dir = data_dir
-        self._tasks = Tasks(f"broker node {config.node_id}")
         self._metrics = metrics or NodeMetrics(LoopWatch())
-        counters = BrokerMetrics()
-        clock = SystemClock()
-        self._security = node_security(
-            config,
-            clock,
-            users=lambda: self.listener.require_image().users,
-            rules=lambda: self.listener.image.acls,
-            shared=shared,
-        )
-        credentials = self._security.credentials
-        self._session = HttpSession(dial=config.dial, tls=self._tls.client, credentials=credentials)
+        parts = make_parts(config, data_dir, node=self._metrics, tls=self._tls, shared=shared)
+        self.context = context = parts.context
+        self.listener, self.lifecycle, self.replicas = context.listener, context.lifecycle, context.replicas
+        self.groups, self.transactions = context.groups, context.transactions
+        self._security, self._rates = parts.security, parts.rates
+        self._session, self._vital_session = context.session, parts.vital_session
         self._listeners: list[Listener] = []
-        self._rates = ConnectionRates(
-            now=lambda: clock.monotonic_ms() / 1000,
-            on_delay=partial(counters.throttling.count, "connection"),
-            on_refused=counters.throttling.count_refusal,
-        )
+        self._origins = Origins(config.own_hosts)
+        self._tasks = Tasks(f"broker node {config.node_id}")
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
-        self._vital_session = HttpSession(
-            dial=config.dial,
-            connections_per_host=_VITAL_CONNECTIONS,
-            tls=self._tls.client,
-            credentials=credentials,
-        )
-        """A session with its own connections, so that heartbeats do not queue behind clients' requests."""
-        channel = ControllerChannel(
-            [voter.internal for voter in config.quorum.voters], self._session, vital=self._vital_session
-        )
-        self.listener = MetadataListener(broker_id=config.node_id, channel=channel)
-        self.lifecycle = BrokerLifecycle(config, channel=channel, data_dir=data_dir)
-        ports = ReplicaPorts(
-            session=self._session,
-            controller=channel,
-            clock=clock,
-            on_disk_failure=self.lifecycle.refuse,
-            require_given=IssuedIds(self.listener.require_image, self.listener.catch_up).require,
-            metrics=counters.partition,
-        )
-        local = LocalBroker(config.node_id)
-        self.replicas = ReplicaManager(local, data_dir, replica_settings(config), ports)
-        self.groups = GroupService(
-            broker_id=config.node_id,
-            config=config.group,
-            replicas=self.replicas,
-            clock=clock,
-            max_parked=config.broker.max_inflight_requests // 4,
-        )
-        producer_ids = ProducerIds(local, channel)
-        self.transactions = TransactionService(
-            transaction_settings(config),
-            replicas=self.replicas,
-            metadata=self.listener,
-            session=self._session,
-            producer_ids=producer_ids,
-            groups=self.groups,
-            clock=clock,
-        )
-        internal_topics = InternalTopics(
-            config.broker, image=self.listener.require_image, listener=self.listener, channel=channel
-        )
-        self._origins = Origins(config.own_hosts)
-        self.context = BrokerContext(
-            config=config,
-            replicas=self.replicas,
-            listener=self.listener,
-            lifecycle=self.lifecycle,
-            channel=channel,
-            producer_ids=producer_ids,
-            internal_topics=internal_topics,
-            groups=self.groups,
-            transactions=self.transactions,
-            session=self._session,
-            clock=clock,
-            metrics=counters,
-            node=self._metrics,
-            admin_limits=AdminLimits(),
-            access=self._security.access,
-            quotas=QuotaGate(
-                lambda: self.listener.image,
-                config.node_id,
-                counters.throttling,
-                now=lambda: clock.monotonic_ms() / 1000,
-            ),
-        )
 
     async def start(self, *, internal: web.Application | None = None) -> None:
         """Listen, then find the controllers. Serves `/livez` at once, and `/readyz` when it is unfenced.

@@ -19,7 +19,7 @@ from raftlog.metadata_quorum.raft.transport import QuorumTls
 from raftlog.metrics import Page
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
-from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_security
+from raftlog.security.node_security import NOTHING_SHARED, SharedSecurity, node_proofs, node_security
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
@@ -80,6 +80,7 @@ class ControllerNode:
             SystemClock(),
             users=lambda: self.controller.image.users,
             rules=lambda: self.controller.image.acls,
+            proofs=node_proofs(config),
             shared=shared,
         )
         self.routes = ControllerRoutes(

@@ -81,11 +81,6 @@ class NodeSecurity:
     proofs: NodeProofs | None
     clock: Clock
 
-    @property
-    def credentials(self) -> Callable[[Address], Mapping[str, str]] | None:
-        """Return the function that proves this node's requests to other nodes; None without a cluster key."""
-        return None if self.proofs is None else self._headers
-
     def is_node(self, authorization: str | None) -> bool:
         """Return whether a request's `Authorization` is the proof of a node, also without an authorizer."""
         scheme, _, text = (authorization or "").partition(" ")
@@ -97,9 +92,10 @@ class NodeSecurity:
             return False
         return True
 
-    def _headers(self, address: Address) -> Mapping[str, str]:
-        assert self.proofs is not None
-        return self.proofs.headers(address, self.clock.wall_us() / 1e6)
+
+def proof_headers(proofs: NodeProofs | None, clock: Clock) -> Callable[[Address], Mapping[str, str]] | None:
+    """Return the function that proves this node's requests to other nodes; None without a cluster key."""
+    return None if proofs is None else lambda address: proofs.headers(address, clock.wall_us() / 1e6)
 
 
 def node_security(
@@ -108,6 +104,7 @@ def node_security(
     *,
     users: Callable[[], Mapping[str, UserCredential]] = dict,
     rules: Callable[[], Iterable[Acl]] = tuple,
+    proofs: NodeProofs | None,
     shared: SharedSecurity = NOTHING_SHARED,
 ) -> NodeSecurity:
     """Return the security of a node.
@@ -115,15 +112,12 @@ def node_security(
     Args:
         users: returns the users of the newest image; raises `RetriableError` while there is none.
         rules: returns the rules of the newest image; the same object until they change.
+        proofs: from `node_proofs`.
         shared: tokens and the audit log.
-
-    Raises:
-        ConfigError: the cluster key cannot be read, or is too short.
     """
     settings = config.security
     audit = None if shared.audit is None else shared.audit.trail
     access = Access(settings.authorizer, rules, super_users=settings.super_users, audit=audit)
-    proofs = _proofs(config) if settings.cluster_key_file else None
     if settings.authorizer == "off":
         return NodeSecurity(access=access, public=None, internal=None, proofs=proofs, clock=clock)
     chain = Authenticators(
@@ -156,8 +150,15 @@ def _token_issuer(config: NodeConfig, clock: Clock) -> TokenIssuer | None:
     return TokenIssuer(settings, clock)
 
 
-def _proofs(config: NodeConfig) -> NodeProofs:
+def node_proofs(config: NodeConfig) -> NodeProofs | None:
+    """Return the proofs of a node; None: it has no cluster key.
+
+    Raises:
+        ConfigError: the key cannot be read, or is too short.
+    """
     path = config.security.cluster_key_file
+    if not path:
+        return None
     try:
         key = Path(path).read_bytes().strip()
     except OSError as error:
