@@ -39,7 +39,7 @@ class Many(World):
         return [r.log.log_end_offset for r in sorted(replicas, key=lambda r: r.assignment.partition)]
 
     def opened(self) -> int:
-        return self.brokers[1].manager._followers.sessions._opened
+        return self.brokers[1].manager.followers.sessions._opened
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ async def test_after_the_first_request_only_what_changed_is_named(tmp_path: Path
 async def test_replication_goes_on_when_the_leader_has_forgotten_every_session(tmp_path: Path):
     async with Many(tmp_path) as world:
         await world.send(3, "before")
-        world.brokers[1].manager._followers.sessions.close()
+        world.brokers[1].manager.followers.sessions.close()
         await world.send(3, "after")
         await world.send(4, "another")
 
