@@ -34,9 +34,18 @@ FAULTS = {
     "raftlog_gc_collections_total": "tests/serving/test_node_metrics.py",
     "raftlog_quorum_waiting_decisions": "tests/metrics/test_controller_figures.py",
     "raftlog_unclean_elections_total": "tests/metrics/test_controller_figures.py",
+    "raftlog_throttled_total": "tests/metrics/test_throttling.py",
+    "raftlog_throttle_seconds_total": "tests/metrics/test_throttling.py",
+    "raftlog_quota_refusals_total": "tests/metrics/test_throttling.py",
+    "raftlog_quota_buckets": "tests/metrics/test_throttling.py",
 }
 """Figures that a healthy cluster leaves at 0, or that last for milliseconds; and the tests that see another value."""
-ONLY_WITH_A_FAULT = {"raftlog_offline_replicas", "raftlog_refusing_replicas"}
+ONLY_WITH_A_FAULT = {
+    "raftlog_offline_replicas",
+    "raftlog_refusing_replicas",
+    "raftlog_throttled_total",
+    "raftlog_throttle_seconds_total",
+}
 SETTINGS = {
     "*": {
         "broker": {"log_cleaner_backoff_ms": 100, "retention_check_interval_ms": 200, "log_scrub_interval_ms": 1_000},
