@@ -25,6 +25,12 @@ def run(bootstrap: str, *arguments: str) -> tuple[Result, float]:
     return done, time.monotonic() - begun
 
 
+@pytest.fixture(scope="module", autouse=True)
+def modules() -> None:
+    """Have the commands' modules loaded: how long that takes on a busy machine is not measured here."""
+    run("http://127.0.0.1:1", "topics", "list")
+
+
 @pytest.fixture
 def free_address() -> str:
     with socket.socket() as listener:
