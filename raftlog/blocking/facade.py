@@ -215,8 +215,9 @@ class _ThreadPerCall(ThreadPoolExecutor):
         done: Future[T] = Future()
 
         def run() -> None:
-            done.set_running_or_notify_cancel()
             try:
+                if not done.set_running_or_notify_cancel():
+                    return  # Cancelled before the thread began; a result could not be set.
                 done.set_result(work(*arguments, **options))
             except BaseException as error:  # noqa: BLE001  (set on the future)
                 done.set_exception(error)

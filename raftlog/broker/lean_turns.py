@@ -109,6 +109,8 @@ def peer_is_gone(transport: asyncio.BaseTransport) -> bool:
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(select, "POLLRDHUP"):
         return False
+    if sock.fileno() < 0:
+        return True  # The transport has closed it; `poll` takes no such descriptor.
     poll = select.poll()
     poll.register(sock.fileno(), select.POLLRDHUP)
     return bool(poll.poll(0))

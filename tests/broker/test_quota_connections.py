@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import trustme
@@ -18,6 +19,7 @@ from aiohttp import web
 
 from raftlog.broker.http import errors, plain_bodies
 from raftlog.broker.lean_routes import LeanRoutes
+from raftlog.broker.lean_turns import peer_is_gone
 from raftlog.broker.listener import Listener
 from raftlog.broker.metrics.throttling import Throttling
 from raftlog.broker.quota_middleware import QuotaMiddleware
@@ -476,3 +478,11 @@ async def test_connections_that_begin_too_often_wait_and_then_are_refused(with_t
         assert served_after[1] < 1.0
         served.rates.limit(total=None, per_address=None)
         assert await once() is not None
+
+
+def test_a_connection_whose_socket_is_closed_has_lost_its_peer():
+    closed = socket.socket()
+    closed.close()
+    transport = Mock(get_extra_info=lambda _: closed)
+
+    assert peer_is_gone(transport)

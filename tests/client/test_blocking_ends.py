@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from raftlog import blocking
+from raftlog.blocking.facade import _ThreadPerCall
 from raftlog.cli.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -87,6 +89,22 @@ def url(shared_cluster: LocalCluster, topic_name: str) -> str:
 def end_of(url: str, topic: str) -> int:
     with blocking.Consumer(url, topic, start="earliest") as consumer:
         return consumer.end_offsets()[topic, 0]
+
+
+def test_a_call_that_is_cancelled_before_its_thread_begins_is_not_made(monkeypatch: pytest.MonkeyPatch):
+    threads: list[threading.Thread] = []
+    calls: list[int] = []
+
+    def start(thread: threading.Thread) -> None:
+        threads.append(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    call = _ThreadPerCall().submit(calls.append, 1)
+
+    assert call.cancel()
+    threads[0].run()
+
+    assert calls == []
 
 
 def test_a_program_that_ends_without_a_close_has_sent_what_it_queued(url: str, topic_name: str):
